@@ -1,0 +1,39 @@
+"""A test meets neither the network nor the user's own files, and draws the same examples every time."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest_socket import SocketBlockedError
+
+
+def test_sockets_are_closed() -> None:
+    # The guard warns before it raises, and here a warning is an error.
+    with pytest.raises((SocketBlockedError, UserWarning)):
+        socket.socket()
+
+
+def test_home_is_the_tests_own_and_empty(tmp_path: Path) -> None:
+    assert Path.home() == tmp_path / "home"
+    assert list(Path.home().iterdir()) == []
+
+
+def test_no_setting_of_the_user_comes_through() -> None:
+    assert [name for name in os.environ if name.startswith(("VGPU_CFG_", "GOVC_", "XDG_"))] == []
+
+
+def test_the_clock_shows_utc() -> None:
+    assert time.tzname[0] == "UTC"
+
+
+@given(st.integers())
+def test_examples_are_the_same_every_time(number: int) -> None:
+    assert settings().derandomize
+    assert settings().database is None
+    assert isinstance(number, int)

@@ -1,0 +1,114 @@
+"""The import contracts of pyproject.toml hold, and each of them catches what it is for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT
+
+LINT = """
+import sys
+from importlinter.cli import lint_imports
+sys.exit(lint_imports(limit_to_contracts=tuple(sys.argv[1:]), no_cache=True, no_logo=True))
+"""
+
+# A house with every room in it, and a legal import on each way down.
+HOUSE = {
+    "__init__.py": "",
+    "__main__.py": "from vgpu_cfg.cli import app",
+    "cli/__init__.py": "",
+    "cli/app.py": "import typer, rich; from vgpu_cfg.cli import compose; import vgpu_cfg.planning",
+    "cli/compose.py": "import vgpu_cfg.lab, vgpu_cfg.vsphere",
+    "vsphere/__init__.py": "",
+    "vsphere/session.py": "import vgpu_cfg.ports, pyVmomi; from pyVim import connect",
+    "render/__init__.py": "import rich.console, vgpu_cfg.planning",
+    "lab/__init__.py": "from vgpu_cfg.lab import state",
+    "lab/state.py": "import pyVmomi; from vgpu_cfg import errors; from vgpu_cfg.model.vgpu import Sharing",
+    "lab/estate.py": "import vgpu_cfg.documents.text; from vgpu_cfg.catalog import boards",
+    "planning/__init__.py": "import vgpu_cfg.ports, vgpu_cfg.knowledge",
+    "ports.py": "import vgpu_cfg.catalog",
+    "parsers/__init__.py": "import vgpu_cfg.model.inventory",
+    "knowledge/__init__.py": "",
+    "catalog/__init__.py": "",
+    "catalog/boards.py": "import vgpu_cfg.documents",
+    "documents/__init__.py": "import vgpu_cfg.errors",
+    "documents/text.py": "import ruamel.yaml",
+    "model/__init__.py": "",
+    "model/vgpu.py": "import vgpu_cfg.errors",
+    "model/inventory.py": "import vgpu_cfg.model.vgpu",
+    "errors.py": "",
+}
+
+BROKEN = {
+    "upwards": ("planning/__init__.py", "import vgpu_cfg.render", "house"),
+    "upwards for types only": ("ports.py", "if 0:\n    import vgpu_cfg.planning", "house"),
+    "a neighbour": ("parsers/__init__.py", "import vgpu_cfg.knowledge", "house"),
+    "a room that is not in the plan": ("utils.py", "", "house"),
+    "the lab uses the planner": ("lab/state.py", "import vgpu_cfg.planning", "lab-imports"),
+    "the lab uses the inventory": ("lab/estate.py", "import vgpu_cfg.model.inventory", "lab-imports"),
+    "the lab uses the parsers": ("lab/__init__.py", "import vgpu_cfg.parsers", "lab-imports"),
+    "a command uses the lab": ("cli/app.py", "import vgpu_cfg.lab.state", "lab-importers"),
+    "pyvmomi leaves its room": ("planning/__init__.py", "from pyVmomi import vim", "pyvmomi"),
+    "pyVim leaves its room": ("cli/app.py", "from pyVim.connect import SmartConnect", "pyvmomi"),
+    "the planner draws": ("planning/__init__.py", "import rich.table", "rich"),
+    "a renderer parses flags": ("render/__init__.py", "import typer", "typer"),
+    "YAML outside documents": ("catalog/__init__.py", "import ruamel.yaml", "yaml"),
+}
+
+
+def lint(folder: Path, *contracts: str) -> tuple[int, str]:
+    """Run import contracts in a folder, in a process of its own, where `vgpu_cfg` is that folder's."""
+    command = [sys.executable, "-c", LINT, *contracts]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    folder = tmp_path / "house"
+    for name, source in HOUSE.items():
+        write(folder, name, source)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def write(folder: Path, name: str, source: str) -> None:
+    path = folder / "vgpu_cfg" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source + "\n", encoding="utf-8")
+
+
+def test_this_house_keeps_its_contracts() -> None:
+    code, output = lint(ROOT)
+    assert code == 0, output
+
+
+def test_a_house_with_every_room_keeps_them(house: Path) -> None:
+    code, output = lint(house)
+    assert code == 0, output
+
+
+def test_a_room_that_is_not_built_yet_breaks_nothing(tmp_path: Path) -> None:
+    for name in HOUSE:
+        if name.split("/")[0] in {"__init__.py", "cli", "lab", "model", "errors.py"}:
+            write(tmp_path, name, "")
+    write(tmp_path, "cli/compose.py", "import vgpu_cfg.lab")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    code, output = lint(tmp_path)
+    assert code == 0, output
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_contract_catches(what: str, house: Path) -> None:
+    name, source, contract = BROKEN[what]
+    write(house, name, source)
+    code, output = lint(house, contract)
+    assert code == 1
+    assert "BROKEN" in output, output

@@ -1,0 +1,50 @@
+"""What holds for every test: sockets closed, the user's own settings out of sight, nothing random."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
+NOT_OURS = ("VGPU_CFG_", "GOVC_", "XDG_")
+COLOURS = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],  # it measures the machine, not the test
+)
+settings.load_profile("repeatable")
+
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Open the loopback, and nothing else, for the contract tests."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "contract"):
+            item.add_marker(pytest.mark.contract)
+            item.add_marker(pytest.mark.allow_hosts(LOOPBACK))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a test an empty home of its own: nothing of the user's is read or written."""
+    for name in list(os.environ):
+        if name.startswith(NOT_OURS) or name in COLOURS:
+            monkeypatch.delenv(name)
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("TERM", "dumb")
+    return folder

@@ -1,0 +1,116 @@
+"""The third-party judges of the contract tests: govmomi's vcsim as a server, its govc as a client.
+
+Both are built by script/build-contract, where Go is. Where they are not, the
+tests that need them are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BUILT = Path(__file__).resolve().parents[2] / ".cache" / "contract"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A vCenter of one kind or another, and how to log in to it."""
+
+    url: str
+    host: str
+    port: int
+    user: str
+    password: str
+    thumbprint: str
+    """SHA-256 of the certificate, colon separated."""
+    certificate: str
+    """PEM, to be trusted: it names 127.0.0.1."""
+
+
+def built(name: str) -> Path:
+    """Find a contract binary, or skip the test that asks for it, naming the reason."""
+    path = BUILT / name
+    if path.exists():
+        return path
+    if shutil.which("go") is None:
+        pytest.skip(f"{name} is not built: Go is not on this machine")
+    pytest.skip(f"{name} is not built: run script/build-contract")
+
+
+@contextmanager
+def running_vcsim(arguments: Sequence[str] = ()) -> Iterator[Server]:
+    """Run vcsim until the block ends; its own flags may be given."""
+    command = [str(built("vcsim")), *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, f"vcsim ended with {process.wait()} before it was ready"
+        ready: dict[str, Any] = json.loads(line)
+        yield Server(
+            url=ready["url"],
+            host=ready["host"],
+            port=int(ready["port"]),
+            user=ready["user"],
+            password=ready["password"],
+            thumbprint=ready["thumbprint"],
+            certificate=ready["certificate"],
+        )
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+
+
+@pytest.fixture(scope="session")
+def vcsim() -> Iterator[Server]:
+    """One vcsim for the whole run: API 8.0.3.0, DC0 with one cluster of three hosts and four VMs.
+
+    Tests that change it make what they change; `running_vcsim` gives one of their own.
+    """
+    with running_vcsim() as server:
+        yield server
+
+
+Govc = Callable[..., str]
+
+
+@pytest.fixture
+def govc(home: Path) -> Callable[[Server], Govc]:
+    """Return what makes a govc for a server: called with the words of a command, it gives the output.
+
+    The certificate is verified, so that this is tested along.
+    """
+    binary = built("govc")
+
+    def for_server(server: Server) -> Govc:
+        trusted = home / "server.pem"
+        trusted.write_text(server.certificate, encoding="ascii")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "GOVC_URL": server.url,
+            "GOVC_USERNAME": server.user,
+            "GOVC_PASSWORD": server.password,
+            "GOVC_TLS_CA_CERTS": str(trusted),
+            "GOVC_PERSIST_SESSION": "false",
+        }
+
+        def run(*words: str) -> str:
+            command = [str(binary), *words]
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert done.returncode == 0, f"{' '.join(words)}: {done.stderr or done.stdout}"
+            return done.stdout
+
+        return run
+
+    return for_server

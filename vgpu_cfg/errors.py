@@ -1,0 +1,173 @@
+"""Every error that a user can meet, and the exit code that belongs to it.
+
+    VgpuCfgError                 .message .subject .remedy
+    ├── DocumentError        3   every fault in a user's document, each with file:line:column
+    ├── PlanError            4   what is asked cannot be, or must not be
+    │   ├── DoesNotFit           a finding of severity error stands against the plan
+    │   ├── UnsafePlan           it would touch what it must not, or is not allowed to yet
+    │   └── StalePlan            the reviewed plan no longer describes the estate
+    ├── ReachError           5   somebody else's machine did not answer as it should
+    │   ├── VCenterError         Unreachable · LoginFailed · NotPermitted · CertificateRejected
+    │   │                        NotFound · Ambiguous · VersionTooOld · NotRecorded
+    │   ├── HostShellError
+    │   └── GuestError
+    ├── ChangeError          6   a change was begun and did not come true
+    │   ├── TaskFailed
+    │   ├── NotConfirmed
+    │   └── Locked               another run holds the lock
+    ├── NobodyToAsk          2   a question, no terminal to ask it on, and no --yes
+    └── Interrupted        130   the user stopped it, or said no
+
+Two more codes are no errors: 7 (waiting for a manual step) and 10 (differences
+found). Code 1 is a bug of ours, and 2 is also what a mistyped command line gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class VgpuCfgError(Exception):
+    """What happened, where, and what to do about it: three lines on stderr.
+
+    `message` says what is wrong, `subject` names where (a file position, a VM, a
+    host, a server), `remedy` the next thing to do. `exit_code` belongs to the class.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, subject: str = "", remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.subject = subject
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DocumentFault:
+    """One thing wrong in a document. Lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.file}:{self.line}:{self.column}: {self.message}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class DocumentError(VgpuCfgError):
+    """All faults of one document, found in one reading."""
+
+    exit_code = 3
+
+    def __init__(self, faults: list[DocumentFault] | tuple[DocumentFault, ...], *, remedy: str = "") -> None:
+        self.faults = tuple(sorted(set(faults)))
+        first = self.faults[0]
+        count = len(self.faults)
+        super().__init__(
+            first.message if count == 1 else f"{count} faults in {first.file}",
+            subject=f"{first.file}:{first.line}:{first.column}",
+            remedy=remedy or first.hint or "mend the file and run `vgpu-cfg validate` on it",
+        )
+
+
+class PlanError(VgpuCfgError):
+    """The plan is not carried out: it cannot be, or must not be."""
+
+    exit_code = 4
+
+
+class DoesNotFit(PlanError):
+    """A finding of severity error stands against the plan."""
+
+
+class UnsafePlan(PlanError):
+    """The plan would touch what it must not, or lacks a permission flag."""
+
+
+class StalePlan(PlanError):
+    """The reviewed plan and the plan made now differ."""
+
+
+class ReachError(VgpuCfgError):
+    """A machine of somebody else's did not answer as it should."""
+
+    exit_code = 5
+
+
+class VCenterError(ReachError):
+    """vCenter refused or failed a request."""
+
+
+class Unreachable(VCenterError):
+    """No connection, or none that stayed."""
+
+
+class LoginFailed(VCenterError):
+    """Wrong user or password, or a session that could not be renewed."""
+
+
+class NotPermitted(VCenterError):
+    """The account lacks a privilege; `subject` names the entity."""
+
+
+class CertificateRejected(VCenterError):
+    """The server's certificate is not trusted or is not the pinned one."""
+
+
+class NotFound(VCenterError):
+    """A named object does not exist."""
+
+
+class Ambiguous(VCenterError):
+    """A name fits more than one object; the remedy lists their inventory paths."""
+
+
+class VersionTooOld(VCenterError):
+    """The negotiated API version lacks what the plan asks for."""
+
+
+class NotRecorded(VCenterError):
+    """A recording has no answer to this request."""
+
+
+class HostShellError(ReachError):
+    """A command on an ESXi host failed or could not be run."""
+
+
+class GuestError(ReachError):
+    """A command inside a guest failed or could not be run."""
+
+
+class ChangeError(VgpuCfgError):
+    """A change was begun and did not come true."""
+
+    exit_code = 6
+
+
+class TaskFailed(ChangeError):
+    """vCenter ended a task with a fault."""
+
+
+class NotConfirmed(ChangeError):
+    """The task succeeded and the read-back does not show it."""
+
+
+class Locked(ChangeError):
+    """Another run of the same plan holds the lock."""
+
+
+class NobodyToAsk(VgpuCfgError):
+    """A question must be asked, there is no terminal, and `--yes` was not given."""
+
+    exit_code = 2
+
+
+class Interrupted(VgpuCfgError):
+    """The user stopped the run, or declined it."""
+
+    exit_code = 130
