@@ -1,0 +1,177 @@
+"""What is known of one board, and what a vGPU profile is on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+Architecture: TypeAlias = Literal["Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"]
+
+
+@dataclass(frozen=True, slots=True)
+class PciId:
+    """One way in which the board shows itself on the bus; `alias` is the key of the alias it belongs to."""
+
+    device_id: int
+    subsystem_id: int | None
+    name: str
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another product with the same layout, whose profiles differ by their prefix alone."""
+
+    key: str
+    prefixes: tuple[str, ...]
+    is_nvlink_p2p: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """Where a MIG-backed profile may stand on a GPU, in memory slices.
+
+    `instance` is the GPU instance as nvidia-smi names it, `profile_id` its number
+    there. `per_instance` vGPUs share one instance by turns (1 almost everywhere).
+    """
+
+    instance: str
+    profile_id: int | None
+    size: int
+    starts: tuple[int, ...]
+    compute: int
+    max_per_gpu: int
+    per_instance: int = 1
+    sms: int | None = None
+    min_esxi: str | None = None
+
+    @property
+    def has_media_engines(self) -> bool:
+        """Whether it takes the engines that only one instance of a GPU can have."""
+        return "+me" in self.instance
+
+
+@dataclass(frozen=True, slots=True)
+class MigGeometry:
+    """How a GPU in MIG mode is cut.
+
+    Instances fit together when their memory slices do not overlap and the sum of
+    their compute slices is at most `compute_slices`.
+    """
+
+    memory_slices: int
+    compute_slices: int
+    profiles: Mapping[str, MigProfile]
+    """By profile name, as in `grid_a100-1-5c`."""
+
+    @property
+    def instances(self) -> dict[str, MigProfile]:
+        """The profile that has each GPU instance whole, by the instance's name, as in `1g.5gb`."""
+        return {found.instance: found for found in reversed(tuple(self.profiles.values()))}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """A vGPU profile on a board.
+
+    `listed` tells the documented C types from those that follow by rule: the A, B
+    and Q types of other people's desktops. `max_mixed` is the maximum in mixed-size
+    mode (None: not allowed, or not published), `mixed_starts` the GB at which it may
+    start there (None: not published). `is_full_framebuffer` is for time-sliced types.
+    """
+
+    profile: VgpuProfile
+    board: Board = field(repr=False, compare=False)
+    framebuffer_mib: int
+    max_per_gpu: int
+    max_mixed: int | None = None
+    mixed_starts: tuple[int, ...] | None = None
+    mig: MigProfile | None = None
+    is_full_framebuffer: bool = False
+    is_nvlink_p2p: bool = False
+    listed: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.profile.name
+
+    @property
+    def mig_size(self) -> int | None:
+        return self.mig.size if self.mig else None
+
+    @property
+    def mig_starts(self) -> tuple[int, ...] | None:
+        return self.mig.starts if self.mig else None
+
+    @property
+    def mig_compute(self) -> int | None:
+        return self.mig.compute if self.mig else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """One board, or the boards that differ in nothing but their PCI ids.
+
+    All numbers are per GPU. `mmio_gb` is the 64-bit MMIO space that a VM needs for
+    one GPU (None: no large BAR, so none is needed). `mixed_placement` maps a size in
+    GB to the GB at which a vGPU of that size may start (None: not published).
+    `unproven` tells by the file's key what is derived or recalled, and from what.
+    """
+
+    key: str
+    prefix: str
+    pci_ids: tuple[PciId, ...]
+    aliases: tuple[Alias, ...]
+    framebuffer_mib: int
+    memory_type: str
+    architecture: Architecture
+    gpus_per_board: int
+    mmio_gb: int | None
+    nvlink_p2p_profile: VgpuProfile | None
+    is_nvswitch: bool
+    is_esxi: bool
+    mig: MigGeometry | None
+    mixed_placement: Mapping[int, tuple[int, ...]] | None
+    note: str
+    unproven: Mapping[str, str]
+    sources: Mapping[str, str]
+    date: str
+    profiles: tuple[ProfileEntry, ...] = field(default=(), repr=False)
+    """The documented C types, time-sliced before MIG-backed, large before small."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The product names, the first of them the board's own."""
+        return tuple(dict.fromkeys(pci.name for pci in self.pci_ids))
+
+    @property
+    def name(self) -> str:
+        return self.pci_ids[0].name
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The board's own prefix and those of its aliases."""
+        return (self.prefix, *(prefix for alias in self.aliases for prefix in alias.prefixes))
+
+    @property
+    def framebuffer_gb(self) -> int:
+        """The framebuffer as profile names print it; also the size of the mixed-size placement region."""
+        return max(entry.profile.framebuffer_gb for entry in self.profiles if entry.mig is None)
+
+    @property
+    def supports_mixed_size(self) -> bool:
+        """Whether mixed-size mode is documented for any profile."""
+        return any(entry.max_mixed is not None for entry in self.profiles)
+
+    @property
+    def source(self) -> str:
+        return "; ".join(dict.fromkeys(self.sources.values()))
+
+    def entry(self, profile: VgpuProfile) -> ProfileEntry | None:
+        """Say what a profile of any series is on this board; None where the board cannot have it."""
+        from vgpu_cfg.catalog.resolve import resolve_profile  # it makes entries, so it imports this module
+
+        return resolve_profile(self, profile)

@@ -1,0 +1,130 @@
+"""The questions that the house has about boards: what is this profile, and whose are these PCI ids."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from vgpu_cfg.catalog.board import Board, ProfileEntry
+from vgpu_cfg.catalog.folder import BoardFolder
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+NVIDIA = 0x10DE
+"""The PCI vendor of every board here."""
+
+
+@cache
+def load_catalog() -> Catalog:
+    """Return the catalogue that comes with the program; no board is read before it is asked for."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
+        if folder.is_dir():
+            return Catalog.from_folder(folder)
+    raise FileNotFoundError(f"the board files are missing from {package}: install vgpu-cfg again")
+
+
+class Catalog:
+    """Boards, each read when it is first needed; the answers are remembered."""
+
+    def __init__(self, folder: BoardFolder) -> None:
+        self._folder = folder
+        self._entries: dict[str, tuple[ProfileEntry, ...]] = {}
+        self._by_pci: dict[tuple[int, int | None], Board | None] = {}
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> Catalog:
+        """Take the boards from another folder."""
+        return cls(BoardFolder(Path(folder)))
+
+    @property
+    def boards(self) -> Mapping[str, Board]:
+        """Every board by its key; one that is asked for is read, all of them when they are iterated over."""
+        return self._folder
+
+    def board(self, name: str) -> Board:
+        """Return the board with this key, prefix or alias, whatever the case; else KeyError with advice."""
+        if (found := self._folder.find(name)) is not None:
+            return found
+        known = {key.casefold(): key for key in self.boards}
+        close = [known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3)]
+        advice = f"did you mean {' or '.join(close)}?" if close else "see `vgpu-cfg profiles`"
+        raise KeyError(f"no board {name!r} in the catalogue: {advice}")
+
+    def by_profile(self, name: str | VgpuProfile) -> tuple[ProfileEntry, ...]:
+        """Return what a profile of any series is; empty where no board has it, or it is no vGPU name.
+
+        The entry keeps the name that was asked for, also where it is an alias's.
+        """
+        text = str(name)
+        if text not in self._entries:
+            self._entries[text] = tuple(self._resolve(text))
+        return self._entries[text]
+
+    def by_pci(self, vendor_id: int, device_id: int, subsystem_id: int | None = None) -> Board | None:
+        """Return the board with these ids; they may be signed shorts, as vSphere gives them.
+
+        The subsystem decides only where two boards share a device id. Where it must
+        decide and does not, the answer is None.
+        """
+        if vendor_id & 0xFFFF != NVIDIA:
+            return None
+        ids = (device_id & 0xFFFF, None if subsystem_id is None else subsystem_id & 0xFFFF)
+        if ids not in self._by_pci:
+            self._by_pci[ids] = self._find_by_pci(*ids)
+        return self._by_pci[ids]
+
+    def suggest(self, text: str) -> list[str]:
+        """Return at most three listed profile names close to a wrong one, the closest first.
+
+        For a size that a board does not offer these are its nearest sizes, shared the same way;
+        a missing or mistaken `grid_` or `nvidia_` is put right.
+        """
+        spelled = "_".join(text.strip().lower().split())
+        bare = spelled.removeprefix("grid_").removeprefix("nvidia_")
+        for guess in (spelled, f"grid_{bare}", f"nvidia_{bare}"):
+            if nearest := self._nearest_sizes(guess)[:3]:
+                return nearest
+        known = [
+            prefix + entry.name.removeprefix(board.prefix)
+            for board in self.boards.values()
+            for prefix in board.prefixes
+            for entry in board.profiles
+        ]
+        return difflib.get_close_matches(spelled, known, n=3)
+
+    def _resolve(self, text: str) -> Iterator[ProfileEntry]:
+        try:
+            profile = VgpuProfile.parse(text)
+        except ValueError:
+            return
+        for board in self._folder.with_prefix(profile.prefix):
+            if (entry := board.entry(profile)) is not None:
+                yield entry
+
+    def _find_by_pci(self, device_id: int, subsystem_id: int | None) -> Board | None:
+        same_device = [
+            (pci, board)
+            for board in self._folder.holding(f"{device_id:04x}")
+            for pci in board.pci_ids
+            if pci.device_id == device_id
+        ]
+        boards = list(dict.fromkeys(board for _, board in same_device))
+        if len(boards) > 1:
+            boards = [board for pci, board in same_device if pci.subsystem_id == subsystem_id]
+        return boards[0] if len(boards) == 1 else None
+
+    def _nearest_sizes(self, spelled: str) -> list[str]:
+        try:
+            profile = VgpuProfile.parse(spelled)
+        except ValueError:
+            return []
+        entries = [
+            entry
+            for board in self._folder.with_prefix(profile.prefix)
+            for entry in board.profiles
+            if entry.profile.sharing is profile.sharing
+        ]
+        entries.sort(key=lambda entry: abs(entry.profile.framebuffer_gb - profile.framebuffer_gb))
+        return [profile.prefix + entry.name.removeprefix(entry.profile.prefix) for entry in entries]

@@ -1,0 +1,1 @@
+"""What things are: frozen values, with no input or output of their own."""
