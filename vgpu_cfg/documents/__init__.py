@@ -1,0 +1,17 @@
+"""The way from a user's YAML text to a model, with file:line:column in every complaint.
+
+    document = read_document(path)            every fault of the text, or plain data with positions
+    estate = build(document, Estate)          every fault of the content, or the model
+    document.fault(("vms", 3, "cpus"), "…")   a fault that only the caller can see
+
+Nothing here knows what any document is about.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.documents.binding import build
+from vgpu_cfg.documents.part import Part
+from vgpu_cfg.documents.text import Document, Loc, dump, parse_text, read_document
+from vgpu_cfg.documents.words import did_you_mean
+
+__all__ = ["Document", "Loc", "Part", "build", "did_you_mean", "dump", "parse_text", "read_document"]

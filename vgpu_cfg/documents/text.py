@@ -1,0 +1,314 @@
+"""YAML text as plain data that remembers where each key and value stood.
+
+The YAML read here is version 1.2 without its surprises: `off` and `2027-03-31`
+are text, keys are always text, tags other than `!!str` are refused, and a key
+written twice is a fault. Anchors, aliases and `<<` merges work; top-level keys
+that begin with `x-` are a place for anchors and are left out of the data.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+
+Loc: TypeAlias = tuple[str | int, ...]
+
+_DEEPEST = 60
+_MOST_VALUES = 2_000_000
+"""Aliases can multiply a small text into a huge one; no document of ours comes near this."""
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40}")
+_FLOAT = re.compile(r"[-+]?[0-9]{1,40}(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?|[-+]?\.[0-9]+([eE][-+][0-9]{1,4})?")
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+_TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
+
+
+@dataclass(slots=True)
+class Node:
+    """One value of a document: where it begins, where its key stands, and what is in it."""
+
+    value: Any
+    line: int
+    column: int
+    weight: int = 1
+    key_line: int = 0
+    key_column: int = 0
+    children: dict[str | int, Node] = field(default_factory=dict)
+
+    def under(self, line: int, column: int) -> Node:
+        """Return the same value with a key at this place; an alias may stand under several keys."""
+        return Node(self.value, self.line, self.column, self.weight, line, column, self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document's plain data, and the place of everything in it.
+
+    `faults` is empty unless the document was read with `lenient`: it then holds what
+    is wrong with the text though it could be read to its end, such as a repeated key.
+    """
+
+    name: str
+    data: dict[str, Any]
+    root: Node
+    faults: tuple[DocumentFault, ...] = ()
+
+    def fault(self, loc: Loc, message: str, hint: str = "", *, at_key: bool = False) -> DocumentFault:
+        """Make a fault at the value at `loc`, or at its nearest known ancestor.
+
+        A mapping or list is pointed at by its key, a scalar by itself unless `at_key`.
+        """
+        node = self.node(loc)
+        if node.key_line and (at_key or node.children):
+            return DocumentFault(self.name, node.key_line, node.key_column, message, hint)
+        return DocumentFault(self.name, node.line, node.column, message, hint)
+
+    def node(self, loc: Loc) -> Node:
+        """Return the node at `loc`; elements that the text does not have are passed over."""
+        node = self.root
+        for element in loc:
+            node = node.children.get(element, node)
+        return node
+
+
+def read_document(path: str | Path, *, name: str = "", lenient: bool = False) -> Document:
+    """Read a YAML file; `name` is what complaints call it, the path by default.
+
+    Raises DocumentError with every fault of the text. With `lenient` only what
+    stops the reading is raised, and the rest waits in `Document.faults`.
+    """
+    shown = name or str(path)
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DocumentError([DocumentFault(shown, 1, 1, f"the file cannot be read: {reason}")]) from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
+        fault = DocumentFault(shown, line, column, "the file is not UTF-8 text", "save it as UTF-8")
+        raise DocumentError([fault]) from error
+    return parse_text(text, shown, lenient=lenient)
+
+
+def parse_text(text: str, name: str, *, lenient: bool = False) -> Document:
+    """Read YAML text; see `read_document`."""
+    builder = _Builder(name)
+    try:
+        root = builder.document(text)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
+        message = f"the character U+{error.character:04X} is not allowed in YAML"
+        builder.faults.append(DocumentFault(name, line, column, message, "delete it"))
+        root = None
+    except YAMLError as error:
+        builder.faults.append(_syntax_fault(error, name))
+        root = None
+    except _StopReading as error:
+        builder.faults.append(error.fault)
+        root = None
+    if root is None or (builder.faults and not lenient):
+        raise DocumentError(builder.faults)
+    data = {key: value for key, value in root.value.items() if not key.startswith("x-")}
+    return Document(name, data, root, tuple(builder.faults))
+
+
+def dump(data: Any) -> str:
+    """Write plain data as YAML text that `parse_text` reads back as the same data."""
+    yaml = YAML(typ="rt", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 100
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()
+
+
+class _StopReading(Exception):
+    def __init__(self, fault: DocumentFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class _Builder:
+    """Turns the parser's events into nodes, collecting the faults that do not stop it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.faults: list[DocumentFault] = []
+        self.anchors: dict[str, Node | None] = {}
+        self.depth = 0
+
+    def document(self, text: str) -> Node | None:
+        yaml = YAML(typ="safe", pure=True)
+        events: Iterator[Any] = iter(yaml.parse(text))
+        root: Node | None = None
+        for event in events:
+            if not isinstance(event, DocumentStartEvent):
+                continue
+            if root is not None:
+                fault = self._fault(event, "a second document begins here", "one file holds one document")
+                raise _StopReading(fault)
+            root = self._node(next(events), events)
+        if root is None or (root.value is None and not root.children):
+            self.faults.append(DocumentFault(self.name, 1, 1, "the document is empty"))
+            return None
+        if not isinstance(root.value, dict):
+            message = "the document must be a mapping of keys to values"
+            self.faults.append(DocumentFault(self.name, root.line, root.column, message))
+            return None
+        return root
+
+    def _fault(self, event: Any, message: str, hint: str = "") -> DocumentFault:
+        mark = event.start_mark
+        return DocumentFault(self.name, mark.line + 1, mark.column + 1, message, hint)
+
+    def _node(self, event: Any, events: Iterator[Any]) -> Node:
+        if isinstance(event, AliasEvent):
+            return self._aliased(event)
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        self._check_tag(event)
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _StopReading(self._fault(event, f"values are nested deeper than {_DEEPEST} levels"))
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if isinstance(event, ScalarEvent):
+            node = Node(_scalar(event), line, column)
+        elif isinstance(event, SequenceStartEvent):
+            node = self._sequence(Node([], line, column), events)
+        else:
+            node = self._mapping(Node({}, line, column), events)
+        self.depth -= 1
+        if node.weight > _MOST_VALUES:
+            raise _StopReading(self._fault(event, "aliases make the document too large"))
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        return node
+
+    def _aliased(self, event: Any) -> Node:
+        if event.anchor not in self.anchors:
+            raise _StopReading(self._fault(event, f"the alias *{event.anchor} has no anchor before it"))
+        node = self.anchors[event.anchor]
+        if node is None:
+            raise _StopReading(self._fault(event, f"the anchor &{event.anchor} contains itself"))
+        return node
+
+    def _check_tag(self, event: Any) -> None:
+        tag = str(event.ctag) if event.ctag is not None else ""
+        if tag and not (isinstance(event, ScalarEvent) and tag in _TEXT_TAGS):
+            self.faults.append(self._fault(event, f"the tag {tag} is not supported", "remove it"))
+
+    def _sequence(self, node: Node, events: Iterator[Any]) -> Node:
+        while not isinstance(event := next(events), SequenceEndEvent):
+            child = self._node(event, events)
+            node.children[len(node.value)] = child
+            node.value.append(child.value)
+            node.weight += child.weight
+        return node
+
+    def _mapping(self, node: Node, events: Iterator[Any]) -> Node:
+        merged: list[Node] = []
+        while not isinstance(event := next(events), MappingEndEvent):
+            line, column = event.start_mark.line + 1, event.start_mark.column + 1
+            if not isinstance(event, ScalarEvent):
+                self.faults.append(self._fault(event, "a key must be text", 'quote it, as in "{n}": 1'))
+                self._node(event, events)
+                self._node(next(events), events)
+                continue
+            key: str = event.value
+            self._check_tag(event)
+            child = self._node(next(events), events).under(line, column)
+            if key == "<<" and event.style is None:
+                merged.extend(self._merge_sources(child))
+            elif key in node.children:
+                first = node.children[key]
+                message = f"the key {key!r} is repeated (first on line {first.key_line})"
+                self.faults.append(self._fault(event, message, "keep one of them"))
+            else:
+                node.children[key] = child
+                node.value[key] = child.value
+                node.weight += child.weight
+        for source in merged:
+            for name, inherited in source.children.items():
+                if name not in node.children:
+                    node.children[name] = inherited
+                    node.value[name] = inherited.value
+                    node.weight += inherited.weight
+        return node
+
+    def _merge_sources(self, node: Node) -> list[Node]:
+        sources = list(node.children.values()) if isinstance(node.value, list) else [node]
+        for source in sources:
+            if not isinstance(source.value, dict):
+                message = "<< takes the alias of a mapping, or a list of them"
+                self.faults.append(DocumentFault(self.name, node.key_line, node.key_column, message))
+                return []
+        return sources
+
+
+def _scalar(event: ScalarEvent) -> str | int | float | bool | None:
+    text: str = event.value
+    if event.style is not None or event.ctag is not None:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "0123456789+-.":
+        if _INTEGER.fullmatch(text):
+            return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        if _FLOAT.fullmatch(text):
+            return float(text)
+    return text
+
+
+_SYNTAX: tuple[tuple[str, str, str], ...] = (
+    ("'\\t'", "a tab cannot indent YAML", "indent with spaces"),
+    ("mapping values are not allowed here", "a second ': ' on this line, or a line indented too far",
+     "quote text that contains ': ', and line keys up"),
+    ("could not find expected ':'", "a key without ': ' after it", "write it as key: value"),
+    ("expected <block end>", "this line does not line up with those above it", "mend its indentation"),
+    ("expected ',' or", "a comma or a closing bracket is missing here",
+     "inside [] and {} quote text that contains any of []{},"),
+    ("<stream end>", "the file ends inside [] or {}", "close the bracket"),
+    ("unexpected end of stream", "this quoted text has no end", "close the quote"),
+    ("cannot start any token", "a value cannot begin with this character", "quote the value"),
+)  # fmt: skip
+
+
+def _syntax_fault(error: YAMLError, name: str) -> DocumentFault:
+    if not isinstance(error, MarkedYAMLError):
+        return DocumentFault(name, 1, 1, f"this is not YAML: {error}")
+    problem = str(error.problem or error.context or "not YAML")
+    mark: Any = error.problem_mark or error.context_mark
+    message, hint = f"this is not YAML: {problem}", ""
+    for sign, text, advice in _SYNTAX:
+        if sign in problem:
+            message, hint = text, advice
+            break
+    if "end of stream" in problem and error.context_mark is not None:
+        mark = error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+    return DocumentFault(name, line, column, message, hint)
