@@ -1,0 +1,184 @@
+"""The JSON schema says what the models say, and what is refused for now is refused by name everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from vgpu_cfg.documents import parse_text
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.plan_file import NOT_YET_KEYS, NOT_YET_VALUES, VmKeys, plan_file_schema
+from vgpu_cfg.plan_loading import load_plan
+
+ROOT = Path(__file__).parents[2]
+HEADER = "version: 1\nname: p\nvcenter: prod\n"
+SCHEMA = plan_file_schema()
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+GOOD = [
+    "vms: [{name: a, template: t, gpus: grid_a100-40c}]",
+    "vms: [{name: 'a-{1..2}', template: {scratch: x}, cpus: 4, memory: 1.5TiB, disks: [{size: 4GiB}]}]",
+    "vms: [{name: a, template: t, gpus: [{profile: [grid_t4-16c], count: 2, uvm: true}, {pin: '3b:00.0'}]}]",
+    "vms: [{name: a, template: t, gpus: [{device: {label: x, device_id: '10de:20f1'}}], numa: off}]",
+    "vms: [{name: a, template: t, numa: [0, 1], nics: [n, {network: m, mac: '00:50:56:00:00:0{k}'}]}]",
+    "vars: {a: 5, b: true}\nvms: [{name: a, template: t, cpus: '${a}', lock: '${b}', numa: '${a}'}]",
+    "vms: [{name: a, template: t, power: leave, expires: 2027-03-31, ignore: [power], lock: true}]",
+    "vms: [{name: 'a{1..2}', template: t, except: {'a1': {cpus: 4, place: {spread: hosts, hosts: 'x*'}}}}]",
+    "defaults: {template: t, extra_config: {a: true, b: 5, c: x}}\nx-here: [1]\nvms: [{name: a}]",
+    "protect: {names: 'vdi-*', folders: [/dc/vm/x]}\nchecks: {VG031: warning}\nsecrets: {a: env:A}",
+]
+BAD = [
+    "vm: []",
+    "vms: [{template: t}]",
+    "vms: [{name: a, memroy: 4GiB}]",
+    "vms: [{name: a, memory: 64}]",
+    "vms: [{name: a, memory: 64GB}]",
+    "vms: [{name: a, cpus: 0}]",
+    "vms: [{name: a, gpus: [{count: 2}]}]",
+    "vms: [{name: a, gpus: [{pin: nonsense}]}]",
+    "vms: [{name: a, disks: [{grow: 1GiB, size: 1GiB}]}]",
+    "vms: [{name: a, nics: [{network: n, type: e1000}]}]",
+    "vms: [{name: a, nics: [{network: n, mac: 00-50-56-00-00-00}]}]",
+    "vms: [{name: a, place: {spread: racks}}]",
+    "vms: [{name: a, expires: tomorrow}]",
+    "vms: [{name: a, except: {a: {name: b}}}]",
+    "vms: {a: {}}",
+    "checks: {VG31: warning}",
+    "vars: {1x: a}",
+    "secrets: {a: hunter2}",
+    "protect: {folder: [x]}",
+]
+
+
+def complaints(text: str, tmp_path: Path) -> list[str]:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        load_plan(path)
+    except DocumentError as error:
+        return [fault.message for fault in error.faults]
+    return []
+
+
+def test_it_is_a_schema() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"].endswith("2020-12/schema")
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_what_the_loader_takes_the_schema_takes(text: str, tmp_path: Path) -> None:
+    assert complaints(HEADER + text, tmp_path) == []
+    data = parse_text(HEADER + text, "plan.yaml").root.value
+    assert [error.message for error in VALIDATOR.iter_errors(data)] == []
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_the_schema_refuses_the_loader_refuses(text: str, tmp_path: Path) -> None:
+    assert complaints(HEADER + text, tmp_path)
+    assert not VALIDATOR.is_valid(parse_text(HEADER + text, "plan.yaml").root.value)
+
+
+def test_the_examples_pass_both() -> None:
+    for path in sorted((ROOT / "examples").glob("*.yaml")):
+        data = parse_text(path.read_text(encoding="utf-8"), path.name).root.value
+        assert [error.message for error in VALIDATOR.iter_errors(data)] == [], path.name
+        load_plan(path)
+
+
+def test_a_header_is_needed() -> None:
+    for key in ("version", "name", "vcenter"):
+        data = {"version": 1, "name": "p", "vcenter": "prod"}
+        del data[key]
+        assert not VALIDATOR.is_valid(data)
+
+
+def test_every_key_is_described_and_every_vm_key_tells_when_it_takes_effect() -> None:
+    undescribed = [
+        f"{where}.{name}"
+        for where, definition in {"": SCHEMA, **SCHEMA["$defs"]}.items()
+        for name, rule in definition.get("properties", {}).items()
+        if "description" not in rule
+    ]
+    assert undescribed == []
+    vm_keys: dict[str, Any] = SCHEMA["$defs"]["VmKeys"]["properties"]
+    assert set(vm_keys) == set(VmKeys.model_fields)
+    assert [name for name, rule in vm_keys.items() if "x-takes-effect" not in rule] == []
+
+
+def document_with(path: str, value: str) -> str:
+    """A plan that holds the key at a dotted path, with what its neighbours need."""
+    section, *keys = path.split(".")
+    frames = {
+        "vms.gpus": "gpus: [{{profile: grid_a100-40c, {}}}]",
+        "vms.nics": "nics: [{{network: n, {}}}]",
+        "vms.disks": "disks: [{{size: 1GiB, {}}}]",
+        "vms.template": "template: {{{}}}",
+        "vms.place": "place: {{{}}}",
+        "vms": "{}",
+        "networks": "{}",
+    }
+    if not keys:
+        return f"{HEADER}{section}: {value}\n"
+    inner = frames[".".join([section, *keys[:-1]])].format(f"{keys[-1]}: {value}")
+    template = "" if keys[0] == "template" else ", template: t"
+    return HEADER + (
+        f"networks: [{{name: n, {inner}}}]\n"
+        if section == "networks"
+        else f"vms: [{{name: a{template}, {inner}}}]\n"
+    )
+
+
+@pytest.mark.parametrize(("path", "area"), NOT_YET_KEYS.items())
+def test_a_later_key_is_refused_by_name_and_nothing_else_is_said(
+    path: str, area: str, tmp_path: Path
+) -> None:
+    key = path.rpartition(".")[2]
+    assert complaints(document_with(path, "x"), tmp_path) == [
+        f"`{key}` is not supported by this release ({area})"
+    ]
+    assert not VALIDATOR.is_valid(parse_text(document_with(path, "x"), "plan.yaml").root.value)
+
+
+@pytest.mark.parametrize(("path", "value", "area"), [(*key, area) for key, area in NOT_YET_VALUES.items()])
+def test_a_later_value_is_refused_by_name(path: str, value: str, area: str, tmp_path: Path) -> None:
+    key = path.rpartition(".")[2]
+    message = f"`{key}: {value}` is not supported by this release ({area})"
+    assert complaints(document_with(path, value), tmp_path) == [message]
+
+
+def test_later_keys_are_refused_in_defaults_and_except_too(tmp_path: Path) -> None:
+    text = HEADER + (
+        "defaults: {ha: {restart: low}, gpus: [{profile: grid_t4-16c, nvlink: true}]}\n"
+        "vms: [{name: a, template: t, except: {a: {drs: manual, place: {host_group: g}}}}]\n"
+    )
+    assert complaints(text, tmp_path) == [
+        "`ha` is not supported by this release (not planned yet)",
+        "`nvlink` is not supported by this release (NVLink and NUMA placement)",
+        "`drs` is not supported by this release (not planned yet)",
+        "`host_group` is not supported by this release (NVLink and NUMA placement)",
+    ]
+
+
+def test_no_later_key_is_in_the_models() -> None:
+    vm_keys = {path.removeprefix("vms.") for path in NOT_YET_KEYS if path.startswith("vms.")}
+    assert vm_keys.isdisjoint(VmKeys.model_fields)
+
+
+def test_the_reference_page_names_every_key_and_every_refusal() -> None:
+    page = (ROOT / "docs" / "reference" / "plan-file.md").read_text(encoding="utf-8")
+    named = set(VmKeys.model_fields) | set(SCHEMA["properties"]) | {"except"}
+    assert [key for key in sorted(named) if f"`{key}`" not in page] == []
+    rows = [f"| `{path}` | {area} |" for path, area in NOT_YET_KEYS.items()]
+    rows += [f"| `{path}: {value}` | {area} |" for (path, value), area in NOT_YET_VALUES.items()]
+    assert [row for row in rows if row not in page] == []
+
+
+@pytest.mark.parametrize("name", ["VmKeys"])
+def test_the_reference_page_tells_when_each_key_takes_effect(name: str) -> None:
+    page = (ROOT / "docs" / "reference" / "plan-file.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| `")}
+    for key, rule in SCHEMA["$defs"][name]["properties"].items():
+        assert rule["x-takes-effect"] in rows[f"`{key}`"], key

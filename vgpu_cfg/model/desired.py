@@ -1,0 +1,220 @@
+"""What a plan file asks for once nothing in it needs looking up: every VM on its own, in plain values.
+
+Ranges are written out, includes, variables and defaults are merged in, sizes are
+MiB and each device stands for itself. What only vCenter can tell stays a name:
+templates, clusters, networks. A value that nobody stated is the built-in default
+and its key stands in `defaulted`; keys that the plan states stand in `managed`,
+and only those are compared with a VM that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, field_serializer
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+
+class TemplateSource(Frozen):
+    """Clone this template, by name or inventory path; `linked` shares its disks."""
+
+    kind: Literal["template"] = "template"
+    path_or_name: str
+    linked: bool = False
+
+
+class ScratchSource(Frozen):
+    """Make an empty VM for the guest that vSphere calls `guest_id`."""
+
+    kind: Literal["scratch"] = "scratch"
+    guest_id: str
+
+
+class DesiredVgpu(Frozen):
+    """One vGPU: the first of `profiles` that a host can give. `uvm` turns unified memory on."""
+
+    kind: Literal["vgpu"] = "vgpu"
+    profiles: tuple[VgpuProfile, ...] = Field(min_length=1)
+    uvm: bool = False
+
+
+class DesiredPassthrough(Frozen):
+    """The one GPU at this PCI address (lower-case `dddd:bb:dd.f`), passed through."""
+
+    kind: Literal["passthrough"] = "passthrough"
+    pci_id: str
+
+
+class DesiredDynamicPassthrough(Frozen):
+    """Any free GPU that has the label, the board name and the ids, as far as they are given.
+
+    `label` is vSphere's hardware label, `model` part of the device's name such as "A100".
+    """
+
+    kind: Literal["dynamic_passthrough"] = "dynamic_passthrough"
+    label: str | None = None
+    model: str | None = None
+    vendor_id: int | None = None
+    device_id: int | None = None
+
+
+DesiredGpu = Annotated[
+    DesiredVgpu | DesiredPassthrough | DesiredDynamicPassthrough,
+    Field(discriminator="kind"),
+]
+
+
+class NumaPolicy(StrEnum):
+    """How CPUs and memory are tied to NUMA nodes."""
+
+    FOLLOW_GPU = "follow-gpu"
+    """To the nodes of the VM's GPUs; a VM without GPUs is not tied."""
+    NODE = "node"
+    """To one node, whichever has room, or to those that are named."""
+    OFF = "off"
+
+
+class DesiredNuma(Frozen):
+    """The policy; `nodes` is empty unless the plan names them."""
+
+    policy: NumaPolicy = NumaPolicy.FOLLOW_GPU
+    nodes: tuple[int, ...] = ()
+
+
+class DesiredNic(Frozen):
+    """One vmxnet3 NIC on a network known by name or inventory path; `mac` is lower-case."""
+
+    network: str
+    mac: str | None = None
+
+
+class DesiredDiskGrowth(Frozen):
+    """The template's first disk is at least this large."""
+
+    kind: Literal["grow"] = "grow"
+    size_mib: int
+
+
+class DesiredNewDisk(Frozen):
+    """A disk beside those of the template, in the order of the plan file."""
+
+    kind: Literal["new"] = "new"
+    size_mib: int
+    controller: Literal["scsi", "nvme"] = "scsi"
+
+
+DesiredDisk = Annotated[DesiredDiskGrowth | DesiredNewDisk, Field(discriminator="kind")]
+
+
+class Spread(StrEnum):
+    """What no two VMs of one line may share."""
+
+    HOSTS = "hosts"
+    GPUS = "gpus"
+
+
+class DesiredPlace(Frozen):
+    """Where a VM may run: on hosts that match one of the globs, apart from others of its line.
+
+    With `must` unset the spread is a wish. `hosts` always holds; empty means any host.
+    """
+
+    spread: Spread | None = None
+    hosts: tuple[str, ...] = ()
+    must: bool = True
+
+
+class DesiredPower(StrEnum):
+    """The power state a VM shall have; LEAVE does not touch it."""
+
+    ON = "on"
+    OFF = "off"
+    LEAVE = "leave"
+
+
+class DesiredVm(Frozen):
+    """One VM. Where a value is None the template or vCenter decides.
+
+    `line` is the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
+    `nics` and `disks` that are empty and not managed mean "as in the template".
+    `ignore` names keys whose drift is not reported, `lock` makes `destroy` refuse.
+    """
+
+    name: str
+    line: str
+    source: Annotated[TemplateSource | ScratchSource, Field(discriminator="kind")]
+    clusters: tuple[str, ...] = ()
+    folder: str | None = None
+    resource_pool: str | None = None
+    datastore: str | None = None
+    secure_boot: bool = False
+    cpus: int | None = None
+    memory_mib: int | None = None
+    gpus: tuple[DesiredGpu, ...] = ()
+    numa: DesiredNuma = DesiredNuma()
+    nics: tuple[DesiredNic, ...] = ()
+    disks: tuple[DesiredDisk, ...] = ()
+    extra_config: Mapping[str, str] = Field(default_factory=dict)
+    place: DesiredPlace = DesiredPlace()
+    power: DesiredPower = DesiredPower.ON
+    expires: date | None = None
+    ignore: frozenset[str] = frozenset()
+    lock: bool = False
+    managed: frozenset[str] = frozenset()
+    defaulted: frozenset[str] = frozenset()
+    origin: str = ""
+
+    def is_managed(self, key: str) -> bool:
+        """Whether the plan file states this key and drift in it is of interest."""
+        return key in self.managed and key not in self.ignore
+
+    @field_serializer("ignore", "managed", "defaulted")
+    def _in_order(self, keys: frozenset[str]) -> list[str]:
+        return sorted(keys)
+
+
+class DesiredNetwork(Frozen):
+    """A network that must exist, whether or not a VM uses it."""
+
+    name: str
+    origin: str = ""
+
+
+class Protection(Frozen):
+    """Globs of what is never written: folders and clusters by name or inventory path, VMs by name."""
+
+    folders: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+
+
+class SecretReference(Frozen):
+    """Where a secret can be fetched; never the secret."""
+
+    kind: Literal["env", "file", "keyring", "command"]
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.value}"
+
+
+class DesiredPlan(Frozen):
+    """Everything that one plan file asks of one vCenter.
+
+    `vcenter` is a context's name, an address or `lab:…`. `checks` gives findings
+    (by their VG code) another severity, where the check allows it.
+    """
+
+    name: str
+    vcenter: str
+    datacenter: str | None = None
+    protect: Protection = Protection()
+    checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
+    secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
+    networks: tuple[DesiredNetwork, ...] = ()
+    vms: tuple[DesiredVm, ...] = ()

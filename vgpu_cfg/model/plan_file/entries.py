@@ -1,0 +1,268 @@
+"""The plan file as its author writes it: every key, what it means and when it takes effect.
+
+The models hold one file's own words: nothing is merged, no range is written out
+and no default is filled in (`model_fields_set` tells which keys stand there). The
+JSON schema is made from them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file.fields import (
+    CheckCode,
+    ConfigKey,
+    ConfigValue,
+    Count,
+    Day,
+    Mac,
+    Memory,
+    Numa,
+    OptionalText,
+    PciAddress,
+    PciIds,
+    PlanName,
+    Profiles,
+    Secret,
+    Size,
+    TakesEffect,
+    Text,
+    Texts,
+    VariableName,
+    key,
+    mapping_or_text,
+    one_or_many_of,
+)
+from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
+
+AT_CREATION = TakesEffect.AT_CREATION
+AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
+LIVE = TakesEffect.LIVE
+REPORTING = TakesEffect.REPORTING
+
+ManagedKey = Literal["cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "power"]
+
+
+class Scratch(Frozen):
+    """A VM that is made empty instead of cloned; it needs `cpus`, `memory` and a disk with a `size`."""
+
+    scratch: Text = Field(description="vSphere's name of the guest system, such as ubuntu64Guest.")
+
+
+class DeviceEntry(Frozen):
+    """Which GPU to pass through: any free one that has everything said here."""
+
+    label: OptionalText = key("The hardware label that the host gives the device.")
+    model: OptionalText = key("The board, as part of the device's name: A100, L40S.")
+    device_id: PciIds = key("Vendor and device id as lspci prints them: 10de:20f1.")
+
+
+class GpuEntry(Frozen):
+    """One kind of GPU of a VM, `count` times: a vGPU (`profile`) or a whole one (`device`, `pin`)."""
+
+    profile: Profiles = key("The vGPU profile, of any series. A list: the first that a host can give.")
+    device: DeviceEntry = key("Instead of a profile: a whole GPU by Dynamic DirectPath I/O.")
+    pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, by fixed passthrough.")
+    count: Count = key("How many of them.", default="1")
+    uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", default="false")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["profile"]}, {"required": ["device"]}, {"required": ["pin"]}]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> GpuEntry:
+        given = self.model_fields_set
+        if self.pin and "profile" in given:
+            message = (
+                "`pin` is for passthrough: ESXi chooses the GPU of a vGPU when it powers on\n"
+                "remove `pin`, or `profile` to pass the whole GPU through"
+            )
+            raise ValueError(message)
+        wanted = "device" in given and (self.device.label or self.device.model or self.device.device_id)
+        if "profile" in given and wanted:
+            message = "a GPU has a `profile` or a `device`, not both\nremove one of them"
+            raise ValueError(message)
+        if not (given & {"profile", "device"} or self.pin):
+            message = "a GPU needs a `profile`, a `device` or a `pin`\nas in {profile: grid_a100-40c}"
+            raise ValueError(message)
+        if "device" in given and not wanted and "profile" not in given and not self.pin:
+            message = "`device` says nothing\ngive a label, a model or a device_id"
+            raise ValueError(message)
+        if self.pin and wanted:
+            message = "with `pin` the PCI address alone decides\nremove `device`"
+            raise ValueError(message)
+        if self.pin and (self.count or 1) > 1:
+            message = "`pin` names one GPU\nremove `count`, and list every GPU with its own `pin`"
+            raise ValueError(message)
+        if self.uvm and "profile" not in given:
+            message = "`uvm` is an option of a vGPU\nremove `uvm`"
+            raise ValueError(message)
+        return self
+
+
+class NicEntry(Frozen):
+    """A network adapter, `count` times. `{k}` in the text counts them from 1."""
+
+    network: Text = Field(description="The network's name or inventory path; it must exist.")
+    type: Literal["vmxnet3"] = key("The adapter type.", default="vmxnet3")
+    count: Count = key("How many of them.", default="1")
+    mac: Mac = key("A fixed MAC address.", default="vCenter assigns one")
+
+    @model_validator(mode="after")
+    def _one_mac_each(self) -> NicEntry:
+        if self.mac and (self.count or 1) > 1 and "{k}" not in self.mac:
+            message = "one `mac` cannot serve several NICs\nput {k} in it, or list the NICs one by one"
+            raise ValueError(message)
+        return self
+
+
+class DiskEntry(Frozen):
+    """A disk: the template's first one made larger (`grow`), or a new one (`size`)."""
+
+    grow: Size = key("The template's first disk is at least this large. A disk never shrinks.")
+    size: Size = key("A new, thin disk of this size.")
+    controller: Literal["scsi", "nvme"] = key("The new disk's controller.", default="scsi")
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["grow"]}, {"required": ["size"]}]})
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> DiskEntry:
+        given = self.model_fields_set
+        if ("grow" in given) == ("size" in given):
+            message = "a disk has either `grow` or `size`\nas in {grow: 200GiB} or {size: 1TiB}"
+            raise ValueError(message)
+        if {"grow", "controller"} <= given:
+            message = "`controller` is for a new disk\nremove it beside `grow`"
+            raise ValueError(message)
+        return self
+
+
+class PlaceEntry(Frozen):
+    """Where the VMs of one line may run."""
+
+    spread: Literal["hosts", "gpus"] = key("What no two VMs of this line share.", LIVE, "nothing is asked")
+    hosts: Texts = key(
+        "Globs of host names; only hosts that match one are used.", LIVE, "every host of `cluster`"
+    )
+    must: bool = key("Whether the spread is a rule (true) or a wish (false).", LIVE, "true")
+
+
+class VmKeys(Frozen):
+    """Every key of a VM that `vms`, `defaults` and `except` may hold."""
+
+    template: Text | Scratch = key(
+        "What the VM is cloned from: a template's name or inventory path, or {scratch: guest id}.",
+        AT_CREATION,
+    )
+    clone: Literal["full", "linked"] = key("A linked clone shares the template's disks.", AT_CREATION, "full")
+    cluster: Texts = key(
+        "The cluster, or several: the first that the VM fits in.", AT_CREATION, "any that fits"
+    )
+    folder: OptionalText = key(
+        "The VM folder, by its path below the datacenter's; it must exist.",
+        AT_CREATION,
+        "the datacenter's VM folder",
+    )
+    resource_pool: OptionalText = key("The resource pool.", AT_CREATION, "the cluster's root pool")
+    datastore: OptionalText = key("The datastore.", AT_CREATION, "the template's")
+    secure_boot: bool = key("UEFI secure boot.", AT_CREATION, "false")
+    cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
+    memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
+    gpus: Annotated[
+        tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry])
+    ] = key("The VM's GPUs; text is short for {profile: text}.", AT_POWER_CYCLE, "none")
+    numa: Numa = key(
+        "How CPUs and memory are tied to NUMA nodes: follow-gpu, node (one node, whichever has room), "
+        "off, or the numbers of nodes.",
+        AT_POWER_CYCLE,
+        "follow-gpu",
+    )
+    nics: Annotated[
+        tuple[NicEntry, ...], one_or_many_of("network", Text | NicEntry | list[Text | NicEntry])
+    ] = key("The network adapters; text is short for {network: text}.", AT_POWER_CYCLE, "the template's")
+    disks: tuple[DiskEntry, ...] = key(
+        "Disks beside the template's, and the growth of its first.", AT_POWER_CYCLE, "the template's"
+    )
+    extra_config: dict[ConfigKey, ConfigValue] = key(
+        "Settings of the VMX file that no other key has.", AT_POWER_CYCLE
+    )
+    place: PlaceEntry = key("Where the VM may run.", LIVE)
+    power: bool | Literal["leave"] = key("Whether the VM runs; leave: not touched.", LIVE, "true")
+    expires: Day = key("A date that reports show; nothing acts on it.", REPORTING)
+    ignore: tuple[ManagedKey, ...] = key("Keys whose drift is not reported and not mended.", REPORTING)
+    lock: bool = key("Whether `destroy` refuses this VM.", LIVE, "false")
+
+
+class VmEntry(VmKeys):
+    """One line of `vms`: a VM, or as many as the range in its name counts."""
+
+    name: Text = Field(
+        description="The VM's name; {01..14} in it makes fourteen VMs. In every other text {n} is the number "
+        "as written, {i} the plain one."
+    )
+    except_: dict[str, VmKeys] = Field(
+        default_factory=dict,
+        alias="except",
+        description="Changes to single VMs, by name or range; mappings merge, the rest is replaced.",
+    )
+
+
+class Server(Frozen):
+    """A vCenter by address, and one datacenter of it."""
+
+    server: Text = Field(description="A context's name, an address, or lab:ESTATE.")
+    datacenter: OptionalText = key("The datacenter.", default="the only one")
+
+
+class ProtectEntry(Frozen):
+    """Globs of what is never written, whatever else the plan says."""
+
+    folders: Texts = key("VM folders, by inventory path.")
+    names: Texts = key("VMs, by name.")
+    clusters: Texts = key("Clusters, by name or inventory path.")
+
+
+class NetworkEntry(Frozen):
+    """A network that must exist; VMs may use others too."""
+
+    name: Text = Field(description="The network's name; a range makes several.")
+
+
+class FileHeader(Frozen):
+    """What a plan file and an included file say besides `defaults`, `networks` and `vms`."""
+
+    version: Literal[1] = key("The version of this format.")
+    name: PlanName = key("The plan's name: the owner mark on every VM it makes.", pattern=PLAN_NAME_PATTERN)
+    vcenter: Text | Server = key(
+        "The vCenter: a context's name, an address, lab:ESTATE, or {server, datacenter}."
+    )
+    include: Texts = key("Files that are merged first, relative to this one; never with `name` or `vms`.")
+    vars: dict[VariableName, str | int | float | bool] = key(
+        "Text for ${variable}; --vars FILE and --set replace it.",
+        propertyNames={"pattern": VARIABLE_PATTERN},
+    )
+    secrets: dict[VariableName, Secret] = key(
+        "References to secrets: env:, file:, keyring:, command:; never values.",
+        propertyNames={"pattern": VARIABLE_PATTERN},
+    )
+    protect: ProtectEntry = key("What is never written.")
+    checks: dict[CheckCode, Literal["error", "warning", "info"]] = key(
+        "Another severity for a finding that rests on a recalled fact, by its code.",
+        propertyNames={"pattern": CHECK_PATTERN},
+    )
+
+
+class PlanFile(FileHeader):
+    """A vgpu-cfg plan: the VMs with GPUs that one vCenter shall have."""
+
+    defaults: VmKeys = key("Keys that hold for every VM which does not state them itself.")
+    networks: tuple[Annotated[NetworkEntry, mapping_or_text("name", Text | NetworkEntry)], ...] = key(
+        "Networks that must exist."
+    )
+    vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")

@@ -1,0 +1,228 @@
+"""The types that the plan file's keys share: short forms, lists of one, absent keys, templated text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from vgpu_cfg.model.desired import DesiredNuma, NumaPolicy, SecretReference
+from vgpu_cfg.model.plan_file.values import (
+    check_code,
+    check_plan_name,
+    check_variable_name,
+    parse_mac,
+    parse_memory,
+    parse_pci_address,
+    parse_pci_ids,
+    parse_secret,
+    parse_size,
+)
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+
+class TakesEffect(StrEnum):
+    """When a changed value of a key reaches a VM that exists."""
+
+    AT_CREATION = "at creation only"
+    AT_POWER_CYCLE = "at a power cycle"
+    LIVE = "live"
+    REPORTING = "in reports only"
+
+
+def _absent() -> Any:
+    return None
+
+
+def key(description: str, takes_effect: TakesEffect | None = None, default: str = "", **schema: Any) -> Any:
+    """Declare a key that may be absent; `default` tells in words what holds then, `schema` adds keywords."""
+    extra: dict[str, Any] = dict(schema)
+    if takes_effect is not None:
+        extra["x-takes-effect"] = takes_effect.value
+    if default:
+        extra["x-default"] = default
+    return Field(default_factory=_absent, description=description, json_schema_extra=extra or None)
+
+
+def _one_or_many(value: object) -> object:
+    if not isinstance(value, str | list | tuple):
+        message = "this must be text, or a list of texts"
+        raise ValueError(message)
+    return [value] if isinstance(value, str) else value
+
+
+def mapping_or_text(short: str, written: Any) -> BeforeValidator:
+    """Take text for a mapping that has only the key `short`; `written` is the type for the schema."""
+
+    def unfold(value: object) -> object:
+        return {short: value} if isinstance(value, str) else value
+
+    return BeforeValidator(unfold, json_schema_input_type=written)
+
+
+def one_or_many_of(short: str, written: Any) -> BeforeValidator:
+    """Take text, a mapping, or a list of both; text is short for a mapping with the key `short`."""
+
+    def unfold(value: object) -> object:
+        if isinstance(value, str | Mapping):
+            value = [value]
+        if not isinstance(value, list):
+            message = f"this must be a {short}, a mapping, or a list of these"
+            raise ValueError(message)
+        return [{short: item} if isinstance(item, str) else item for item in value]
+
+    return BeforeValidator(unfold, json_schema_input_type=written)
+
+
+def _empty_is_absent(value: object) -> object:
+    return None if value == "" else value
+
+
+def _profile(value: object) -> VgpuProfile:
+    if isinstance(value, VgpuProfile):
+        return value
+    if not isinstance(value, str):
+        message = "a profile is text such as grid_a100-40c"
+        raise ValueError(message)
+    return VgpuProfile.parse(value)
+
+
+def _at_least_one(profiles: tuple[VgpuProfile, ...]) -> tuple[VgpuProfile, ...]:
+    if not profiles:
+        message = "the list of profiles is empty\nas in [nvidia_l40s-48c, grid_a100d-40c]"
+        raise ValueError(message)
+    return profiles
+
+
+def _numa(value: object) -> DesiredNuma:
+    match value:
+        case DesiredNuma():
+            return value
+        case "follow-gpu" | "node" | "off":
+            return DesiredNuma(policy=NumaPolicy(value))
+        case bool():
+            pass
+        case int() if value >= 0:
+            return DesiredNuma(policy=NumaPolicy.NODE, nodes=(value,))
+        case str() if value.isdecimal():
+            return DesiredNuma(policy=NumaPolicy.NODE, nodes=(int(value),))
+        case [_, *_]:
+            nodes = [
+                node for node in value if isinstance(node, int) and not isinstance(node, bool) and node >= 0
+            ]
+            if len(nodes) == len(value):
+                return DesiredNuma(policy=NumaPolicy.NODE, nodes=tuple(sorted(set(nodes))))
+        case _:
+            pass
+    message = "'numa' must be follow-gpu, node, off, a node's number or a list of them"
+    raise ValueError(message)
+
+
+def _date(value: object) -> date:
+    if isinstance(value, date):
+        return value
+    try:
+        if len(str(value)) != len("2027-03-31"):  # fromisoformat takes shorter forms too
+            raise ValueError
+        return date.fromisoformat(str(value))
+    except ValueError:
+        message = f"{str(value)!r} is not a date\nwrite it as 2027-03-31"
+        raise ValueError(message) from None
+
+
+def _config_value(value: object) -> object:
+    """Write numbers and truth as vmx files do; a fraction must be quoted, since its digits matter."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value)
+        case _:
+            return value
+
+
+_COMPUTED_CONFIG = {
+    "pcipassthru.use64bitmmio": "it follows from `gpus`",
+    "pcipassthru.64bitmmiosizegb": "it follows from `gpus`",
+    "numa.nodeaffinity": "write `numa` instead",
+    "memsize": "write `memory` instead",
+    "numvcpus": "write `cpus` instead",
+    "firmware": "every VM has EFI firmware",
+    "uefi.secureboot.enabled": "write `secure_boot` instead",
+    "sched.mem.min": "all memory is reserved, always",
+    "sched.mem.minsize": "all memory is reserved, always",
+    "sched.mem.pin": "all memory is reserved, always",
+}
+
+
+def _config_key(name: str) -> str:
+    folded = name.casefold()
+    remedy = _COMPUTED_CONFIG.get(folded, "")
+    if folded.startswith("vgpu_cfg."):
+        remedy = "keys that begin with vgpu_cfg. are the owner mark"
+    if folded.startswith("pcipassthru") and folded.endswith(".cfg.enable_uvm"):
+        remedy = "write `uvm` in `gpus` instead"
+    if remedy:
+        message = f"extra_config must not set {name!r}, which is computed\n{remedy}"
+        raise ValueError(message)
+    return name
+
+
+PlanName = Annotated[str, AfterValidator(check_plan_name)]
+VariableName = Annotated[str, AfterValidator(check_variable_name)]
+CheckCode = Annotated[str, AfterValidator(check_code)]
+Text = Annotated[str, StringConstraints(min_length=1)]
+OptionalText = Annotated[str | None, BeforeValidator(_empty_is_absent, json_schema_input_type=str)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_one_or_many, json_schema_input_type=Text | list[Text])]
+Profile = Annotated[VgpuProfile, BeforeValidator(_profile)]
+Profiles = Annotated[
+    tuple[Profile, ...],
+    AfterValidator(_at_least_one),
+    BeforeValidator(_one_or_many, json_schema_input_type=Text | list[Text]),
+]
+_SizeText = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?(MiB|GiB|TiB)$", examples=["64GiB"])]
+Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=_SizeText)]
+Memory = Annotated[int, BeforeValidator(parse_memory, json_schema_input_type=_SizeText)]
+Count = Annotated[int, Field(ge=1, le=64)]
+_Node = Annotated[int, Field(ge=0)]
+Numa = Annotated[
+    DesiredNuma,
+    BeforeValidator(_numa, json_schema_input_type=Literal["follow-gpu", "node", "off"] | _Node | list[_Node]),
+]
+Day = Annotated[
+    date, BeforeValidator(_date, json_schema_input_type=Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")])
+]
+PciAddress = Annotated[
+    str | None,
+    BeforeValidator(
+        lambda value: parse_pci_address(value) if isinstance(value, str) and value else value or None,
+        json_schema_input_type=Annotated[
+            str, Field(pattern=r"^$|^([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[01][0-9A-Fa-f]\.[0-7]$")
+        ],
+    ),
+]
+PciIds = Annotated[
+    tuple[int, int],
+    BeforeValidator(
+        lambda value: parse_pci_ids(str(value)),
+        json_schema_input_type=Annotated[str, Field(pattern="^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$")],
+    ),
+]
+Mac = Annotated[
+    str | None,
+    BeforeValidator(
+        lambda value: parse_mac(value) if isinstance(value, str) and value else value or None,
+        json_schema_input_type=Annotated[str, Field(pattern="^$|^[0-9A-Fa-f]{2}(:([0-9A-Fa-f]{2})){5}$")],
+    ),
+]
+Secret = Annotated[
+    SecretReference,
+    BeforeValidator(
+        parse_secret, json_schema_input_type=Annotated[str, Field(pattern="^(env|file|keyring|command):.+")]
+    ),
+]
+ConfigKey = Annotated[str, BeforeValidator(lambda name: _config_key(name) if isinstance(name, str) else name)]
+ConfigValue = Annotated[str, BeforeValidator(_config_value, json_schema_input_type=str | int | bool)]

@@ -1,0 +1,51 @@
+"""Keys of the plan file that this release refuses by name, and which release area brings each.
+
+A key is never ignored: either a model has a field for it, or it stands here. To
+support one, delete its row and add the field. Paths are dotted and pass over
+lists; `vms` stands for `defaults` and `except` too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HOSTS: Final = "host preparation"
+PLACEMENT: Final = "NVLink and NUMA placement"
+TRAINING: Final = "multi-VM training"
+UNPLANNED: Final = "not planned yet"
+
+NOT_YET_KEYS: Final[dict[str, str]] = {
+    "hosts": HOSTS,
+    "training": TRAINING,
+    "networks.switch": HOSTS,
+    "networks.vlan": HOSTS,
+    "networks.mtu": HOSTS,
+    "networks.physical": TRAINING,
+    "networks.subnet": TRAINING,
+    "networks.pool": TRAINING,
+    "networks.gateway": TRAINING,
+    "networks.dns": TRAINING,
+    "vms.template.library": UNPLANNED,
+    "vms.template.item": UNPLANNED,
+    "vms.storage_policy": UNPLANNED,
+    "vms.vtpm": UNPLANNED,
+    "vms.gpus.nvlink": PLACEMENT,
+    "vms.nics.near": PLACEMENT,
+    "vms.nics.ip": TRAINING,
+    "vms.nics.rdma": TRAINING,
+    "vms.disks.storage_policy": UNPLANNED,
+    "vms.place.host_group": PLACEMENT,
+    "vms.ha": UNPLANNED,
+    "vms.drs": UNPLANNED,
+    "vms.tags": UNPLANNED,
+    "vms.attributes": UNPLANNED,
+    "vms.guest": TRAINING,
+}
+
+NOT_YET_VALUES: Final[dict[tuple[str, str], str]] = {
+    ("vms.nics.type", "passthrough"): TRAINING,
+    ("vms.nics.type", "sriov"): TRAINING,
+    ("vms.nics.type", "pvrdma"): TRAINING,
+    ("vms.place.spread", "numa"): PLACEMENT,
+}
+"""Values of keys that are supported otherwise."""

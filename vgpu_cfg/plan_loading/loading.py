@@ -1,0 +1,92 @@
+"""The order in which a plan file is read, and what comes out of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgpu_cfg.documents import Document, Part
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.plan_loading.header import read_header
+from vgpu_cfg.plan_loading.refusals import without_unsupported
+from vgpu_cfg.plan_loading.sources import read_sources
+from vgpu_cfg.plan_loading.variables import read_variables, unused_overrides
+from vgpu_cfg.planning.expand import expand_vms
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlan:
+    """A plan file, read to the end.
+
+    `documents` are the files it came from, in the order they were merged, the plan
+    file last. `sha256` is that of what the plan asks: comments, the order of keys and
+    the way it is spread over files do not change it.
+    """
+
+    path: Path
+    desired: DesiredPlan
+    documents: tuple[Document, ...]
+    sha256: str
+
+
+def load_plan(
+    path: str | Path, *, variables: Mapping[str, str] | None = None, variable_files: Sequence[str | Path] = ()
+) -> LoadedPlan:
+    """Read a plan file with everything it includes.
+
+    `variables` are those of --set, `variable_files` the files of --vars, later before earlier.
+    Raises DocumentError with every fault of every file.
+    """
+    overrides = dict(variables or {})
+    sources = read_sources(Path(path))
+    known = read_variables(sources.documents, [Path(file) for file in variable_files], overrides)
+    declared = set(known.values) - overrides.keys() | {
+        name for document in sources.documents for name in _mapping(document.data.get("vars"))
+    }
+    documents = [known.replaced_in(document) for document in sources.documents]
+    refused: list[DocumentFault] = []
+    documents = [without_unsupported(document, refused) for document in documents]
+    header = read_header(documents)
+    main = documents[-1]
+    lines = Part(main, ("vms",), main.data["vms"]) if "vms" in main.data else None
+    defaults = [
+        Part(document, ("defaults",), document.data["defaults"])
+        for document in documents
+        if "defaults" in document.data
+    ]
+    expansion = expand_vms(lines, defaults)
+    early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
+    faults = _told_once(early, [*header.faults, *expansion.faults])
+    if faults:
+        raise DocumentError(faults)
+    desired = DesiredPlan(
+        name=header.name,
+        vcenter=header.vcenter,
+        datacenter=header.datacenter,
+        protect=header.protect,
+        checks=header.checks,
+        secrets=header.secrets,
+        networks=tuple(header.networks),
+        vms=tuple(expansion.vms),
+    )
+    return LoadedPlan(Path(path), desired, tuple(sources.documents), _digest(desired))
+
+
+def _told_once(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
+    """Leave out what is only the echo of an earlier fault at the same place."""
+    places = {(fault.file, fault.line, fault.column) for fault in early}
+    return [*early, *(fault for fault in late if (fault.file, fault.line, fault.column) not in places)]
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _digest(desired: DesiredPlan) -> str:
+    origins = {"vms": {"__all__": {"origin"}}, "networks": {"__all__": {"origin"}}}
+    content = desired.model_dump(mode="json", exclude=origins)
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,91 @@
+"""Which files make up a plan: the file itself, and what it includes, weakest first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vgpu_cfg.documents import Document, read_document
+from vgpu_cfg.errors import DocumentError, DocumentFault
+
+_ONLY_IN_PLANS = ("name", "vms")
+
+
+@dataclass(slots=True)
+class Sources:
+    """The documents in the order they are merged, the plan file last, and the faults of their text."""
+
+    documents: list[Document] = field(default_factory=list)
+    faults: list[DocumentFault] = field(default_factory=list)
+
+    @property
+    def main(self) -> Document:
+        """The plan file."""
+        return self.documents[-1]
+
+
+def read_sources(path: Path) -> Sources:
+    """Read a plan file and everything it includes.
+
+    Raises DocumentError where the plan file itself cannot be read to its end; for an
+    included file that is a fault among the others.
+    """
+    found = Sources()
+    _read(path, str(path), found, ())
+    return found
+
+
+def _read(path: Path, name: str, found: Sources, including: tuple[Path, ...]) -> None:
+    document = read_document(path, name=name, lenient=True)
+    found.faults += document.faults
+    document = replace(document, faults=())
+    if including:
+        document = _without_plan_keys(document, found)
+    chain = (*including, path.resolve())
+    for index, text in _includes(document):
+        loc = ("include", index) if isinstance(document.data["include"], list) else ("include",)
+        problem = _include_problem(path.parent / text, text, chain)
+        if problem:
+            found.faults.append(document.fault(loc, *problem))
+            continue
+        shown = os.path.normpath(Path(name).parent / text)
+        if any(known.name == shown for known in found.documents):
+            continue
+        try:
+            _read(path.parent / text, shown, found, chain)
+        except DocumentError as error:
+            found.faults += error.faults
+    found.documents.append(document)
+
+
+def _includes(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield the usable texts of `include`; what is not usable the header's model tells."""
+    included = document.data.get("include")
+    texts = [included] if isinstance(included, str) else included
+    if isinstance(texts, list):
+        yield from ((index, text) for index, text in enumerate(texts) if isinstance(text, str) and text)
+
+
+def _include_problem(path: Path, text: str, chain: tuple[Path, ...]) -> tuple[str, str] | None:
+    if "${" in text:
+        return "variables are not known yet where files are included", "write the path out"
+    if path.resolve() in chain:
+        circle = chain[chain.index(path.resolve()) :]
+        names = " -> ".join([*(step.name for step in circle), path.name])
+        return f"the file {text!r} includes itself: {names}", "remove one of these includes"
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        return f"the included file {text!r} {what}", "the path counts from the file that includes it"
+    return None
+
+
+def _without_plan_keys(document: Document, found: Sources) -> Document:
+    data = dict(document.data)
+    for key in _ONLY_IN_PLANS:
+        if key in data:
+            del data[key]
+            message = f"`{key}` does not belong in an included file"
+            found.faults.append(document.fault((key,), message, "move it to the plan file", at_key=True))
+    return replace(document, data=data)

@@ -1,0 +1,176 @@
+"""From the merged keys of one VM to what is desired: counts written out, defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.errors import DocumentFault
+from vgpu_cfg.model.desired import (
+    DesiredDisk,
+    DesiredDiskGrowth,
+    DesiredDynamicPassthrough,
+    DesiredGpu,
+    DesiredNewDisk,
+    DesiredNic,
+    DesiredNuma,
+    DesiredPassthrough,
+    DesiredPlace,
+    DesiredPower,
+    DesiredVgpu,
+    DesiredVm,
+    ScratchSource,
+    Spread,
+    TemplateSource,
+)
+from vgpu_cfg.model.plan_file import (
+    DeviceEntry,
+    DiskEntry,
+    GpuEntry,
+    NicEntry,
+    PlaceEntry,
+    Scratch,
+    VmKeys,
+    parse_mac,
+)
+from vgpu_cfg.planning.expand.merging import Layers
+
+_NO_STATE = frozenset({"ignore", "lock", "expires"})
+"""Keys that speak of the VM without asking for anything in it."""
+
+
+def make_vm(name: str, line: str, keys: VmKeys, origin: str) -> DesiredVm:
+    """Make the desired VM; `check_keys` must have found nothing against its keys."""
+    stated = frozenset(key for key in keys.model_fields_set if getattr(keys, key) is not None)
+    return DesiredVm(
+        name=name,
+        line=line,
+        source=_source(keys),
+        clusters=keys.cluster or (),
+        folder=keys.folder,
+        resource_pool=keys.resource_pool,
+        datastore=keys.datastore,
+        secure_boot=bool(keys.secure_boot),
+        cpus=keys.cpus,
+        memory_mib=keys.memory,
+        gpus=tuple(gpu for entry in keys.gpus or () for gpu in _gpus(entry)),
+        numa=keys.numa if "numa" in stated else DesiredNuma(),
+        nics=tuple(nic for entry in keys.nics or () for nic in _nics(entry)),
+        disks=tuple(_disk(entry) for entry in keys.disks or ()),
+        extra_config=dict(sorted((keys.extra_config or {}).items())),
+        place=_place(keys.place) if "place" in stated else DesiredPlace(),
+        power=_power(keys.power) if "power" in stated else DesiredPower.ON,
+        expires=keys.expires,
+        ignore=frozenset(keys.ignore or ()),
+        lock=bool(keys.lock),
+        managed=stated - _NO_STATE,
+        defaulted=frozenset(VmKeys.model_fields) - stated - _NO_STATE,
+        origin=origin,
+    )
+
+
+def check_keys(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
+    """Yield what is wrong between keys that are right one by one."""
+    given = keys.model_fields_set
+    if "template" not in given:
+        hint = "name what the VM is cloned from, here or in `defaults`, or {scratch: guest id}"
+        yield layers.fault((), "the key 'template' is missing", hint)
+    elif isinstance(keys.template, Scratch):
+        yield from _check_scratch(keys, layers)
+    growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
+    for index in growing[1:]:
+        message = "a second `grow`: it is always the template's first disk that grows"
+        yield layers.fault(("disks", index), message, "keep one")
+    if "place" in given and keys.place.spread == "gpus" and not keys.gpus:
+        yield layers.fault(
+            ("place", "spread"), "`spread: gpus` is asked of a VM without `gpus`", "write hosts"
+        )
+    for index, nic in enumerate(keys.nics or ()):
+        yield from _check_counted_mac(nic, index, layers)
+    pins = [entry.pin for entry in keys.gpus or ()]
+    for index, pin in enumerate(pins):
+        if pin and pin in pins[:index]:
+            yield layers.fault(("gpus", index, "pin"), f"the GPU at {pin} is pinned twice", "remove one")
+
+
+def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
+    for k in range(2, (nic.count or 1) + 1):
+        try:
+            parse_mac(_counted(nic.mac, k) or "00:50:56:00:00:00")
+        except ValueError:
+            message = f"with {{k}} at {k}, {nic.mac} is no MAC address"
+            yield layers.fault(("nics", index, "mac"), message, "list the NICs one by one")
+            return
+
+
+def _check_scratch(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
+    for key in ("cpus", "memory"):
+        if key not in keys.model_fields_set:
+            yield layers.fault(("template",), f"a VM from scratch needs {key!r}", "no template gives it")
+    if not any(disk.size for disk in keys.disks or ()):
+        hint = "as in disks: [{size: 100GiB}]"
+        yield layers.fault(("template",), "a VM from scratch needs a disk with a size", hint)
+    for index, disk in enumerate(keys.disks or ()):
+        if disk.grow:
+            message = "`grow` needs a template's disk, and a VM from scratch has none"
+            yield layers.fault(("disks", index), message, "write `size`")
+    if "clone" in keys.model_fields_set:
+        yield layers.fault(("clone",), "`clone` is for templates; this VM is made from scratch", "remove it")
+
+
+def _source(keys: VmKeys) -> TemplateSource | ScratchSource:
+    if isinstance(keys.template, Scratch):
+        return ScratchSource(guest_id=keys.template.scratch)
+    return TemplateSource(path_or_name=keys.template, linked=keys.clone == "linked")
+
+
+def _gpus(entry: GpuEntry) -> Iterator[DesiredGpu]:
+    for k in range(1, (entry.count or 1) + 1):
+        if entry.pin:
+            yield DesiredPassthrough(pci_id=entry.pin)
+        elif "profile" in entry.model_fields_set:
+            yield DesiredVgpu(profiles=entry.profile, uvm=bool(entry.uvm))
+        else:
+            yield _dynamic(entry.device, k)
+
+
+def _dynamic(device: DeviceEntry, k: int) -> DesiredDynamicPassthrough:
+    vendor_id, device_id = device.device_id if "device_id" in device.model_fields_set else (None, None)
+    return DesiredDynamicPassthrough(
+        label=_counted(device.label, k),
+        model=_counted(device.model, k),
+        vendor_id=vendor_id,
+        device_id=device_id,
+    )
+
+
+def _nics(entry: NicEntry) -> Iterator[DesiredNic]:
+    for k in range(1, (entry.count or 1) + 1):
+        yield DesiredNic(network=entry.network.replace("{k}", str(k)), mac=_counted(entry.mac, k))
+
+
+def _counted(text: str | None, k: int) -> str | None:
+    return text.replace("{k}", str(k)) if text else None
+
+
+def _disk(entry: DiskEntry) -> DesiredDisk:
+    if entry.grow:
+        return DesiredDiskGrowth(size_mib=entry.grow)
+    given = entry.model_fields_set
+    return DesiredNewDisk(
+        size_mib=entry.size, controller=entry.controller if "controller" in given else "scsi"
+    )
+
+
+def _place(entry: PlaceEntry) -> DesiredPlace:
+    given = entry.model_fields_set
+    return DesiredPlace(
+        spread=Spread(entry.spread) if "spread" in given else None,
+        hosts=entry.hosts if "hosts" in given else (),
+        must=entry.must if "must" in given else True,
+    )
+
+
+def _power(value: bool | str) -> DesiredPower:  # noqa: FBT001 - what the plan file holds
+    if isinstance(value, str):
+        return DesiredPower.LEAVE
+    return DesiredPower.ON if value else DesiredPower.OFF

@@ -1,0 +1,168 @@
+"""The lines of `vms` written out: every VM on its own, every fault at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.documents import Part, build, did_you_mean
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
+from vgpu_cfg.planning.expand.desired import check_keys, make_vm
+from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
+from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The VMs, and what is wrong; VMs with faults are left out."""
+
+    vms: list[DesiredVm] = field(default_factory=list)
+    faults: list[DocumentFault] = field(default_factory=list)
+    places: dict[str, Part] = field(default_factory=dict)
+    """Which line made the VM of a name (in lower case)."""
+
+
+def expand_vms(lines: Part | None, defaults: Sequence[Part]) -> Expansion:
+    """Write out every line of `vms`, laid upon the `defaults` (weakest first)."""
+    out = Expansion()
+    usable = [part for part in defaults if isinstance(part.data, Mapping)]
+    for part in defaults:
+        filled, faults = fill_part(part, SAMPLE_MEMBER)
+        out.faults += faults or _complaints(filled, VmKeys)
+    if lines is None:
+        return out
+    if not isinstance(lines.data, list):
+        out.faults.append(lines.fault((), "'vms' must be a list", "write each VM as an item: - name: hvd-01"))
+        return out
+    for index in range(len(lines.data)):
+        _expand_line(lines.child(index), usable, out)
+    _check_macs(out)
+    return out
+
+
+def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion) -> None:
+    if not isinstance(line.data, Mapping):
+        hint = f"write {{name: {line.data}}}" if isinstance(line.data, str) else ""
+        out.faults.append(line.fault((), "a VM must be a mapping of keys to values", hint))
+        return
+    own = Part(line.document, line.loc, {key: line.data[key] for key in line.data if key != "except"})
+    members = _members(line, out)
+    exceptions = _exceptions(line, members, out)
+    keys_only = Part(own.document, own.loc, {key: own.data[key] for key in own.data if key != "name"})
+    seen: set[tuple[str, int, int]] = set()
+    checked: dict[tuple[int, ...], VmKeys | None] = {}
+    for member in members or (SAMPLE_MEMBER,):
+        chosen = [part for names, part in exceptions if member.name in names]
+        parts = [*defaults, keys_only, *chosen]
+        signature = tuple(id(part) for part in parts)
+        if signature not in checked or any(has_templates(part.data) for part in parts):
+            keys, faults = _member_keys(parts, own, member)
+            out.faults += first_of_each_place(faults, seen)
+            checked[signature] = keys
+        keys = checked[signature]
+        if keys is not None and members:
+            out.vms.append(make_vm(member.name, str(line.data["name"]), keys, line.origin))
+
+
+def _member_keys(
+    parts: Sequence[Part], own: Part, member: Member
+) -> tuple[VmKeys | None, list[DocumentFault]]:
+    """Judge each layer by itself, so that a fault is told where it stands, then all together."""
+    faults: list[DocumentFault] = []
+    filled: list[Part] = []
+    for part in parts:
+        whole, complaints = fill_part(part, member)
+        filled.append(whole)
+        if part.loc == own.loc and part.document is own.document:
+            named = Part(own.document, own.loc, {**whole.data, **_name_of(own)})
+            faults += complaints or _complaints(named, VmEntry)
+        else:
+            faults += complaints or _complaints(whole, VmKeys)
+    if faults:
+        return None, faults
+    layers = Layers(tuple(filled), own)
+    keys = build(own.document, VmKeys, loc=own.loc, data=layers.merged())
+    faults = list(check_keys(keys, layers))
+    return (None if faults else keys), faults
+
+
+def _name_of(own: Part) -> dict[str, object]:
+    return {"name": own.data["name"]} if "name" in own.data else {}
+
+
+def _complaints(part: Part, model: type[VmKeys]) -> list[DocumentFault]:
+    try:
+        build(part.document, model, loc=part.loc, data=part.data)
+    except DocumentError as error:
+        return list(error.faults)
+    return []
+
+
+def _members(line: Part, out: Expansion) -> tuple[Member, ...]:
+    """Read the names of a line; none where they are wrong, which is told here unless the type is."""
+    name = line.data.get("name")
+    if not isinstance(name, str) or not name:
+        return ()
+    try:
+        members = read_members(name)
+        for member in members:
+            check_vm_name(member.name)
+    except ValueError as error:
+        message, _, hint = str(error).partition("\n")
+        out.faults.append(line.fault(("name",), message, hint))
+        return ()
+    for member in members:
+        other = out.places.setdefault(member.name.casefold(), line)
+        if other is not line:
+            where = ":".join(other.origin.split(":")[-2:-1])
+            message = f"the VM name {member.name!r} is taken already, on line {where}"
+            out.faults.append(line.fault(("name",), message, "every VM of a plan has a name of its own"))
+            break
+    return members
+
+
+def _exceptions(line: Part, members: Sequence[Member], out: Expansion) -> list[tuple[frozenset[str], Part]]:
+    """Read which members each `except` changes, in the order of the file."""
+    if "except" not in line.data:
+        return []
+    exceptions = line.child("except")
+    if not isinstance(exceptions.data, Mapping):
+        hint = "as in except: {hvd-02: {memory: 96GiB}}"
+        out.faults.append(exceptions.fault((), "'except' must be a mapping of VM names to keys", hint))
+        return []
+    known = [member.name for member in members]
+    found: list[tuple[frozenset[str], Part]] = []
+    for key in exceptions.data:
+        part = exceptions.child(key)
+        try:
+            names = [member.name for member in read_members(key)]
+        except ValueError as error:
+            message, _, hint = str(error).partition("\n")
+            out.faults.append(part.fault((), message, hint, at_key=True))
+            continue
+        unknown = [name for name in names if name not in known]
+        if unknown and members:
+            message = f"{unknown[0]!r} is not one of the VMs of this line"
+            hint = did_you_mean(unknown[0], known) or f"they are called {line.data['name']}"
+            out.faults.append(part.fault((), message, hint, at_key=True))
+        if unknown or not isinstance(part.data, Mapping):
+            filled, faults = fill_part(part, SAMPLE_MEMBER)
+            out.faults += faults or _complaints(filled, VmKeys)
+            continue
+        found.append((frozenset(names), part))
+    return found
+
+
+def _check_macs(out: Expansion) -> None:
+    """Complain of a MAC that two NICs of the file share: it would cut both off."""
+    owners: dict[str, str] = {}
+    for vm in out.vms:
+        for mac in [nic.mac for nic in vm.nics if nic.mac]:
+            if mac in owners:
+                line = out.places[vm.name.casefold()]
+                message = f"the MAC address {mac} of {vm.name!r} is that of {owners[mac]!r} too"
+                hint = "give each NIC its own ({n}, {i} and {k} count), or none"
+                out.faults.append(line.fault(("nics",), message, hint))
+            owners[mac] = vm.name
