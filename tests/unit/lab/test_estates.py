@@ -1,0 +1,164 @@
+"""Estate files: those that ship, what they hold, and the ways in which one can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.lab.rig import Rig, built, estate_of
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.lab import about_estate, estate_names, open_lab
+from vgpu_cfg.lab.estate import Part
+from vgpu_cfg.lab.state import Cluster, Datastore, Folder, Host, Network, VirtualMachine
+
+BASE = """\
+about: a
+clusters:
+- name: gpu
+  hosts:
+  - name: esx
+    gpus:
+    - {board: A100}
+templates:
+- {name: t}
+"""
+
+
+@pytest.mark.parametrize("name", estate_names())
+def test_every_estate_opens(name: str) -> None:
+    state = Rig(name).lab.state
+    assert about_estate(name).endswith(".")
+    for thing in state.objects.values():
+        assert thing.revision == 0
+        assert thing.parent is None or thing.parent in state.objects
+
+
+def test_the_names_that_plans_use() -> None:
+    rig = Rig("two-a100")
+    assert rig.find(Cluster).name == "gpu"
+    assert rig.find(Datastore).name == "vsan"
+    assert rig.find(Network, "vm-network").is_distributed is False
+    assert rig.find(Network, "dv-train").is_distributed is True
+    assert rig.find(Folder, "training").parent == rig.find(Folder, "vm").moid
+    template = rig.vm("ubuntu-22.04-efi")
+    assert (template.is_template, template.firmware) == (True, "efi")
+    host = rig.host()
+    assert [(gpu.board, gpu.numa_node) for gpu in host.gpus] == [("A100", 0), ("A100", 1)]
+    assert [nic.pci.numa_node for nic in host.nics if "Dx" in nic.pci.device_name] == [0, 1]
+    for node in host.numa_nodes:
+        assert host.gpus[node.node_id].pci_id in node.pci_ids
+
+
+def test_the_mixed_fleet_is_mixed() -> None:
+    rig = Rig("mixed-fleet")
+    hosts = rig.lab.state.all(Host)
+    assert {host.version for host in hosts} == {"8.0.3", "7.0.2"}
+    assert {host.connection for host in hosts} == {"connected", "notResponding"}
+    assert any(host.in_maintenance for host in hosts)
+    assert any(cluster.is_standalone for cluster in rig.lab.state.all(Cluster))
+    assert rig.host("esx-a100-03.lab").passthrough["0000:21:00.0"].label == "a100-pt"
+    assert rig.host("esx-a100-03.lab").passthrough["0000:21:00.0"].vm == rig.vm("research-pt").moid
+    series = {use.profile[-1] for host in hosts for gpu in host.gpus for use in gpu.uses}
+    assert series == {"q", "c"}
+    assert not rig.vm("cp-template-w11").is_on
+    assert all("vgpu_cfg.plan" not in vm.extra_config for vm in rig.lab.state.all(VirtualMachine))
+
+
+def test_a_bare_host_has_no_driver() -> None:
+    for host in Rig("bare").lab.state.all(Host):
+        assert host.driver is None
+        assert host.configured_default_graphics_type == "shared"
+        assert {gpu.graphics_type for gpu in host.gpus} == {"basic"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "gpus", "vms"),
+    [("fleet-3x8", 3, 24, 0), ("fleet-5x4-23vms", 5, 20, 23), ("fleet-60x8-600vms", 60, 480, 600)],
+)
+def test_a_fleet_has_the_size_of_its_name(name: str, hosts: int, gpus: int, vms: int) -> None:
+    rig = Rig(name)
+    state = rig.lab.state
+    assert len(state.all(Host)) == hosts
+    assert sum(len(host.gpus) for host in state.all(Host)) == gpus
+    assert len([vm for vm in state.all(VirtualMachine) if not vm.is_template]) == vms
+    assert rig.find(Cluster, "gpu").hosts
+
+
+def test_a_fleet_is_always_the_same() -> None:
+    one, two = (Rig("fleet-7x8-50vms").lab.state for _ in range(2))
+    assert {moid: repr(thing) for moid, thing in one.objects.items()} == {
+        moid: repr(thing) for moid, thing in two.objects.items()
+    }
+
+
+def test_devices_are_made_when_somebody_asks() -> None:
+    rig = Rig("fleet-10x8-100vms")
+    assert all(vm.made_devices is None for vm in rig.lab.state.all(VirtualMachine))
+    assert len(rig.vm("vm-00001").devices) == 13
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("about: a", "about: a\nclusterz: []", 2, "unknown key 'clusterz'"),
+        ("board: A100", "board: A10O", 7, "no board 'A10O'"),
+        ("board: A100", "bord: A100", 7, "'board' is missing"),
+        ("{board: A100}", "{board: A100, pci_id: 3b:00.0}", 7, "no PCI address"),
+        ("{board: A100}", "{board: A100, numa: 2}", 5, "no NUMA node 2"),
+        ("{board: A100}", "{board: A100, count: 2, pci_id: '0000:21:00.0'}", 7, "one pci_id"),
+        ("{board: A100}", "{board: A100, mode: quick}", 7, "mode"),
+        ("{board: A100}", "{board: A100, nvlink: ['0000:99:00.0']}", 6, "no other GPU at 0000:99:00.0"),
+        ("- name: esx", "- {name: esx, names: [a]}\n  - name: b", 5, "either name or names"),
+        ("- name: esx", "- name: esx\n    memory: 12 GB", 6, "no size"),
+        ("- name: esx", "- name: esx\n    esxi: '5.5'", 6, "no ESXi '5.5'"),
+        ("- name: esx", "- name: esx\n  - name: esx", 6, "two hosts 'esx'"),
+        ("- name: esx", "- name: esx\n    networks: [nowhere]", 6, "no network 'nowhere'"),
+        ("- {name: t}", "- {name: t}\n- {name: t}", 10, "two 't'"),
+        ("- {name: t}", "- {name: t, datastore: x}", 9, "no datastore 'x'"),
+        ("- {name: t}", "- {name: t, host: x}", 9, "no host 'x'"),
+        ("- {name: t}", "- {name: t}\nvms:\n- {name: v, gpus: [grid_a100_40c]}", 11, "not a vGPU name"),
+        ("- {name: t}", "- {name: t}\nvms:\n- {name: v, cluster: x}", 11, "no cluster 'x'"),
+        (
+            "- {name: t}",
+            "- {name: t}\nvms:\n- {name: v, gpus: [grid_t4-4c], memory: 1GiB}",
+            11,
+            "cannot run on esx",
+        ),
+        ("- {name: t}", "- {name: t}\nnetworks:\n- {name: n, switch: s}", 11, "no switch 's'"),
+    ],
+)
+def test_a_wrong_estate_says_where_and_what(old: str, new: str, line: int, message: str) -> None:
+    built(BASE)
+    assert old in BASE
+    with pytest.raises(DocumentError) as caught:
+        built(BASE.replace(old, new, 1))
+    fault = caught.value.faults[0]
+    assert message in fault.message
+    assert (fault.file, fault.line) == ("estate.yaml", line)
+
+
+def test_an_estate_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError) as caught:
+        open_lab("two-a1oo")
+    assert "two-a100" in caught.value.faults[0].hint
+    assert "fleet-" in caught.value.remedy
+    with pytest.raises(DocumentError):
+        open_lab(tmp_path / "none.yaml")
+
+
+def test_an_estate_of_ones_own(tmp_path: Path) -> None:
+    rig = Rig(estate_of(BASE, tmp_path))
+    assert rig.lab.state.estate == "estate"
+    assert rig.host().name == "esx"
+
+
+def test_the_page_names_every_key() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "estate-file.md").read_text(encoding="utf-8")
+    for part in every_part(Part):
+        for key in part.model_fields:
+            assert f"`{key}`" in page or f"{key}:" in page, f"{part.__name__}.{key}"
+
+
+def every_part(kind: type[Part]) -> list[type[Part]]:
+    return [found for child in kind.__subclasses__() for found in (child, *every_part(child))]

@@ -1,0 +1,147 @@
+"""What is kept between commands, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyVmomi import vim
+
+from tests.unit.lab.rig import Rig, estate_of
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.lab import reset_lab
+from vgpu_cfg.lab.devices import vgpus_of
+from vgpu_cfg.lab.state import Cluster, Host, Task
+from vgpu_cfg.lab.state_json import decode_object, encode_object
+from vgpu_cfg.lab.store import STATE_FILE
+
+
+def flat(rig: Rig) -> dict[str, Any]:
+    """Return everything in a lab's state, as text."""
+    return {
+        moid: json.dumps(encode_object(thing), sort_keys=True)
+        for moid, thing in rig.lab.state.objects.items()
+    }
+
+
+def busy(folder: Path) -> Rig:
+    """Return a lab in which much has happened, and a task is under way."""
+    rig = Rig("mixed-fleet", folder=folder)
+    rig.running("a", "grid_a100d-20c", cluster="a100")
+    rig.running("b", "grid_a100d-20c", host="esx-a100-01.lab")
+    info = vim.cluster.AntiAffinityRuleSpec(
+        name="r", vm=[vim.VirtualMachine(rig.vm(name).moid) for name in "ab"], enabled=True
+    )
+    spec = vim.cluster.ConfigSpecEx(rulesSpec=[vim.cluster.RuleSpec(operation="add", info=info)])
+    rig.done(rig.find(Cluster, "a100"), "ReconfigureComputeResource_Task", spec=spec, modify=True)
+    rig.refused(rig.vm("a"), "PowerOnVM_Task")
+    rig.clone("gone", cluster="a100")
+    rig.done(rig.vm("gone"), "Destroy_Task")
+    rig.lab.call(**rig.clone_call("later", "grid_a100d-20c", cluster="a100"))
+    return rig
+
+
+def test_another_command_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
+    first = busy(tmp_path / "lab")
+    second = Rig("mixed-fleet", folder=tmp_path / "lab")
+    assert flat(second) == flat(first)
+    assert second.lab.state.removed == first.lab.state.removed
+    assert second.lab.clock.now() == first.lab.clock.now()
+    second.lab.run_until_idle()
+    assert vgpus_of(second.vm("later").devices) == [(13000, "grid_a100d-20c")]
+    assert second.lab.state.last_number > first.lab.state.last_number
+
+
+def test_what_another_process_did_is_seen(tmp_path: Path) -> None:
+    first, second = (Rig(folder=tmp_path / "lab") for _ in range(2))
+    first.running("a", "grid_a100-40c")
+    second.lab.settle()
+    assert second.vm("a").is_on
+    second.done(second.vm("a"), "PowerOffVM_Task")
+    first.lab.settle()
+    assert not first.vm("a").is_on
+    assert flat(first) == flat(second)
+
+
+def test_a_reset_by_another_process_is_seen(tmp_path: Path) -> None:
+    rig = Rig(folder=tmp_path / "lab")
+    rig.running("a", "grid_a100-40c")
+    reset_lab(tmp_path / "lab")
+    rig.lab.settle()
+    assert not rig.has_vm("a")
+    rig.running("a", "grid_a100-40c")
+
+
+def test_reading_writes_nothing(tmp_path: Path) -> None:
+    rig = Rig(folder=tmp_path / "lab")
+    assert not (tmp_path / "lab" / STATE_FILE).exists()
+    rig.clone("a")
+    before = (tmp_path / "lab" / STATE_FILE).stat().st_mtime_ns
+    rig.lab.settle()
+    assert (tmp_path / "lab" / STATE_FILE).stat().st_mtime_ns == before
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    rig = Rig("fleet-20x8-200vms", folder=tmp_path / "lab")
+    rig.clone("a", cluster="gpu")
+    saved = json.loads((tmp_path / "lab" / STATE_FILE).read_text(encoding="utf-8"))
+    assert len(saved["objects"]) < 10
+
+
+def test_memory_alone_keeps_nothing() -> None:
+    assert Rig().lab.store is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1, "estate": "two-a100"}', "\x00"],
+)
+def test_a_state_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / STATE_FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(DocumentError) as caught:
+        Rig(folder=folder)
+    assert caught.value.remedy == "start over with `vgpu-cfg lab reset two-a100`"
+    assert reset_lab(folder)
+    assert not reset_lab(folder)
+    Rig(folder=folder)
+
+
+def test_an_estate_that_changed_under_its_state(tmp_path: Path) -> None:
+    text = (
+        "about: a\nclusters:\n- name: gpu\n  hosts:\n  - name: esx\n"
+        "templates:\n- name: ubuntu-22.04-efi\nfolders: [training]\n"
+    )
+    path = estate_of(text, tmp_path)
+    Rig(path, folder=tmp_path / "lab").clone("a")
+    Rig(path, folder=tmp_path / "lab").vm("a")
+    estate_of(text + "\n# changed\n", tmp_path)
+    with pytest.raises(DocumentError, match="no longer what the lab was started with"):
+        Rig(path, folder=tmp_path / "lab")
+
+
+def test_every_object_survives(tmp_path: Path) -> None:
+    rig = busy(tmp_path / "lab")
+    for thing in rig.lab.state.objects.values():
+        parts = json.loads(json.dumps(encode_object(thing)))
+        assert json.dumps(encode_object(decode_object(parts))) == json.dumps(encode_object(thing))
+    assert any(task.fault is not None for task in rig.lab.state.all(Task))
+    assert any(gpu.uses for host in rig.lab.state.all(Host) for gpu in host.gpus)
+
+
+def test_a_script_of_faults_in_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    script = (
+        "faults:\n- {method: CloneVM_Task, fault: NoDiskSpace}\nlacking: [VirtualMachine.Interact.PowerOn]\n"
+    )
+    (folder / "faults.yaml").write_text(script, encoding="utf-8")
+    rig = Rig(folder=folder)
+    assert isinstance(rig.refused(**rig.clone_call("a")), vim.fault.NoDiskSpace)
+    assert rig.lab.faults.lacking == {"VirtualMachine.Interact.PowerOn"}
+    (folder / "faults.yaml").write_text("faults:\n- {methud: x}\n", encoding="utf-8")
+    with pytest.raises(DocumentError):
+        Rig(folder=folder)

@@ -1,0 +1,235 @@
+"""How an estate file becomes a state: names resolved, hosts made, and VMs powered on by the rules."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, TypeVar
+from uuid import NAMESPACE_DNS, uuid5
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.lab import estate as file
+from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
+from vgpu_cfg.lab.estate_files import EstateFile
+from vgpu_cfg.lab.host_maker import make_host
+from vgpu_cfg.lab.rules import admission
+from vgpu_cfg.lab.rules.gpu_choice import pick_least_loaded
+from vgpu_cfg.lab.site import Site, new_site
+from vgpu_cfg.lab.state import Cluster, Datastore, Host, LabState, Network, ResourcePool, VirtualMachine
+
+Loc = tuple[str | int, ...]
+Thing = TypeVar("Thing", Datastore, Network)
+
+
+def build_state(source: EstateFile) -> LabState:
+    """Build the state of an estate. Raises `DocumentError` where names or running VMs do not fit."""
+    return _Builder(source).build()
+
+
+class _Builder:
+    def __init__(self, source: EstateFile) -> None:
+        self.source = source
+        self.estate = source.estate
+        center = self.estate.vcenter
+        self.site: Site = new_site(
+            source.name, vcenter=center.name, release=center.release, datacenter=self.estate.datacenter
+        )
+        self.state = self.site.state
+        self.faults: list[DocumentFault] = []
+
+    def build(self) -> LabState:
+        self._add_stock()
+        for index, part in enumerate(self.estate.clusters):
+            self._add_cluster(part, ("clusters", index))
+        self._stop_at_faults()
+        for folder in self.estate.folders:
+            self.site.add_folder(folder)
+        for index, template in enumerate(self.estate.templates):
+            host = self._host(template.host, "", ("templates", index))
+            if host is not None:
+                self._add_machine(template, template.name, host, ("templates", index))
+        for index, vm in enumerate(self.estate.vms):
+            for name in vm.all_names:
+                self._add_vm(vm, name, ("vms", index))
+        self._stop_at_faults()
+        self.state.count_as_unchanged()
+        return self.state
+
+    def _add_stock(self) -> None:
+        for store in self.estate.datastores:
+            self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+        for switch in self.estate.switches:
+            self.site.add_switch(switch.name, switch.mtu)
+        for index, network in enumerate(self.estate.networks):
+            if network.switch and network.switch not in self.site.switches:
+                self._complain(("networks", index, "switch"), f"there is no switch {network.switch!r}")
+            else:
+                self.site.add_network(network.name, switch=network.switch, vlan=network.vlan)
+
+    def _add_cluster(self, part: file.ClusterPart, loc: Loc) -> None:
+        cluster = None
+        if not part.standalone:
+            cluster = self.site.add_cluster(part.name, drs=part.drs, ha=part.ha)
+            for pool in part.resource_pools:
+                self.site.add_pool(cluster, pool)
+        for index, host in enumerate(part.hosts):
+            at = (*loc, "hosts", index)
+            stores = self._known(host.datastores, self.site.datastores, (*at, "datastores"), "datastore")
+            networks = self._known(host.networks, self.site.networks, (*at, "networks"), "network")
+            for name in host.all_names:
+                if name in self.site.hosts:
+                    self._complain(at, f"there are two hosts {name!r}")
+                    continue
+                of = cluster or self.site.add_cluster(name, standalone=True)
+                self.site.add_host(
+                    of, make_host(self.site, host, name, partial(self._complain_below, at)), stores, networks
+                )
+
+    def _known(self, wanted: tuple[str, ...] | None, known: Any, loc: Loc, noun: str) -> list[str]:
+        if wanted is None:
+            return list(known)
+        for index, name in enumerate(wanted):
+            if name not in known:
+                self._complain((*loc, index), f"there is no {noun} {name!r}")
+        return [name for name in wanted if name in known]
+
+    def _add_vm(self, part: file.VmPart, name: str, loc: Loc) -> None:
+        host = self._host(part.host, part.cluster, loc)
+        if host is None:
+            return
+        backings = [_backing(host, gpu) for gpu in part.gpus]
+        vm = self._add_machine(part, name, host, loc, backings)
+        if vm is None or part.power == "off":
+            return
+        forced = {
+            FIRST_PASSTHROUGH + index: gpu.on
+            for index, gpu in enumerate(part.gpus)
+            if isinstance(gpu, file.PlacedVgpu) and gpu.on is not None
+        }
+        try:
+            admitted = admission.admit(self.state, vm, host, pick_least_loaded, forced)
+        except vmodl.MethodFault as fault:
+            self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
+        else:
+            admission.start(self.state, vm, host, admitted, now=0.0)
+
+    def _add_machine(
+        self, part: file.MachinePart, name: str, host: Host, loc: Loc, backings: list[Any] | None = None
+    ) -> VirtualMachine | None:
+        folder = self.site.add_folder(part.folder)
+        if any(self.state.objects[moid].name == name for moid in folder.children):
+            self._complain(loc, f"there are two {name!r} in the folder {part.folder!r}")
+            return None
+        store = self._one(part.datastore, self.site.datastores, (*loc, "datastore"), "datastore")
+        wanted = (next(iter(self.site.networks)),) if part.networks is None else part.networks
+        networks = [
+            self._one(network, self.site.networks, (*loc, "networks"), "network") for network in wanted
+        ]
+        if store is None or None in networks:
+            return None
+        vm = self._machine(part, name, has_gpu=bool(backings))
+        is_template = isinstance(part, file.TemplatePart)
+        vm.is_template = is_template
+        return self.site.add_vm(
+            vm,
+            host=host,
+            folder=folder,
+            pool=None if is_template else self._pool(part, host, loc),
+            datastore=store,
+            disks_mib=part.disks,
+            networks=[network for network in networks if network is not None],
+            passthrough=backings or (),
+        )
+
+    def _machine(self, part: file.MachinePart, name: str, *, has_gpu: bool) -> VirtualMachine:
+        reserved = has_gpu if part.reserve_memory is None else part.reserve_memory
+        return VirtualMachine(
+            moid=self.state.new_moid("vm"),
+            name=name,
+            uuid=str(uuid5(NAMESPACE_DNS, f"bios.{self.state.last_number}")),
+            instance_uuid=str(uuid5(NAMESPACE_DNS, f"instance.{self.state.last_number}")),
+            cpus=part.cpus,
+            memory_mib=part.memory,
+            memory_reservation_mib=part.memory if reserved else 0,
+            memory_reservation_locked=reserved,
+            firmware=part.firmware,
+            secure_boot=part.secure_boot,
+            hardware_version=part.hardware_version,
+            guest_id=part.guest_id,
+            annotation=part.annotation,
+            extra_config=dict(part.extra_config),
+        )
+
+    def _one(self, name: str, known: dict[str, Thing], loc: Loc, noun: str) -> Thing | None:
+        found = known.get(name) if name else next(iter(known.values()), None)
+        if found is None:
+            self._complain(loc, f"there is no {noun} {name!r}")
+        return found
+
+    def _pool(self, part: file.MachinePart, host: Host, loc: Loc) -> ResourcePool | None:
+        cluster = self.state.get(host.parent, Cluster)
+        root = self.state.get(cluster.resource_pool, ResourcePool)
+        name = part.resource_pool if isinstance(part, file.VmPart) else ""
+        if not name:
+            return root
+        pools = (self.state.get(moid, ResourcePool) for moid in root.pools)
+        found = next((pool for pool in pools if pool.name == name), None)
+        if found is None:
+            self._complain((*loc, "resource_pool"), f"there is no resource pool {name!r} in {cluster.name!r}")
+        return found
+
+    def _host(self, name: str, cluster: str, loc: Loc) -> Host | None:
+        if name:
+            if name not in self.site.hosts:
+                self._complain((*loc, "host"), f"there is no host {name!r}")
+            return self.site.hosts.get(name)
+        if cluster and cluster not in self.site.clusters:
+            self._complain((*loc, "cluster"), f"there is no cluster {cluster!r}")
+            return None
+        hosts = [host for host in self.site.hosts.values() if host.is_usable]
+        if cluster:
+            hosts = [host for host in hosts if host.parent == self.site.clusters[cluster].moid]
+        if not hosts:
+            self._complain(loc, "there is no host for it")
+            return None
+        return hosts[0]
+
+    def _complain_below(self, above: Loc, below: Loc, message: str) -> None:
+        self._complain((*above, *below), message)
+
+    def _complain(self, loc: Loc, message: str) -> None:
+        self.faults.append(self.source.document.fault(loc, message))
+
+    def _stop_at_faults(self) -> None:
+        if self.faults:
+            raise DocumentError(self.faults)
+
+
+def _backing(host: Host, gpu: file.VmGpu) -> Any:
+    passthrough = vim.vm.device.VirtualPCIPassthrough
+    match gpu:
+        case str():
+            return vgpu_backing(gpu)
+        case file.PlacedVgpu():
+            return vgpu_backing(gpu.profile)
+        case file.LabelledDevice():
+            labelled = [
+                pci for pci in host.pci_devices() if host.passthrough_of(pci.pci_id).label == gpu.label
+            ]
+            ids = dict.fromkeys((pci.vendor_id, pci.device_id) for pci in labelled)
+            allowed = [passthrough.AllowedDevice(vendorId=vendor, deviceId=device) for vendor, device in ids]
+            return passthrough.DynamicBackingInfo(deviceName="", allowedDevice=allowed, customLabel=gpu.label)
+        case file.FixedDevice():
+            pci = next((pci for pci in host.pci_devices() if pci.pci_id == gpu.pci_id), None)
+            return passthrough.DeviceBackingInfo(
+                id=gpu.pci_id,
+                deviceId=format(pci.device_id if pci else 0, "x"),
+                systemId=host.system_id,
+                vendorId=pci.vendor_id if pci else 0,
+                deviceName=pci.device_name if pci else "",
+            )
+
+
+def _text_of(fault: vmodl.MethodFault) -> str:
+    return str(getattr(fault, "msg", "") or type(fault).__name__)

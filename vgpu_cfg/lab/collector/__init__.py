@@ -1,0 +1,1 @@
+"""The property collector: which objects, which properties, what changed since."""

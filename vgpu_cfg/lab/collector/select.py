@@ -1,0 +1,81 @@
+"""Which objects a filter spec means: its object sets, followed along their traversals."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyVmomi import vmodl
+
+from vgpu_cfg.lab.managers import directory
+from vgpu_cfg.lab.renderers.tables import table_of
+from vgpu_cfg.lab.soap.context import Context, vim_class, wire_type
+from vgpu_cfg.lab.state import Managed
+
+_TraversalSpec = vmodl.query.PropertyCollector.TraversalSpec
+
+Missing = Any
+"""The reference of an object that is gone, where the client asked to be told instead of refused."""
+
+
+def select(context: Context, spec: Any, *, report_missing: bool = False) -> Iterator[Managed | Missing]:
+    """Yield the objects of one filter spec, each once, in the order they are reached.
+
+    Raises ManagedObjectNotFound for a starting object that is gone, unless `report_missing`:
+    then its bare reference is yielded.
+    """
+    named = {selection.name: selection for start in spec.objectSet for selection in _named(start.selectSet)}
+    yielded: set[str] = set()
+    walked: set[tuple[str, int]] = set()
+    for start in spec.objectSet:
+        thing = directory.find(context, start.obj._moId)
+        if thing is None:
+            if not report_missing:
+                raise object_gone(start.obj)
+            yield start.obj
+            continue
+        queue = deque([(thing, not start.skip, start.selectSet)])
+        while queue:
+            at, wanted, selections = queue.popleft()
+            if wanted and at.moid not in yielded:
+                yielded.add(at.moid)
+                yield at
+            for selection in selections:
+                traversal = selection if isinstance(selection, _TraversalSpec) else named.get(selection.name)
+                if traversal is None or (at.moid, id(traversal)) in walked:
+                    continue
+                if not issubclass(vim_class(wire_type(at)), traversal.type):
+                    continue
+                walked.add((at.moid, id(traversal)))
+                queue.extend(
+                    (reached, not traversal.skip, traversal.selectSet)
+                    for reached in _follow(context, at, traversal.path)
+                )
+
+
+def object_gone(reference: Any) -> Exception:
+    """Return the fault for a reference that leads nowhere, in vCenter's words."""
+    name = f"{reference._wsdlName}:{reference._moId}"
+    fault: Exception = vmodl.fault.ManagedObjectNotFound(
+        obj=reference,
+        msg=f"The object 'vim.{name}' has already been deleted or has not been completely created",
+    )
+    return fault
+
+
+def _named(selections: Iterable[Any]) -> Iterator[Any]:
+    """Yield the traversals below, at any depth: a selection elsewhere may refer to them by name."""
+    for selection in selections or ():
+        if isinstance(selection, _TraversalSpec):
+            if selection.name:
+                yield selection
+            yield from _named(selection.selectSet)
+
+
+def _follow(context: Context, thing: Managed, path: str) -> Iterator[Managed]:
+    value = table_of(wire_type(thing)).reader(path, context.version).read(context, thing)
+    for reference in value if isinstance(value, list) else [value]:
+        reached = directory.find(context, reference._moId) if reference is not None else None
+        if reached is not None:
+            yield reached

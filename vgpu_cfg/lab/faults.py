@@ -1,0 +1,148 @@
+"""Faults to order: which call of which method fails, how, and which privileges the user lacks.
+
+    faults:
+    - {method: PowerOnVM_Task, nth: 2, kind: task, fault: GenericVmConfigFault, message: "…"}
+    - {method: CloneVM_Task, kind: drop_after}
+    lacking: [VirtualMachine.Interact.PowerOn]
+
+`nth` counts from 1, per method and from the moment the fault was added; 0 means every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg import documents
+from vgpu_cfg.errors import Unreachable
+
+FaultKind = Literal["call", "task", "drop_before", "drop_after", "session_expired", "slow"]
+
+FILE_NAME = "faults.yaml"
+
+
+class ConnectionDropped(Unreachable):
+    """The scripted end of a connection: the server gives no answer, as a Transport says it."""
+
+
+class ScriptedFault(BaseModel):
+    """One thing that goes wrong.
+
+    `call` refuses the method itself, `task` lets the task end in the fault, `drop_before`
+    and `drop_after` cut the connection before or after the server acted, `session_expired`
+    forgets the session first, `slow` answers after `seconds`.
+    """
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+    method: str
+    nth: int = Field(default=1, ge=0)
+    kind: FaultKind = "task"
+    fault: str = "GenericVmConfigFault"
+    message: str = ""
+    seconds: float = 0.0
+    seen: int = Field(default=0, exclude=True)
+
+    @field_validator("fault")
+    @classmethod
+    def _is_a_fault(cls, name: str) -> str:
+        fault_type(name)
+        return name
+
+    def is_due(self) -> bool:
+        """Count one call, and tell whether this is the one."""
+        self.seen += 1
+        return self.nth in (0, self.seen)
+
+    def make(self) -> Exception:
+        """Return the vSphere fault."""
+        return make_fault(self.fault, self.message)
+
+
+class FaultScript(BaseModel):
+    """The file `faults.yaml` in a lab's state folder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    faults: list[ScriptedFault] = []
+    lacking: list[str] = []
+
+
+class Faults:
+    """The script that a lab plays, and the privileges its user lacks."""
+
+    def __init__(self) -> None:
+        self._script: list[ScriptedFault] = []
+        self.lacking: set[str] = set()
+
+    def add(
+        self,
+        method: str,
+        *,
+        nth: int = 1,
+        kind: FaultKind = "task",
+        fault: str = "GenericVmConfigFault",
+        message: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        """Add one fault to the script; it counts calls from now on."""
+        self._script.append(
+            ScriptedFault(method=method, nth=nth, kind=kind, fault=fault, message=message, seconds=seconds)
+        )
+
+    def load(self, folder: Path) -> None:
+        """Take over a folder's `faults.yaml`, if there is one. Raises `DocumentError`."""
+        path = folder / FILE_NAME
+        if path.exists():
+            script = documents.build(documents.read_document(path), FaultScript)
+            self._script.extend(script.faults)
+            self.lacking.update(script.lacking)
+
+    def clear(self) -> None:
+        """Let everything go right again."""
+        self._script.clear()
+        self.lacking.clear()
+
+    def on_call(self, method: str) -> ScriptedFault | None:
+        """Return what disturbs this call of a method, other than its task; counts the call."""
+        return self._first(method, lambda entry: entry.kind != "task")
+
+    def on_task(self, method: str) -> ScriptedFault | None:
+        """Return what this task of a method ends in; counts the task."""
+        return self._first(method, lambda entry: entry.kind == "task")
+
+    def check_privileges(self, entity: Any, privileges: Iterable[str]) -> None:
+        """Raise NoPermission for the first privilege that the user lacks on an entity (a reference)."""
+        for privilege in privileges:
+            if privilege in self.lacking:
+                raise vim.fault.NoPermission(
+                    object=entity,
+                    privilegeId=privilege,
+                    msg="Permission to perform this operation was denied.",
+                )
+
+    def _first(self, method: str, wanted: Any) -> ScriptedFault | None:
+        due = [entry for entry in self._script if entry.method == method and wanted(entry) and entry.is_due()]
+        return due[0] if due else None
+
+
+def fault_type(name: str) -> type[Exception]:
+    """Return the fault class of a name, with or without its namespace. Raises ValueError."""
+    for space in (vim.fault, vmodl.fault):
+        found = getattr(space, name.rsplit(".", 1)[-1], None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+    raise ValueError(f"there is no vSphere fault {name!r}")
+
+
+def make_fault(name: str, message: str) -> Exception:
+    """Return a fault with its message where clients look for it."""
+    fault = fault_type(name)()
+    fault.msg = message  # type: ignore[attr-defined]
+    if hasattr(fault, "reason"):
+        fault.reason = message
+    return fault

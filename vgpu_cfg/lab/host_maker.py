@@ -1,0 +1,161 @@
+"""How one host of an estate file becomes a host: its devices given addresses, its settings taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.lab import estate as file
+from vgpu_cfg.lab.host_state import BiosFacts, Gpu, Host, HostDriver, Nic, NumaNode, Passthrough, PciDevice
+from vgpu_cfg.lab.parts import (
+    GPU_BUSES,
+    HOST_BRIDGES,
+    NIC_BUSES,
+    NIC_MODELS,
+    RELEASES,
+    gpu_name,
+    gpu_pci,
+    nic_pci,
+)
+from vgpu_cfg.lab.site import Site
+
+Complain = Callable[[tuple[str | int, ...], str], None]
+"""Takes a place below the host's entry, and what is wrong there."""
+
+
+def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) -> Host:
+    """Make a host with its GPUs, NICs and NUMA nodes; its cluster ties it in."""
+    release = RELEASES[part.esxi]
+    graphics = part.graphics_type
+    configured, runtime = (
+        (graphics.configured, graphics.runtime)
+        if isinstance(graphics, file.GraphicsSetting)
+        else (graphics, graphics if part.driver != "none" else "basic")
+    )
+    gpus = _make_gpus(part, runtime, complain)
+    nics = _make_nics(site, part, complain)
+    host = Host(
+        moid=site.state.new_moid("host"),
+        name=name,
+        uuid=str(uuid5(NAMESPACE_DNS, name)),
+        system_id=str(uuid5(NAMESPACE_DNS, f"system.{name}")),
+        version=release.version,
+        update=release.update,
+        build=release.build,
+        api_version=release.api_version,
+        cpu_model=part.cpu.model,
+        sockets=part.cpu.sockets,
+        cores_per_socket=part.cpu.cores,
+        hyperthreading=part.cpu.hyperthreading,
+        cpu_mhz=part.cpu.mhz,
+        memory_mib=part.memory,
+        bios=BiosFacts(
+            vendor=part.bios.vendor,
+            model=part.bios.model,
+            sriov=part.bios.sriov,
+            above_4g=part.bios.above_4g,
+            iommu=part.bios.iommu,
+        ),
+        driver=None
+        if part.driver == "none"
+        else HostDriver(part.driver.kind, part.driver.version, part.driver.gpu_daemon),
+        other_pci=HOST_BRIDGES,
+        gpus=[gpu for gpu, _ in gpus],
+        nics=[nic for nic, _ in nics],
+        default_graphics_type="shared" if runtime == "basic" else runtime,
+        configured_default_graphics_type=configured,
+        assignment_policy=part.assignment_policy,
+        configured_assignment_policy=part.assignment_policy,
+        connection=part.connection,
+        in_maintenance=part.maintenance,
+        kernel_options={} if part.ats else {"atsSupport": "FALSE"},
+    )
+    for gpu, gpu_part in gpus:
+        if gpu_part.mode == "passthrough":
+            host.passthrough[gpu.pci_id] = Passthrough(enabled=True, active=True, label=gpu_part.label)
+    for nic, nic_part in nics:
+        if nic_part.passthrough:
+            host.passthrough[nic.pci.pci_id] = Passthrough(enabled=True, active=True, label=nic_part.label)
+    host.numa_nodes = _numa_nodes(part, host)
+    return host
+
+
+def _make_gpus(part: file.HostPart, runtime: str, complain: Complain) -> list[tuple[Gpu, file.GpuPart]]:
+    buses = iter((*GPU_BUSES, *range(0xE8, 0xFF)))
+    taken: set[str] = set()
+    made: list[tuple[Gpu, file.GpuPart]] = []
+    for index, gpu in enumerate(part.gpus):
+        board = load_catalog().board(gpu.board)
+        for _ in range(gpu.count):
+            pci_id = gpu.pci_id or next(
+                f"0000:{bus:02x}:00.0" for bus in buses if f"0000:{bus:02x}:00.0" not in taken
+            )
+            if pci_id in taken:
+                complain(("gpus", index), f"two devices have the address {pci_id}")
+            taken.add(pci_id)
+            made.append((_gpu(gpu, gpu_pci(board, pci_id, gpu.numa), runtime, len(made)), gpu))
+    for gpu_made, gpu in made:
+        for peer in gpu.nvlink:
+            if peer not in taken or peer == gpu_made.pci_id:
+                complain(("gpus",), f"there is no other GPU at {peer} to join by NVLink")
+    return made
+
+
+def _make_nics(site: Site, part: file.HostPart, complain: Complain) -> list[tuple[Nic, file.NicPart]]:
+    made: list[tuple[Nic, file.NicPart]] = []
+    number = site.state.last_number
+    for index, nic in enumerate(part.nics):
+        model = NIC_MODELS[nic.model]
+        pci_id = nic.pci_id or f"0000:{NIC_BUSES[index % 8]:02x}:00.{index // 8}"
+        if nic.switch and nic.switch not in site.switches:
+            complain(("nics", index, "switch"), f"there is no switch {nic.switch!r}")
+        port = Nic(
+            device=nic.vmnic or f"vmnic{index}",
+            pci=nic_pci(model, pci_id, nic.numa),
+            mac=f"b8:ce:f6:{number >> 8 & 0xFF:02x}:{number & 0xFF:02x}:{index:02x}",
+            driver=model.driver,
+            speed_mbps=nic.speed_gbps * 1000,
+            uplink_of=nic.switch,
+            rdma_device=f"vmrdma{index}",
+            max_vfs=model.max_vfs,
+            ats_enabled=nic.ats,
+        )
+        made.append((port, nic))
+    return made
+
+
+def _numa_nodes(part: file.HostPart, host: Host) -> tuple[NumaNode, ...]:
+    count = part.numa_nodes or part.cpu.sockets
+    return tuple(
+        NumaNode(
+            node,
+            host.cores // count,
+            host.memory_mib // count,
+            tuple(pci.pci_id for pci in host.pci_devices() if pci.numa_node == node)
+            if part.numa_tells_pci
+            else (),
+        )
+        for node in range(count)
+    )
+
+
+def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any, index: int) -> Gpu:
+    board = load_catalog().board(part.board)
+    is_mig, mixed = part.mode == "mig", part.mode == "mixed_size"
+    return Gpu(
+        pci=pci,
+        board=part.board,
+        name=gpu_name(board),
+        memory_mib=board.framebuffer_mib,
+        graphics_type="direct" if part.mode == "passthrough" else runtime,
+        vgpu_mode="mixedSize" if mixed else "sameSize",
+        configured_vgpu_mode="mixedSize" if mixed else None,
+        mig_enabled=is_mig,
+        mig_pending=is_mig,
+        ecc_enabled=part.ecc,
+        nvlink_peers=part.nvlink,
+        nvswitch=part.nvswitch,
+        module_id=index + 1 if part.nvswitch else None,
+    )

@@ -1,0 +1,88 @@
+"""What is answered without changing anything: the service content, and a host's graphics and options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.managers import offers
+from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.renderers.host import options
+from vgpu_cfg.lab.renderers.host_graphics import host_of
+from vgpu_cfg.lab.renderers.services import service_content
+from vgpu_cfg.lab.renderers.table import cut
+from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.soap.versions import version_name
+from vgpu_cfg.lab.state import Managed
+
+
+@answers("ServiceInstance", "RetrieveServiceContent")
+def retrieve_service_content(context: Context, thing: Managed) -> Any:
+    """Tell anybody where everything is."""
+    return service_content(context)
+
+
+@answers("ServiceInstance", "CurrentTime")
+def current_time(context: Context, thing: Managed) -> Any:
+    """Tell the lab's time."""
+    return as_datetime(context.lab.clock.now())
+
+
+def _at_host(context: Context, thing: Managed, found: list[Any]) -> list[Any]:
+    version = version_name(host_of(thing).api_version) or context.version
+    return [cut(info, version) for info in found]
+
+
+@answers("HostGraphicsManager", "RetrieveVgpuDeviceInfo")
+def retrieve_vgpu_device_info(context: Context, thing: Managed) -> list[Any]:
+    """List the boards that serve vGPUs."""
+    return _at_host(context, thing, offers.vgpu_device_info(host_of(thing)))
+
+
+@answers("HostGraphicsManager", "RetrieveVgpuProfileInfo")
+def retrieve_vgpu_profile_info(context: Context, thing: Managed) -> list[Any]:
+    """List the profiles that the host's driver knows."""
+    return _at_host(context, thing, offers.vgpu_profile_info(host_of(thing)))
+
+
+@answers("HostGraphicsManager", "IsSharedGraphicsActive")
+def is_shared_graphics_active(context: Context, thing: Managed) -> bool:
+    """Tell whether some GPU is shared by guests' 3D rendering (not: by vGPUs)."""
+    return any(gpu.graphics_type == "shared" for gpu in host_of(thing).gpus)
+
+
+@answers("HostGraphicsManager", "RefreshGraphicsManager")
+def refresh_graphics_manager(context: Context, thing: Managed) -> None:
+    """Do nothing: the lab is never stale."""
+
+
+@answers("HostPciPassthruSystem", "Refresh")
+def refresh_pci_passthru(context: Context, thing: Managed) -> None:
+    """Do nothing, for the same reason."""
+
+
+@answers("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo")
+def retrieve_vendor_device_group_info(context: Context, thing: Managed) -> list[Any]:
+    """List the device groups of a host."""
+    return offers.device_groups(host_of(thing))
+
+
+@answers("HostAssignableHardwareManager", "RetrieveDynamicPassthroughInfo")
+def retrieve_dynamic_passthrough_info(context: Context, thing: Managed) -> list[Any]:
+    """List what Dynamic DirectPath could assign."""
+    return offers.dynamic_passthrough([host_of(thing)])
+
+
+@answers("OptionManager", "QueryOptions")
+def query_options(context: Context, thing: Managed, *, name: str | None) -> list[Any]:
+    """Return the option of a name, or all below a name that ends in a dot. Raises InvalidName."""
+    found = options(context, thing)
+    if name is None:
+        return found
+    is_below = name.endswith(".")
+    chosen = [each for each in found if each.key == name or (is_below and each.key.startswith(name))]
+    if not chosen:
+        raise vim.fault.InvalidName(name=name, msg=f"The name '{name}' is invalid.")
+    return chosen

@@ -1,0 +1,18 @@
+"""What the methods do to the state: one file per subject. Importing this package registers them all."""
+
+from __future__ import annotations
+
+from vgpu_cfg.lab.operations import clone, cluster, create, folders, power, reconfigure, vm_life
+from vgpu_cfg.lab.operations.registry import OPERATIONS, find_operation
+
+__all__ = [
+    "OPERATIONS",
+    "clone",
+    "cluster",
+    "create",
+    "find_operation",
+    "folders",
+    "power",
+    "reconfigure",
+    "vm_life",
+]

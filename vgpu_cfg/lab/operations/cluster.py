@@ -1,0 +1,163 @@
+"""ReconfigureComputeResource_Task: DRS rules and groups, and what a cluster sets for single VMs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.operations.refs import moid_of, resolve
+from vgpu_cfg.lab.operations.registry import task
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.state import Cluster, Group, Host, LabState, Rule, VirtualMachine, VmOverride
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+_RuleInfo = vim.cluster.RuleInfo
+
+
+@task(
+    "ComputeResource",
+    "ReconfigureComputeResource_Task",
+    description_id="ComputeResource.reconfigureEx",
+    seconds=1.0,
+)
+def reconfigure_cluster(lab: Lab, cluster: Cluster, *, spec: Any, modify: bool) -> None:
+    """Apply a ClusterConfigSpecEx. Only `modify` true is taken: the lab resets no cluster."""
+    if not modify:
+        raise refusals.bad_argument("modify")
+    if cluster.is_standalone or not isinstance(spec, vim.cluster.ConfigSpecEx):
+        raise refusals.bad_argument("spec")
+    _apply(lab, cluster, spec)
+    lab.state.touch(cluster)
+
+
+def _apply(lab: Lab, cluster: Cluster, spec: Any) -> None:
+    for change in spec.groupSpec or ():
+        _change_group(lab.state, cluster, change)
+    for change in spec.rulesSpec or ():
+        _change_rule(lab.state, cluster, change)
+    for change in spec.drsVmConfigSpec or ():
+        _change_override(lab.state, cluster, change, _set_drs)
+    for change in spec.dasVmConfigSpec or ():
+        _change_override(lab.state, cluster, change, _set_das)
+    _change_services(cluster, spec)
+
+
+def _change_services(cluster: Cluster, spec: Any) -> None:
+    drs, das = spec.drsConfig, spec.dasConfig
+    if drs is not None:
+        if drs.enabled is not None:
+            cluster.drs_enabled = bool(drs.enabled)
+        if drs.defaultVmBehavior:
+            cluster.drs_behavior = str(drs.defaultVmBehavior)
+        cluster.drs_options.update({option.key: str(option.value) for option in drs.option or ()})
+    if das is not None and das.enabled is not None:
+        cluster.ha_enabled = bool(das.enabled)
+
+
+def _change_rule(state: LabState, cluster: Cluster, change: Any) -> None:
+    match change.operation:
+        case "remove":
+            cluster.rules.remove(_rule_by_key(cluster, change.removeKey))
+        case "add":
+            rule = _read_rule(state, cluster, change.info)
+            if any(other.name == rule.name for other in cluster.rules):
+                raise refusals.duplicate_name(rule.name, vim.ClusterComputeResource(cluster.moid))
+            rule.key = max((other.key for other in cluster.rules), default=0) + 1
+            rule.uuid = str(
+                uuid5(NAMESPACE_URL, f"{state.instance_uuid}.{cluster.moid}.{state.revision}.{rule.key}")
+            )
+            cluster.rules.append(rule)
+        case "edit":
+            old = _rule_by_key(cluster, change.info.key)
+            rule = _read_rule(state, cluster, change.info)
+            rule.key, rule.uuid = old.key, old.uuid
+            cluster.rules[cluster.rules.index(old)] = rule
+        case _:
+            raise refusals.bad_argument("spec.rulesSpec.operation")
+
+
+def _rule_by_key(cluster: Cluster, key: Any) -> Rule:
+    found = next((rule for rule in cluster.rules if key is not None and rule.key == int(key)), None)
+    if found is None:
+        raise refusals.bad_argument("spec.rulesSpec.key")
+    return found
+
+
+def _read_rule(state: LabState, cluster: Cluster, info: Any) -> Rule:
+    rule = Rule(
+        key=0,
+        name=info.name or "",
+        kind="affinity",
+        uuid="",
+        enabled=True if info.enabled is None else bool(info.enabled),
+        mandatory=bool(info.mandatory),
+        user_created=True if info.userCreated is None else bool(info.userCreated),
+    )
+    if not rule.name:
+        raise refusals.bad_argument("spec.rulesSpec.info.name")
+    match info:
+        case vim.cluster.AntiAffinityRuleSpec():
+            rule.kind, rule.vms = "anti_affinity", _vms(state, cluster, info.vm)
+        case vim.cluster.AffinityRuleSpec():
+            rule.vms = _vms(state, cluster, info.vm)
+        case vim.cluster.VmHostRuleInfo():
+            rule.kind, rule.vm_group = "vm_host", info.vmGroupName or ""
+            rule.affine = bool(info.affineHostGroupName)
+            rule.host_group = info.affineHostGroupName or info.antiAffineHostGroupName or ""
+            kinds = {group.name: group.kind for group in cluster.groups}
+            if (kinds.get(rule.vm_group), kinds.get(rule.host_group)) != ("vm", "host"):
+                raise refusals.bad_argument("spec.rulesSpec.info")
+        case _:
+            raise refusals.bad_argument("spec.rulesSpec.info")
+    return rule
+
+
+def _vms(state: LabState, cluster: Cluster, references: Any) -> tuple[str, ...]:
+    vms = [resolve(state, reference, VirtualMachine) for reference in references or ()]
+    if len(vms) < 2 or any(vm.host not in cluster.hosts for vm in vms):
+        raise refusals.bad_argument("spec.rulesSpec.info.vm")
+    return tuple(dict.fromkeys(vm.moid for vm in vms))
+
+
+def _change_group(state: LabState, cluster: Cluster, change: Any) -> None:
+    name = str(change.removeKey) if change.operation == "remove" else change.info.name
+    old = next((group for group in cluster.groups if group.name == name), None)
+    if (old is None) != (change.operation == "add"):
+        raise refusals.bad_argument("spec.groupSpec.info.name")
+    if old is not None:
+        cluster.groups.remove(old)
+    if change.operation == "remove":
+        return
+    info = change.info
+    if isinstance(info, vim.cluster.VmGroup):
+        members = tuple(resolve(state, vm, VirtualMachine).moid for vm in info.vm or ())
+        cluster.groups.append(Group(name, "vm", members))
+    else:
+        hosts = tuple(resolve(state, host, Host).moid for host in info.host or ())
+        cluster.groups.append(Group(name, "host", hosts))
+
+
+def _change_override(state: LabState, cluster: Cluster, change: Any, set_it: Any) -> None:
+    if change.operation == "remove":
+        key = change.removeKey
+        cluster.overrides.pop(key if isinstance(key, str) else moid_of(key), None)
+        return
+    vm = resolve(state, change.info.key, VirtualMachine)
+    set_it(cluster.overrides.setdefault(vm.moid, VmOverride()), change.info)
+
+
+def _set_drs(override: VmOverride, info: Any) -> None:
+    override.drs_enabled = info.enabled
+    override.drs_behavior = str(info.behavior) if info.behavior else None
+
+
+def _set_das(override: VmOverride, info: Any) -> None:
+    override.das_settings = info.dasSettings
+    settings = info.dasSettings
+    override.restart_priority = (
+        str((settings.restartPriority if settings else None) or info.restartPriority or "") or None
+    )

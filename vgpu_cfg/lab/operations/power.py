@@ -1,0 +1,94 @@
+"""Power: on where the rules let a VM run, off, reset, and the guest's own shutdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.operations.place import check_reachable
+from vgpu_cfg.lab.operations.refs import resolve_or_none
+from vgpu_cfg.lab.operations.registry import operation, task
+from vgpu_cfg.lab.rules import admission, drs, refusals
+from vgpu_cfg.lab.state import Cluster, Host, ResourcePool, VirtualMachine
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+
+@task(
+    "VirtualMachine", "PowerOnVM_Task", description_id="VirtualMachine.powerOn", seconds=4.0, cancelable=True
+)
+def power_on(lab: Lab, vm: VirtualMachine, *, host: Any = None) -> None:
+    """Start a VM on the host it was put on, or on any of its cluster where the lab chose its host."""
+    if vm.is_template:
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    if vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOn")
+    asked = resolve_or_none(lab.state, host, Host)
+    registered = lab.state.get(vm.host, Host)
+    candidates = [asked or registered]
+    if asked is None and vm.host_is_chosen:
+        others = (lab.state.get(moid, Host) for moid in lab.state.cluster_of(registered).hosts)
+        candidates += [other for other in others if other is not registered and can_carry(lab, vm, other)]
+    start_on_one_of(lab, vm, candidates)
+
+
+def start_on_one_of(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> None:
+    """Start a VM on the first host that takes it, registering it there."""
+    before = lab.state.get(vm.host, Host)
+    vm.log.clear()
+    try:
+        chosen, admitted = drs.place(lab.state, vm, candidates, lab.pick)
+    finally:
+        lab.state.touch(vm)
+    move_to(lab, vm, before, chosen)
+    admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
+
+
+def move_to(lab: Lab, vm: VirtualMachine, before: Host, after: Host) -> None:
+    """Register a VM at another host."""
+    if before is not after:
+        before.vms.pop(vm.moid, None)
+        after.vms[vm.moid] = None
+        vm.host = after.moid
+        lab.state.touch(before, after, vm)
+
+
+def can_carry(lab: Lab, vm: VirtualMachine, host: Host) -> bool:
+    """Whether a host reaches the VM's datastore and stands in its pool's cluster."""
+    pool = lab.state.find(vm.resource_pool, ResourcePool)
+    in_cluster = pool is None or lab.state.get(pool.owner, Cluster).moid == host.parent
+    return host.is_usable and in_cluster and vm.datastore in host.datastores
+
+
+@task("VirtualMachine", "PowerOffVM_Task", description_id="VirtualMachine.powerOff", seconds=2.0)
+def power_off(lab: Lab, vm: VirtualMachine) -> None:
+    """Stop a VM at once."""
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    check_reachable(lab.state, vm)
+    admission.stop(lab.state, vm)
+
+
+@task("VirtualMachine", "ResetVM_Task", description_id="VirtualMachine.reset", seconds=2.0)
+def reset(lab: Lab, vm: VirtualMachine) -> None:
+    """Restart a VM that runs; it keeps what it holds."""
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOn")
+    check_reachable(lab.state, vm)
+    vm.boot_time = lab.clock.now()
+    lab.state.touch(vm)
+
+
+@operation("VirtualMachine", "ShutdownGuest")
+def shut_down_guest(lab: Lab, vm: VirtualMachine) -> None:
+    """Ask the guest to stop; it does so at once where its tools run."""
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    check_reachable(lab.state, vm)
+    if not vm.tools_installed:
+        raise vim.fault.ToolsUnavailable(
+            msg="Cannot complete operation because VMware Tools is not running in this virtual machine."
+        )
+    admission.stop(lab.state, vm)

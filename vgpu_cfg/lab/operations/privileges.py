@@ -1,0 +1,53 @@
+"""Which privileges a request needs beyond the one that pyvmomi tells of its method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BY_FIELD = {
+    "numCPUs": "VirtualMachine.Config.CPUCount",
+    "numCoresPerSocket": "VirtualMachine.Config.CPUCount",
+    "memoryMB": "VirtualMachine.Config.Memory",
+    "memoryReservationLockedToMax": "VirtualMachine.Config.Resource",
+    "memoryAllocation": "VirtualMachine.Config.Resource",
+    "cpuAllocation": "VirtualMachine.Config.Resource",
+    "cpuAffinity": "VirtualMachine.Config.Resource",
+    "firmware": "VirtualMachine.Config.Settings",
+    "flags": "VirtualMachine.Config.Settings",
+    "bootOptions": "VirtualMachine.Config.Settings",
+    "guestId": "VirtualMachine.Config.Settings",
+    "extraConfig": "VirtualMachine.Config.AdvancedConfig",
+    "name": "VirtualMachine.Config.Rename",
+    "annotation": "VirtualMachine.Config.Annotation",
+}
+_DEVICES = "VirtualMachine.Config.AddRemoveDevice"
+_DISKS = "VirtualMachine.Config.AddNewDisk"
+_EDIT = "VirtualMachine.Config.EditDevice"
+_GROW = "VirtualMachine.Config.DiskExtend"
+
+
+def needed_for_spec(spec: Any) -> list[str]:
+    """Return what a ConfigSpec needs on its VM."""
+    needed = dict.fromkeys(
+        privilege for name, privilege in _BY_FIELD.items() if getattr(spec, name, None) not in (None, [], "")
+    )
+    for change in spec.deviceChange or ():
+        is_disk = type(change.device).__name__.endswith("VirtualDisk")
+        if change.operation == "edit":
+            needed[_GROW if is_disk else _EDIT] = None
+        else:
+            needed[_DISKS if is_disk else _DEVICES] = None
+    return list(needed)
+
+
+NEEDED_FOR_DESTROY = ("VirtualMachine.Inventory.Delete",)
+
+NEEDED_ON_FOLDER = ("VirtualMachine.Inventory.CreateFromExisting",)
+NEEDED_ON_POOL = ("Resource.AssignVMToPool",)
+NEEDED_ON_DATASTORE = ("Datastore.AllocateSpace",)
+"""What a clone needs besides its source; recalled, but for their names."""
+
+
+def needed_for_clone(*, is_template: bool) -> tuple[str, ...]:
+    """Return what CloneVM_Task needs on its source."""
+    return ("VirtualMachine.Provisioning." + ("DeployTemplate" if is_template else "Clone"),)

@@ -1,0 +1,140 @@
+"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from vgpu_cfg.lab.devices import is_passthrough
+from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.state import Host, VirtualMachine
+
+NEEDS_OFF_KEYS = re.compile(r"pciPassthru|numa\.|sched\.|svga\.|cpuid\.", re.IGNORECASE)
+"""extraConfig keys that a running VM does not take: VMware's and NVIDIA's guides set them with the VM off."""
+
+NOT_JUDGED = (
+    "alternateGuestName", "tools", "flags", "consolePreferences", "powerOpInfo", "rebootPowerOff",
+    "vcpuConfig", "cpuHotRemoveEnabled", "cpuAllocation", "memoryAllocation", "latencySensitivity",
+    "cpuAffinity", "memoryAffinity", "cpuFeatureMask", "swapPlacement", "bootOptions", "vAppConfig",
+    "vAssertsEnabled", "changeTrackingEnabled", "maxMksConnections", "guestAutoLockEnabled",
+    "managedBy", "nestedHVEnabled", "vPMCEnabled", "messageBusTunnelEnabled", "migrateEncryption",
+    "sevEnabled", "virtualNuma", "motherboardLayout", "pmemFailoverEnabled",
+    "vmxStatsCollectionEnabled", "vmOpNotificationToAppEnabled", "vmOpNotificationTimeout",
+    "simultaneousThreads", "fixedPassthruHotPlugEnabled",
+)  # fmt: skip
+"""Fields that are kept in `VirtualMachine.extra` as they came."""
+
+NEEDS_OFF = (
+    "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "virtualNuma",
+    "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId", "bootOptions",
+    "latencySensitivity", "uuid", "instanceUuid",
+)  # fmt: skip
+"""Fields that a running VM does not take."""
+
+_VERSION = re.compile(r"vmx-(\d+)")
+
+
+def apply_settings(vm: VirtualMachine, spec: Any) -> None:
+    """Set everything of a ConfigSpec but name, version, devices and device groups.
+
+    Raises InvalidPowerState for what a running VM does not take, InvalidVmConfig for what makes no sense.
+    """
+    if vm.is_on:
+        _check_running(vm, spec)
+    if spec.numCPUs is not None:
+        vm.cpus = _positive(spec.numCPUs, "numCPUs")
+    if spec.numCoresPerSocket is not None:
+        vm.cores_per_socket = spec.numCoresPerSocket or 1
+    if spec.memoryMB is not None:
+        vm.memory_mib = _positive(spec.memoryMB, "memoryMB")
+    if vm.cpus % vm.cores_per_socket:
+        if spec.numCoresPerSocket is not None:
+            raise refusals.bad_config("configSpec.numCoresPerSocket")
+        vm.cores_per_socket = 1
+    _apply_flags(vm, spec)
+    _apply_reservation(vm, spec)
+    for name in NOT_JUDGED:
+        value = getattr(spec, name, None)
+        if value not in (None, []):
+            vm.extra[name] = value
+    apply_extra_config(vm, spec.extraConfig or [])
+
+
+def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
+    if spec.firmware:
+        if spec.firmware not in ("bios", "efi"):
+            raise refusals.bad_config("configSpec.firmware")
+        vm.firmware = spec.firmware
+    if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
+        vm.secure_boot = bool(spec.bootOptions.efiSecureBootEnabled)
+    if spec.guestId:
+        vm.guest_id = spec.guestId
+    if spec.annotation is not None:
+        vm.annotation = spec.annotation
+    if spec.uuid:
+        vm.uuid = spec.uuid
+    if spec.instanceUuid:
+        vm.instance_uuid = spec.instanceUuid
+    if spec.cpuHotAddEnabled is not None:
+        vm.cpu_hot_add = bool(spec.cpuHotAddEnabled)
+    if spec.memoryHotAddEnabled is not None:
+        vm.memory_hot_add = bool(spec.memoryHotAddEnabled)
+
+
+def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
+    if spec.memoryReservationLockedToMax is not None:
+        vm.memory_reservation_locked = bool(spec.memoryReservationLockedToMax)
+    wanted = spec.memoryAllocation.reservation if spec.memoryAllocation is not None else None
+    if wanted is not None:
+        if wanted > vm.memory_mib:
+            raise refusals.bad_config("configSpec.memoryAllocation.reservation")
+        vm.memory_reservation_mib = int(wanted)
+    if vm.memory_reservation_locked:
+        vm.memory_reservation_mib = vm.memory_mib
+
+
+def apply_extra_config(vm: VirtualMachine, options: list[Any]) -> None:
+    """Merge extraConfig: a key with an empty value is removed, the rest is kept as text."""
+    for option in options:
+        value = _as_text(option.value)
+        if value:
+            vm.extra_config[option.key] = value
+        else:
+            vm.extra_config.pop(option.key, None)
+
+
+def hardware_version(text: str, host: Host | None) -> int:
+    """Return the number in `vmx-19`. Raises for what no host, or not this host, runs."""
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise refusals.bad_argument("version")
+    number = int(found[1])
+    if host is not None and number > hardware.max_hardware_version(host):
+        raise refusals.too_new(host)
+    return number
+
+
+def _check_running(vm: VirtualMachine, spec: Any) -> None:
+    refused = [name for name in NEEDS_OFF if getattr(spec, name, None) is not None]
+    keys = [option.key for option in spec.extraConfig or () if NEEDS_OFF_KEYS.match(option.key)]
+    grows_cpus = spec.numCPUs is not None and spec.numCPUs != vm.cpus
+    grows_memory = spec.memoryMB is not None and spec.memoryMB != vm.memory_mib
+    pinned = any(is_passthrough(device) for device in vm.devices.values())
+    bad_cpus = grows_cpus and not (vm.cpu_hot_add and spec.numCPUs > vm.cpus)
+    bad_memory = grows_memory and (pinned or not (vm.memory_hot_add and spec.memoryMB > vm.memory_mib))
+    if refused or keys or bad_cpus or bad_memory:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+
+
+def _positive(value: int, path: str) -> int:
+    if value < 1:
+        raise refusals.bad_config(f"configSpec.{path}")
+    return int(value)
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return str(value)

@@ -1,0 +1,129 @@
+"""How clusters and standalone compute resources show, with their DRS rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.managers.directory import service_of
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under
+from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.rules.drs import rule_info
+from vgpu_cfg.lab.soap.context import Context, reference, reference_to, referred
+from vgpu_cfg.lab.state import Cluster, Group, Host
+
+MIB = 1024 * 1024
+
+
+def _hosts(context: Context, thing: Cluster, *, usable: bool = False) -> list[Host]:
+    hosts = [context.state.get(moid, Host) for moid in thing.hosts]
+    return [host for host in hosts if host.is_usable] if usable else hosts
+
+
+def _das_config(_context: Context, thing: Cluster) -> Any:
+    return vim.cluster.DasConfigInfo(
+        enabled=thing.ha_enabled,
+        hostMonitoring="enabled",
+        vmMonitoring="vmMonitoringDisabled",
+        failoverLevel=1,
+        admissionControlEnabled=False,
+        option=[],
+    )
+
+
+def _drs_config(_context: Context, thing: Cluster) -> Any:
+    return vim.cluster.DrsConfigInfo(
+        enabled=thing.drs_enabled,
+        enableVmBehaviorOverrides=True,
+        defaultVmBehavior=thing.drs_behavior,
+        vmotionRate=3,
+        option=[vim.option.OptionValue(key=key, value=value) for key, value in thing.drs_options.items()],
+    )
+
+
+def _drs_vms(_context: Context, thing: Cluster) -> list[Any]:
+    return [
+        vim.cluster.DrsVmConfigInfo(
+            key=vim.VirtualMachine(moid), enabled=override.drs_enabled, behavior=override.drs_behavior
+        )
+        for moid, override in thing.overrides.items()
+        if override.drs_enabled is not None or override.drs_behavior is not None
+    ]
+
+
+def _das_vms(_context: Context, thing: Cluster) -> list[Any]:
+    return [
+        vim.cluster.DasVmConfigInfo(
+            key=vim.VirtualMachine(moid),
+            restartPriority=override.restart_priority,
+            dasSettings=override.das_settings,
+        )
+        for moid, override in thing.overrides.items()
+        if override.restart_priority is not None or override.das_settings is not None
+    ]
+
+
+def _group(context: Context, group: Group) -> Any:
+    members = referred(context, group.members)
+    if group.kind == "vm":
+        return vim.cluster.VmGroup(name=group.name, userCreated=True, vm=members)
+    return vim.cluster.HostGroup(name=group.name, userCreated=True, host=members)
+
+
+_SUMMARY: dict[str, Render] = {
+    "totalCpu": lambda context, thing: sum(host.cores * host.cpu_mhz for host in _hosts(context, thing)),
+    "totalMemory": lambda context, thing: sum(host.memory_mib for host in _hosts(context, thing)) * MIB,
+    "numCpuCores": lambda context, thing: sum(host.cores for host in _hosts(context, thing)),
+    "numCpuThreads": lambda context, thing: sum(host.threads for host in _hosts(context, thing)),
+    "effectiveCpu": lambda context, thing: sum(
+        host.cores * host.cpu_mhz for host in _hosts(context, thing, usable=True)
+    ),
+    "effectiveMemory": lambda context, thing: sum(
+        host.memory_mib for host in _hosts(context, thing, usable=True)
+    ),
+    "numHosts": attribute(lambda thing: len(thing.hosts)),
+    "numEffectiveHosts": lambda context, thing: len(_hosts(context, thing, usable=True)),
+    "overallStatus": GREEN,
+}
+
+COMPUTE_RESOURCE: dict[str, Render] = {
+    **ENTITY,
+    "resourcePool": lambda context, thing: reference_to(context, thing.resource_pool),
+    "host": lambda context, thing: referred(context, thing.hosts),
+    "datastore": lambda context, thing: referred(context, thing.datastores),
+    "network": lambda context, thing: referred(context, thing.networks),
+    **under("summary", _SUMMARY),
+    "environmentBrowser": attribute(lambda thing: reference(service_of(thing, "envbrowser"))),
+    "configurationEx.vmSwapPlacement": constant("vmDirectory"),
+    "lifecycleManaged": constant(value=False),
+    "configManagerEnabled": constant(value=False),
+}
+
+_CLUSTER_CONFIG: dict[str, Render] = {
+    "dasConfig": _das_config,
+    "dasVmConfig": _das_vms,
+    "drsConfig": _drs_config,
+    "drsVmConfig": _drs_vms,
+    "rule": attribute(lambda thing: [rule_info(rule) for rule in thing.rules]),
+}
+
+CLUSTER: dict[str, Render] = {
+    **COMPUTE_RESOURCE,
+    "summary.currentFailoverLevel": constant(1),
+    "summary.numVmotions": constant(0),
+    **under("configuration", _CLUSTER_CONFIG),
+    **under("configurationEx", _CLUSTER_CONFIG),
+    "configurationEx.group": lambda context, thing: [_group(context, group) for group in thing.groups],
+    "recommendation": constant([]),
+    "drsRecommendation": constant([]),
+    "migrationHistory": constant([]),
+    "actionHistory": constant([]),
+    "drsFault": constant([]),
+}
+
+CLUSTER_SHAPES = {
+    "summary": vim.ClusterComputeResource.Summary,
+    "configurationEx": vim.cluster.ConfigInfoEx,
+}
+"""What really stands where a compute resource's type only declares the base."""

@@ -1,0 +1,105 @@
+"""What every inventory object shows alike (vim `ManagedEntity`), and custom attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyVmomi import VmomiSupport, vim
+
+from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.soap.context import Context, reference_to, vim_class, wire_type
+from vgpu_cfg.lab.state import Managed
+
+ADMIN_ROLE = -1
+ADMINISTRATOR_GROUP = "VSPHERE.LOCAL\\Administrators"
+
+
+def constant(value: Any) -> Render:
+    """Return a renderer of what is the same everywhere."""
+    return lambda _context, _thing: value
+
+
+def attribute(read: Callable[[Any], Any]) -> Render:
+    """Return a renderer that needs nothing but the object."""
+    return lambda _context, thing: read(thing)
+
+
+def itself(_context: Context, thing: Managed) -> Any:
+    """Render an object's own reference."""
+    return vim_class(wire_type(thing))(thing.moid)
+
+
+def under(prefix: str, renderers: Mapping[str, Render]) -> dict[str, Render]:
+    """Return the renderers with a prefix before their paths: a summary repeats what stands elsewhere."""
+    return {f"{prefix}.{path}": render for path, render in renderers.items()}
+
+
+def vim_type(wsdl_name: str | None) -> Any:
+    """Return the class that a WSDL name in the state stands for."""
+    return vim_class(wsdl_name) if wsdl_name else None
+
+
+def _permissions(_context: Context, thing: Managed) -> list[Any]:
+    permission = vim.AuthorizationManager.Permission(
+        entity=itself(_context, thing),
+        principal=ADMINISTRATOR_GROUP,
+        group=True,
+        roleId=ADMIN_ROLE,
+        propagate=True,
+    )
+    return [permission] if thing.parent is None else []
+
+
+def custom_fields(context: Context) -> list[Any]:
+    """Render the custom attributes that were defined."""
+    string = VmomiSupport.GetVmodlType("string")
+    return [
+        vim.CustomFieldsManager.FieldDef(
+            key=field["key"], name=field["name"], type=string, managedObjectType=vim_type(field["type"])
+        )
+        for field in context.state.custom_values.get("fields", [])
+    ]
+
+
+def _available_fields(context: Context, thing: Managed) -> list[Any]:
+    kind = vim_class(wire_type(thing))
+    return [
+        field
+        for field in custom_fields(context)
+        if field.managedObjectType is None or issubclass(kind, field.managedObjectType)
+    ]
+
+
+def custom_values(context: Context, thing: Managed) -> list[Any]:
+    """Render the values of an object's custom attributes."""
+    values = context.state.custom_values.get("values", {}).get(thing.moid, {})
+    return [vim.CustomFieldsManager.StringValue(key=int(key), value=value) for key, value in values.items()]
+
+
+def _recent_tasks(context: Context, thing: Managed) -> list[Any]:
+    open_tasks = (context.state.objects[moid] for moid in context.state.open_tasks)
+    return [vim.Task(task.moid) for task in open_tasks if getattr(task, "entity", "") == thing.moid]
+
+
+GREEN = constant("green")
+
+ENTITY: dict[str, Render] = {
+    "value": custom_values,
+    "availableField": _available_fields,
+    "parent": lambda context, thing: reference_to(context, thing.parent),
+    "customValue": custom_values,
+    "overallStatus": GREEN,
+    "configStatus": GREEN,
+    "configIssue": constant([]),
+    "effectiveRole": constant([ADMIN_ROLE]),
+    "permission": _permissions,
+    "name": attribute(lambda thing: thing.name),
+    "disabledMethod": constant([]),
+    "recentTask": _recent_tasks,
+    "declaredAlarmState": constant([]),
+    "triggeredAlarmState": constant([]),
+    "alarmActionsEnabled": constant(value=True),
+    "tag": constant([]),
+}
+"""Path → renderer of every managed entity."""

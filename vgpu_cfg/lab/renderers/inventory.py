@@ -1,0 +1,97 @@
+"""How folders, datacenters and resource pools show."""
+
+from __future__ import annotations
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under, vim_type
+from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.rules.hardware import reservation_mib
+from vgpu_cfg.lab.soap.context import Context, reference_to, referred
+from vgpu_cfg.lab.state import Cluster, Datacenter, Datastore, Host, Network, ResourcePool, VirtualMachine
+
+MIB = 1024 * 1024
+
+
+def unlimited(*, reservation: int = 0, expandable: bool = True) -> vim.ResourceAllocationInfo:
+    """Return an allocation with normal shares and no limit."""
+    return vim.ResourceAllocationInfo(
+        reservation=reservation,
+        expandableReservation=expandable,
+        limit=-1,
+        shares=vim.SharesInfo(shares=4000, level="normal"),
+        overheadLimit=-1,
+    )
+
+
+def _in_datacenter(kind: type[Datastore | Network]) -> Render:
+    def render(context: Context, thing: Datacenter) -> list[object]:
+        state = context.state
+        return referred(context, [it.moid for it in state.all(kind) if state.datacenter_of(it) is thing])
+
+    return render
+
+
+def _usage(*, of_memory: bool) -> Render:
+    def render(context: Context, thing: ResourcePool) -> vim.ResourcePool.ResourceUsage:
+        state = context.state
+        cluster = state.get(thing.owner, Cluster)
+        hosts = [state.get(moid, Host) for moid in cluster.hosts]
+        vms = [vm for moid in thing.vms if (vm := state.get(moid, VirtualMachine)).is_on]
+        if of_memory:
+            most = sum(host.memory_mib for host in hosts) * MIB
+            used = sum(reservation_mib(vm) for vm in vms) * MIB
+        else:
+            most, used = sum(host.cores * host.cpu_mhz for host in hosts), 0
+        return vim.ResourcePool.ResourceUsage(
+            reservationUsed=used,
+            reservationUsedForVm=used,
+            unreservedForPool=most - used,
+            unreservedForVm=most - used,
+            overallUsage=used,
+            maxUsage=most,
+        )
+
+    return render
+
+
+FOLDER: dict[str, Render] = {
+    **ENTITY,
+    "childType": attribute(lambda thing: [vim_type(name) for name in thing.child_types]),
+    "childEntity": lambda context, thing: referred(context, thing.children),
+}
+
+DATACENTER: dict[str, Render] = {
+    **ENTITY,
+    "vmFolder": lambda context, thing: reference_to(context, thing.vm_folder),
+    "hostFolder": lambda context, thing: reference_to(context, thing.host_folder),
+    "datastoreFolder": lambda context, thing: reference_to(context, thing.datastore_folder),
+    "networkFolder": lambda context, thing: reference_to(context, thing.network_folder),
+    "datastore": _in_datacenter(Datastore),
+    "network": _in_datacenter(Network),
+    "configuration": constant(vim.Datacenter.ConfigInfo()),
+}
+
+_RUNTIME: dict[str, Render] = {
+    "memory": _usage(of_memory=True),
+    "cpu": _usage(of_memory=False),
+    "overallStatus": GREEN,
+}
+
+_CONFIG: dict[str, Render] = {
+    "cpuAllocation": lambda _context, _thing: unlimited(),
+    "memoryAllocation": lambda _context, _thing: unlimited(),
+}
+
+RESOURCE_POOL: dict[str, Render] = {
+    **ENTITY,
+    "summary.name": attribute(lambda thing: thing.name),
+    **under("summary.config", _CONFIG),
+    **under("summary.runtime", _RUNTIME),
+    **under("runtime", _RUNTIME),
+    "owner": lambda context, thing: reference_to(context, thing.owner),
+    "resourcePool": lambda context, thing: referred(context, thing.pools),
+    "vm": lambda context, thing: referred(context, thing.vms),
+    **under("config", _CONFIG),
+    "childConfiguration": constant([]),
+}

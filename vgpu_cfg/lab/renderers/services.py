@@ -1,0 +1,129 @@
+"""How the vCenter itself and its managers show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.managers.directory import SINGLETONS
+from vgpu_cfg.lab.managers.sessions import Session, user_session
+from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields
+from vgpu_cfg.lab.renderers.host import options, services
+from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.soap.context import Context, Service, reference_to, referred, vim_class
+from vgpu_cfg.lab.state import Managed
+
+CONTENT = {
+    "propertyCollector": "propertyCollector",
+    "viewManager": "ViewManager",
+    "sessionManager": "SessionManager",
+    "authorizationManager": "AuthorizationManager",
+    "searchIndex": "SearchIndex",
+    "taskManager": "TaskManager",
+    "customFieldsManager": "CustomFieldsManager",
+}
+"""vim `ServiceContent` property → moid. Only what answers is advertised."""
+
+
+def about(context: Context) -> Any:
+    """Return what this vCenter says of itself."""
+    state = context.state
+    return vim.AboutInfo(
+        name="VMware vCenter Server",
+        fullName=f"VMware vCenter Server {state.version} build-{state.build}",
+        vendor="VMware, Inc.",
+        version=state.version,
+        build=state.build,
+        localeVersion="INTL",
+        localeBuild="000",
+        osType="linux-x64",
+        productLineId="vpx",
+        apiType="VirtualCenter",
+        apiVersion=state.api_version,
+        instanceUuid=state.instance_uuid,
+        licenseProductName="VMware VirtualCenter Server",
+        licenseProductVersion=state.version.partition(".")[0] + ".0",
+    )
+
+
+def service_content(context: Context) -> Any:
+    """Return where everything is."""
+    return vim.ServiceInstanceContent(
+        rootFolder=reference_to(context, context.state.root),
+        about=about(context),
+        **{name: vim_class(SINGLETONS[moid])(moid) for name, moid in CONTENT.items()},
+    )
+
+
+def _roles(_context: Context, _thing: Managed) -> list[Any]:
+    return [
+        vim.AuthorizationManager.Role(
+            roleId=ADMIN_ROLE,
+            system=True,
+            name="Admin",
+            info=vim.Description(label="Administrator", summary="Full access rights"),
+        )
+    ]
+
+
+def _own_session(context: Context, _thing: Managed) -> Any:
+    return user_session(context.session) if context.session is not None else None
+
+
+def _sessions(context: Context, _thing: Managed) -> list[Any]:
+    return [user_session(each) for each in context.lab.sessions.values() if isinstance(each, Session)]
+
+
+def _view(context: Context, thing: Any) -> list[Any]:
+    """Render what a view holds. Imported late: views stand on the collector, which stands on this."""
+    from vgpu_cfg.lab.collector.views import content
+
+    return content(context, thing)
+
+
+def _filters(_context: Context, thing: Service) -> list[Any]:
+    return [vim_class("PropertyFilter")(moid) for moid in getattr(thing, "filters", {})]
+
+
+SERVICES: dict[str, dict[str, Render]] = {
+    "ServiceInstance": {
+        "serverClock": lambda context, _thing: as_datetime(context.lab.clock.now()),
+        "capability": constant(vim.Capability(provisioningSupported=True, multiHostSupported=True)),
+        "content": lambda context, _thing: service_content(context),
+    },
+    "SessionManager": {
+        "sessionList": _sessions,
+        "currentSession": _own_session,
+        "message": constant(""),
+        "messageLocaleList": constant(["en"]),
+        "supportedLocaleList": constant(["en"]),
+        "defaultLocale": constant("en"),
+    },
+    "TaskManager": {
+        "recentTask": lambda context, _thing: referred(context, context.state.tasks[-200:]),
+        "maxCollector": constant(32),
+    },
+    "ViewManager": {"viewList": constant([])},
+    "SearchIndex": {},
+    "AuthorizationManager": {"roleList": _roles},
+    "CustomFieldsManager": {"field": lambda context, _thing: custom_fields(context)},
+    "PropertyCollector": {"filter": _filters},
+    "PropertyFilter": {
+        "spec": lambda _context, thing: thing.spec,
+        "partialUpdates": constant(value=True),
+    },
+    "ContainerView": {
+        "view": _view,
+        "container": lambda context, thing: reference_to(context, thing.container),
+        "type": lambda _context, thing: list(thing.types),
+        "recursive": lambda _context, thing: thing.recursive,
+    },
+    "ListView": {"view": _view},
+    "EnvironmentBrowser": {},
+    "HostAssignableHardwareManager": {},
+    "HostServiceSystem": {"serviceInfo.service": services},
+    "OptionManager": {"setting": options},
+}
+"""wsdl type → path → renderer, for what is no inventory."""

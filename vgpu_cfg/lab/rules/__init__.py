@@ -1,0 +1,1 @@
+"""What the simulated vCenter and its hosts refuse, and with which fault: a judge apart from any planner."""

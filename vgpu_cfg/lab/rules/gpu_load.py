@@ -1,0 +1,164 @@
+"""Whether one physical GPU can take one more vGPU, and where on it that would lie.
+
+Same-size lock, maximum per GPU, mixed-size placement ids, MIG slices. Answers are remembered per
+load, since a fleet has few different ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog
+from vgpu_cfg.lab.host_state import Gpu, Host
+from vgpu_cfg.lab.parts import BY_VERSION
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+
+Order = tuple[int, ...]
+
+ESXI_7_0_2: Order = (7, 0, 2)
+ESXI_8_0: Order = (8, 0, 0)
+ESXI_8_0_2: Order = (8, 0, 2)
+ESXI_8_0_3: Order = (8, 0, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """All that counts of a GPU: board, mode, the host's release, and (profile, start) of what runs."""
+
+    board: str
+    mig: bool
+    mixed: bool
+    esxi: Order
+    uses: tuple[tuple[str, int | None], ...] = ()
+
+    def plus(self, profile: str, start: int | None) -> GpuLoad:
+        """Return the load with one vGPU more."""
+        return GpuLoad(self.board, self.mig, self.mixed, self.esxi, (*self.uses, (profile, start)))
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Room for a vGPU; `start` as in `VgpuUse`."""
+
+    start: int | None = None
+
+
+def esxi_order(host: Host) -> Order:
+    """Return a host's release as numbers to compare."""
+    return BY_VERSION[host.version].order
+
+
+def load_of(host: Host, gpu: Gpu) -> GpuLoad:
+    """Return what counts of a GPU as it is now."""
+    return GpuLoad(
+        gpu.board,
+        gpu.mig_enabled,
+        gpu.vgpu_mode == "mixedSize",
+        esxi_order(host),
+        tuple((use.profile, use.start) for use in gpu.uses),
+    )
+
+
+@lru_cache(maxsize=65536)
+def find_slot(load: GpuLoad, profile: str) -> Slot | None:
+    """Return where a vGPU would lie on a GPU of this load, None where it has no room."""
+    entry = entry_of(load.board, profile)
+    if entry is None or not is_offered(load, entry):
+        return None
+    if load.mig:
+        return _mig_slot(load, entry)
+    return _mixed_slot(load, entry) if load.mixed else _same_size_slot(load, entry)
+
+
+@lru_cache(maxsize=8192)
+def entry_of(board: str, profile: str) -> ProfileEntry | None:
+    """Return what a profile is on a board, None where the board does not have it."""
+    return load_catalog().board(board).entry(VgpuProfile.parse(profile))
+
+
+def is_offered(load: GpuLoad, entry: ProfileEntry) -> bool:
+    """Whether a GPU in this mode, on this release, ever creates the profile."""
+    if (entry.profile.sharing is Sharing.MIG) != load.mig:
+        return False
+    return not load.mig or load.esxi >= min_esxi(entry)
+
+
+def min_esxi(entry: ProfileEntry) -> Order:
+    """Return the first release that offers a MIG-backed profile."""
+    if entry.mig is not None and entry.mig.min_esxi:
+        return tuple(int(part) for part in entry.mig.min_esxi.split("."))
+    return ESXI_7_0_2
+
+
+def _same_size_slot(load: GpuLoad, entry: ProfileEntry) -> Slot | None:
+    """All of one framebuffer size; before 8.0 U2 also of one series."""
+    for name, _ in load.uses:
+        other = entry_of(load.board, name)
+        if other is None or other.framebuffer_mib != entry.framebuffer_mib:
+            return None
+        if load.esxi < ESXI_8_0_2 and other.profile.series != entry.profile.series:
+            return None
+    return Slot() if len(load.uses) < entry.max_per_gpu else None
+
+
+def _mixed_slot(load: GpuLoad, entry: ProfileEntry) -> Slot | None:
+    """Any sizes, each at a placement id of its own; where ids are unpublished, the sum decides."""
+    board = entry.board
+    if entry.max_mixed is None or load.esxi < ESXI_8_0_3:
+        return None
+    same = sum(_size(board, name) == entry.profile.framebuffer_gb for name, _ in load.uses)
+    if same >= entry.max_mixed:
+        return None
+    if entry.mixed_starts is None:
+        used = sum(_size(board, name) for name, _ in load.uses)
+        return Slot() if used + entry.profile.framebuffer_gb <= board.framebuffer_gb else None
+    taken = [(start, start + _size(board, name)) for name, start in load.uses if start is not None]
+    return _first_free(entry.mixed_starts, entry.profile.framebuffer_gb, taken)
+
+
+def _size(board: Board, profile: str) -> int:
+    entry = entry_of(board.key, profile)
+    return entry.profile.framebuffer_gb if entry is not None else board.framebuffer_gb
+
+
+def _mig_slot(load: GpuLoad, entry: ProfileEntry) -> Slot | None:
+    """Return a GPU instance of the profile's shape, at a legal start, the high ones first.
+
+    The first 3g goes to slice 4, so that 0 to 4 stays free for a 4g (seen on vSphere);
+    for the smaller ones the same order is derived from that.
+    """
+    shape = entry.mig
+    geometry = entry.board.mig
+    if shape is None or geometry is None:
+        return None
+    instances: dict[int, list[ProfileEntry]] = {}
+    for name, start in load.uses:
+        other = entry_of(load.board, name)
+        if other is not None and start is not None:
+            instances.setdefault(start, []).append(other)
+    running = [entries[0] for entries in instances.values()]
+    if (
+        sum(other.name == entry.name for others in instances.values() for other in others)
+        >= entry.max_per_gpu
+    ):
+        return None
+    for start, others in sorted(instances.items(), reverse=True):
+        if others[0].name == entry.name and len(others) < shape.per_instance:
+            return Slot(start)
+    if shape.has_media_engines and any(
+        other.mig is not None and other.mig.has_media_engines for other in running
+    ):
+        return None
+    used = sum(other.mig_compute or 0 for other in running)
+    if used + shape.compute > geometry.compute_slices:
+        return None
+    taken = [(start, start + (others[0].mig_size or 0)) for start, others in instances.items()]
+    return _first_free(sorted(shape.starts, reverse=True), shape.size, taken)
+
+
+def _first_free(starts: list[int] | tuple[int, ...], size: int, taken: list[tuple[int, int]]) -> Slot | None:
+    for start in starts:
+        if all(start + size <= begin or end <= start for begin, end in taken):
+            return Slot(start)
+    return None

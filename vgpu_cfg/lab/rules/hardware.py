@@ -1,0 +1,126 @@
+"""What virtual hardware allows: devices per version, memory reservation, firmware, the 64-bit MMIO window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pyVmomi import vim
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.lab.parts import BY_VERSION
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.state import Host, VirtualMachine
+
+OLDEST_VGPU_VERSION = 11
+OLDEST_DYNAMIC_VERSION = 17
+OLDEST_DEVICE_GROUP_VERSION = 20
+SMALL_MEMORY_MIB = 32 * 1024
+"""NVIDIA asks for the 64-bit window from 32 GB of guest memory on."""
+
+PAGES_PER_GB = 262_144
+PAGES_BELOW_4G = 917_504
+"""What is left for devices below 4 GB, as a VM's log shows it."""
+PAGES_BESIDE_BAR = 12_290
+
+DEFAULT_WINDOW_GB = 32
+HOST_OWN_MIB = 8192
+"""What the lab's hosts keep for themselves. A real host's overhead depends on much more."""
+
+PINNING = (
+    vim.vm.device.VirtualPCIPassthrough,
+    vim.vm.device.VirtualSriovEthernetCard,
+    vim.vm.device.VirtualVmxnet3Vrdma,
+)
+
+_NODES = re.compile(r"\d+(,\d+)*")
+
+
+def max_vgpus(hardware_version: int) -> int:
+    """Return how many vGPUs a VM of a hardware version takes (`VmiopBackingOption.maxInstances`)."""
+    for oldest, most in ((21, 16), (20, 8), (15, 4), (OLDEST_VGPU_VERSION, 1)):
+        if hardware_version >= oldest:
+            return most
+    return 0
+
+
+def max_passthrough(hardware_version: int) -> int:
+    """Return how many passthrough devices of any kind a VM of a hardware version takes."""
+    return 128 if hardware_version >= OLDEST_DEVICE_GROUP_VERSION else 16
+
+
+def max_hardware_version(host: Host) -> int:
+    """Return the newest hardware version that a host runs."""
+    return BY_VERSION[host.version].max_hardware_version
+
+
+def needs_all_memory_reserved(vm: VirtualMachine) -> bool:
+    """Whether a VM has a device that needs its memory pinned: passthrough, vGPU, SR-IOV or PVRDMA NIC."""
+    return any(isinstance(device, PINNING) for device in vm.devices.values())
+
+
+def check_memory_reserved(vm: VirtualMachine) -> None:
+    """Raise where a VM with passthrough or vGPU has not reserved all its memory."""
+    if needs_all_memory_reserved(vm) and reservation_mib(vm) < vm.memory_mib:
+        raise refusals.memory_not_reserved(vm.memory_mib)
+
+
+def reservation_mib(vm: VirtualMachine) -> int:
+    """Return the memory that a VM reserves when it runs."""
+    return vm.memory_mib if vm.memory_reservation_locked else vm.memory_reservation_mib
+
+
+def window_gb(vm: VirtualMachine) -> int:
+    """Return the size of a VM's 64-bit MMIO window, 0 where it has none."""
+    if vm.firmware != "efi" or vm.extra_config.get("pciPassthru.use64bitMMIO", "").upper() != "TRUE":
+        return 0
+    size = vm.extra_config.get("pciPassthru.64bitMMIOSizeGB", "")
+    return int(size) if size.isdigit() else DEFAULT_WINDOW_GB
+
+
+def needed_window_gb(boards: Iterable[Board]) -> int:
+    """Return the window that a VM needs for its GPUs.
+
+    NVIDIA's table per board, or the rule of thumb where that is more: the framebuffers' sum, up to
+    a power of two, and the next one.
+    """
+    large = [board for board in boards if board.mmio_gb is not None]
+    if not large:
+        return 0
+    total = sum(board.framebuffer_gb for board in large)
+    by_rule = 1 << (total - 1).bit_length() + 1
+    return max(by_rule, *(board.mmio_gb or 0 for board in large))
+
+
+def check_window(vm: VirtualMachine, boards: list[Board]) -> None:
+    """Raise where firmware or window do not carry the GPUs' BARs; the reason goes to the VM's log only."""
+    large = [board for board in boards if board.mmio_gb is not None]
+    if not large:
+        return
+    window = window_gb(vm)
+    fits = window >= needed_window_gb(large) or (vm.firmware == "efi" and vm.memory_mib < SMALL_MEMORY_MIB)
+    if fits:
+        return
+    pages = (
+        sum((1 << (board.framebuffer_gb - 1).bit_length()) * PAGES_PER_GB for board in large)
+        + PAGES_BESIDE_BAR
+    )
+    limit = window * PAGES_PER_GB or PAGES_BELOW_4G
+    if pages <= limit:
+        limit = pages - PAGES_BESIDE_BAR
+    vm.log.append(f"PCIPassthru: total number of pages needed ({pages}) exceeds limit ({limit}), failing")
+    vm.log.append("Module 'DevicePowerOn' power on failed.")
+    raise refusals.device_power_on_failed()
+
+
+def check_numa_affinity(vm: VirtualMachine, host: Host) -> None:
+    """Raise where `numa.nodeAffinity` is no list of the host's nodes.
+
+    What a real host does with a bad one is not known here; the lab is strict.
+    """
+    value = vm.extra_config.get("numa.nodeAffinity")
+    if value is None:
+        return
+    nodes = {node.node_id for node in host.numa_nodes}
+    if not _NODES.fullmatch(value) or not {int(node) for node in value.split(",")} <= nodes:
+        raise refusals.power_on_failed(f"Invalid value for numa.nodeAffinity: '{value}'.")

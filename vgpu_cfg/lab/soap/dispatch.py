@@ -1,0 +1,209 @@
+"""How one HTTP request to the lab is answered: versions, sessions, scripted faults, then the method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any
+
+from pyVmomi import VmomiSupport, vmodl
+
+from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
+from vgpu_cfg.lab.collector.retrieve import fetch
+from vgpu_cfg.lab.collector.select import object_gone
+from vgpu_cfg.lab.faults import ConnectionDropped
+from vgpu_cfg.lab.managers import METHODS, UNLOCKED, directory
+from vgpu_cfg.lab.managers.sessions import (
+    COOKIE,
+    LAB_CREDENTIALS,
+    Credentials,
+    end_session,
+    find_session,
+)
+from vgpu_cfg.lab.operations import OPERATIONS
+from vgpu_cfg.lab.soap import registered
+from vgpu_cfg.lab.soap.answer import write_fault, write_result
+from vgpu_cfg.lab.soap.context import (
+    Context,
+    Service,
+    reference,
+    vcenter_version,
+    vim_class,
+    wire_type,
+)
+from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
+from vgpu_cfg.lab.soap.versions import (
+    is_at_least,
+    requested_version_id,
+    service_versions_xml,
+    version_name,
+)
+from vgpu_cfg.lab.state import Host, Managed
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+Answer = tuple[int, Mapping[str, str], bytes]
+
+_ = registered.MODULES
+XML = "text/xml; charset=utf-8"
+VERSIONS_PATH = "/sdk/vimServiceVersions.xml"
+SDK_PATHS = ("/sdk", "/sdk/vimService")
+
+
+def exchange(
+    lab: Lab,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    credentials: Credentials = LAB_CREDENTIALS,
+) -> Answer:
+    """Answer one HTTP request. Raises ConnectionDropped where a script says so."""
+    path = path.partition("?")[0]
+    if method == "GET" and path == VERSIONS_PATH:
+        return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)
+    if method == "POST" and path.rstrip("/") in SDK_PATHS:
+        lowered = {name.lower(): value for name, value in headers.items()}
+        return _answer_soap(lab, lowered, body, credentials)
+    return 404, {"Content-Type": "text/plain"}, b"404 Not Found\n"
+
+
+def _answer_soap(lab: Lab, headers: Mapping[str, str], body: bytes, credentials: Credentials) -> Answer:
+    version = _negotiate(lab, headers.get("soapaction", ""))
+    try:
+        call = read_request(body)
+    except BadRequestError as error:
+        return 500, {"Content-Type": XML}, write_fault(error.fault, version)
+    context = Context(lab, version, credentials=credentials, user_agent=headers.get("user-agent", ""))
+    answered = {"Content-Type": XML}
+    cookie, dropped = _cookie(headers), False
+    try:
+        dropped = _disturb(lab, call.name, cookie)
+        with lab.changed:
+            context.session = find_session(lab, cookie)
+        before = context.session
+        value, declared = _perform(context, call)
+        if context.session is not None and context.session is not before:
+            answered["Set-Cookie"] = f'{COOKIE}="{context.session.cookie}"; Path=/; HttpOnly; Secure;'
+        status, content = 200, write_result(call.name, declared, value, version)
+    except vmodl.MethodFault as fault:
+        status, content = 500, write_fault(fault, version)
+    if dropped:
+        raise ConnectionDropped(f"the lab dropped the connection after {call.name}")
+    return status, answered, content
+
+
+def _negotiate(lab: Lab, soap_action: str) -> str:
+    """Return the version to answer at: the client's, or this vCenter's own where that is newer or unknown.
+
+    Whether a real vCenter refuses a version that it does not know is unproven; govc sends one
+    newer than most vCenters and is answered.
+    """
+    own = version_name(lab.state.api_version) or VmomiSupport.BASE_VERSION
+    asked = version_name(requested_version_id(soap_action) or "")
+    return asked if asked is not None and is_at_least(own, asked) else own
+
+
+def _cookie(headers: Mapping[str, str]) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found is not None else None
+
+
+def _disturb(lab: Lab, method: str, cookie: str | None) -> bool:
+    """Play what is scripted for this call. Returns whether its answer gets lost.
+
+    Raises ConnectionDropped, or the fault that the script names.
+    """
+    with lab.changed:
+        lab.counters["calls"] += 1
+        lab.counters[method] += 1
+        scripted = lab.faults.on_call(method)
+        if scripted is None:
+            return False
+        match scripted.kind:
+            case "drop_before":
+                raise ConnectionDropped(f"the lab dropped the connection before {method}")
+            case "drop_after":
+                return True
+            case "session_expired":
+                session = find_session(lab, cookie)
+                if session is not None:
+                    end_session(lab, session)
+            case "slow":
+                lab.clock.wait(lab.clock.now() + scripted.seconds, lab.changed)
+            case "call" | "task":
+                raise scripted.make()
+    return False
+
+
+def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
+    """Carry a call out; return its value and how it is declared."""
+    guard = nullcontext() if call.name in UNLOCKED else context.lab.transaction()
+    with guard:
+        _require_session(context, call)
+        thing = directory.find(context, call.subject._moId)
+        if thing is None:
+            raise object_gone(call.subject)
+        if call.name == FETCH:
+            value, info = fetch(context, thing, call.arguments["prop"])
+            return value, VmomiSupport.Object(result=info.type, resultFlags=VmomiSupport.F_OPTIONAL)
+        _require_method(context, thing, call)
+        if call.info.privId and call.info.privId != ANONYMOUS:
+            context.lab.faults.check_privileges(reference(thing), [call.info.privId])
+        return _as_wire(_invoke(context, thing, call)), call.info
+
+
+def _require_session(context: Context, call: MethodCall) -> None:
+    """Raise NotAuthenticated for a method that not everybody may call; a Fetch judges by its property."""
+    privilege = ANONYMOUS if call.info is None else call.info.privId
+    if context.session is None and privilege != ANONYMOUS:
+        raise not_authenticated(call.subject, privilege or "System.View")
+
+
+def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
+    """Raise unless the object's type, this vCenter and the host behind it have the method.
+
+    A host too old for a method answers NotSupported here: pyvmomi's description of the fault fits,
+    what a real vCenter says is unproven.
+    """
+    is_declared = issubclass(vim_class(wire_type(thing)), call.info.type)
+    if not is_declared or not is_at_least(vcenter_version(context), call.info.version):
+        raise vmodl.fault.MethodNotFound(
+            receiver=reference(thing),
+            method=call.name,
+            msg=f"The method {call.name} is not known on {wire_type(thing)}",
+        )
+    owner = thing.owner if isinstance(thing, Service) else None
+    if not isinstance(owner, Host):
+        return
+    if owner.connection != "connected":
+        raise vmodl.fault.HostNotConnected(
+            msg="Unable to communicate with the remote host, since it is disconnected."
+        )
+    if not is_at_least(version_name(owner.api_version) or "", call.info.version):
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+
+
+def _invoke(context: Context, thing: Managed, call: MethodCall) -> Any:
+    """Find who answers: the wire's own methods first, then the operations on the state."""
+    for kind in vim_class(wire_type(thing)).__mro__:
+        name = getattr(kind, "_wsdlName", "")
+        if (name, call.name) in METHODS:
+            return METHODS[name, call.name](context, thing, **call.arguments)
+        if (name, call.name) in OPERATIONS:
+            subject = thing.owner if isinstance(thing, Service) and thing.owner is not None else thing
+            return OPERATIONS[name, call.name](context.lab, subject, **call.arguments)
+    raise vmodl.fault.NotSupported(msg=f"The lab does not carry out {call.name}")
+
+
+def _as_wire(value: Any) -> Any:
+    if isinstance(value, Managed):
+        return reference(value)
+    if isinstance(value, list) and value and isinstance(value[0], Managed):
+        return [reference(thing) for thing in value]
+    return value

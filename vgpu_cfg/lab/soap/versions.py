@@ -1,0 +1,99 @@
+"""Which API versions a simulated vCenter speaks, and how it tells a client so.
+
+A vCenter answers `GET /sdk/vimServiceVersions.xml` with its newest version and the
+ones before it; the client picks one and sends it as SOAPAction with every call. The
+order of versions is pyvmomi's own; the oldest one offered is 6.5.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pyVmomi import VmomiSupport
+
+NAMESPACE = "urn:vim25"
+"""The XML namespace of the vSphere API."""
+
+OLDEST = (6, 5)
+
+GENERAL_AVAILABILITY = {"7.0": "7.0.0.0", "7.0.0": "7.0.0.0", "8.0": "8.0.0.1", "8.0.0": "8.0.0.1"}
+"""Releases whose API version is not their number with zeros after it.
+
+8.0 maps to 8.0.0.1, because what came with 8.0 (device groups, vNUMA per device) is marked so
+in pyvmomi's type information; unproven against a vCenter 8.0 GA.
+"""
+
+
+def _numbers(version_id: str) -> tuple[int, ...]:
+    """Return the numbers of a version id, empty for one that is no release ("2.5u2", a hash)."""
+    parts = version_id.split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+@lru_cache(maxsize=1)
+def _releases() -> tuple[tuple[tuple[int, ...], str, str], ...]:
+    """Return every released version from 6.5 on, oldest first: its numbers, its id, pyvmomi's name for it."""
+    found = (
+        (_numbers(version_id), version_id, name)
+        for name, version_id in VmomiSupport.versionIdMap.items()
+        if VmomiSupport.serviceNsMap[name] == "vim25" and name.startswith("vim.version.")
+    )
+    return tuple(sorted(entry for entry in found if entry[0] >= OLDEST))
+
+
+def api_version_id(release: str) -> str:
+    """Return the API version id that a vCenter release speaks at most: "8.0.3" gives "8.0.3.0".
+
+    Raises ValueError for text that is no release, or one older than 6.5.
+    """
+    wanted = _numbers(GENERAL_AVAILABILITY.get(release, release))
+    if wanted < OLDEST:
+        message = f"{release!r} is no vCenter release from 6.5 on"
+        raise ValueError(message)
+    padded = wanted + (0,) * (4 - len(wanted))
+    known = [
+        version_id for numbers, version_id, _ in _releases() if numbers + (0,) * (4 - len(numbers)) <= padded
+    ]
+    return known[-1]
+
+
+def version_ids(newest: str) -> tuple[str, ...]:
+    """Return the versions of a vCenter that speaks `newest`, newest first."""
+    limit = _numbers(newest)
+    return tuple(version_id for numbers, version_id, _ in reversed(_releases()) if numbers <= limit)
+
+
+def version_name(version_id: str) -> str | None:
+    """Return pyvmomi's name of a version id, None for one that it does not know."""
+    name = VmomiSupport.versionMap.get(f"vim25/{version_id}")
+    return str(name) if name else None
+
+
+def is_at_least(version: str, wanted: str) -> bool:
+    """Whether one version (pyvmomi's name) holds everything of another."""
+    return bool(VmomiSupport.IsChildVersion(version, wanted))  # type: ignore[attr-defined,no-untyped-call]
+
+
+def requested_version_id(soap_action: str) -> str | None:
+    """Return the version id in a SOAPAction ("urn:vim25/8.0.3.0", quoted or not), None without one."""
+    namespace, slash, version_id = soap_action.strip().strip('"').partition("/")
+    return version_id if slash and namespace == NAMESPACE else None
+
+
+def service_versions_xml(newest: str) -> bytes:
+    """Return the document behind `/sdk/vimServiceVersions.xml`."""
+    current, *prior = version_ids(newest)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8" ?>',
+        '<namespaces version="1.0">',
+        " <namespace>",
+        f"  <name>{NAMESPACE}</name>",
+        f"  <version>{current}</version>",
+        "  <priorVersions>",
+        *(f"   <version>{version_id}</version>" for version_id in prior),
+        "  </priorVersions>",
+        " </namespace>",
+        "</namespaces>",
+        "",
+    ]
+    return "\n".join(lines).encode()

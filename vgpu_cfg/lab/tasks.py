@@ -1,0 +1,208 @@
+"""Tasks: what is under way, when it ends, and who does the work when it does.
+
+A task's work is done, and judged, at the moment it is due: two power-ons that compete for
+one GPU are decided in the order of their due times. Due times are part of the state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.state import Managed, Task, VirtualMachine
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+Work = Callable[..., Any]
+
+WORK: dict[tuple[str, str], Work] = {}
+"""(wsdl type, method) → what is done when the task is due; filled by `operations.registry`."""
+
+EXCLUSIVE = frozenset(
+    {
+        "PowerOnVM_Task",
+        "PowerOffVM_Task",
+        "ReconfigVM_Task",
+        "Destroy_Task",
+        "UpgradeVM_Task",
+        "CreateSnapshot_Task",
+    }
+)
+"""Methods that refuse to run beside each other on one VM."""
+
+PROGRESS_STEPS = 4
+KEPT_TASKS = 2000
+
+
+def start(
+    lab: Lab,
+    subject: Managed,
+    method: str,
+    *,
+    work: str,
+    description_id: str,
+    arguments: dict[str, Any],
+    seconds: float,
+    cancelable: bool = False,
+) -> Task:
+    """Begin a task and return it at once."""
+    state, now = lab.state, lab.clock.now()
+    task = Task(
+        moid=state.new_moid("task"),
+        name=method,
+        subject=subject.moid,
+        work=work,
+        entity=subject.moid,
+        entity_name=subject.name,
+        description_id=description_id,
+        event_chain_id=state.last_number,
+        cancelable=cancelable,
+        queued_at=now,
+        due=seconds,
+        user=lab.user,
+        arguments=arguments,
+    )
+    state.add(task)
+    state.tasks.append(task.moid)
+    state.open_tasks[task.moid] = None
+    lab.counters["tasks"] += 1
+    _run_queued(lab)
+    _forget_old(lab)
+    return task
+
+
+def cancel(lab: Lab, task: Task) -> None:
+    """Cancel a task that can be. Raises NotSupported, or InvalidState where it is over."""
+    if task.state in ("success", "error"):
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+    if not task.cancelable:
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    task.cancelled = True
+    _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="The task was canceled by a user."))
+
+
+def settle(lab: Lab) -> None:
+    """Do what is due by now, in the order it was due, and update the progress of the rest."""
+    now = lab.clock.now()
+    while True:
+        due = [task for task in _open(lab) if task.state == "running" and task.due <= now]
+        if not due:
+            break
+        _finish(lab, min(due, key=lambda task: (task.due, task.event_chain_id)))
+        _run_queued(lab)
+    for task in _open(lab):
+        if task.state == "running" and (progress := _progress(task, now)) != task.progress:
+            task.progress = progress
+            lab.state.touch(task)
+
+
+def next_event(lab: Lab) -> float | None:
+    """Return when a task ends or makes progress next; None while nothing runs."""
+    moments = [_next_moment(task) for task in _open(lab) if task.state == "running"]
+    return min(moments, default=None)
+
+
+def _open(lab: Lab) -> list[Task]:
+    return [lab.state.get(moid, Task) for moid in lab.state.open_tasks]
+
+
+def _run_queued(lab: Lab) -> None:
+    running = sum(task.state == "running" for task in _open(lab))
+    for task in _open(lab):
+        if task.state != "queued":
+            continue
+        if lab.task_limit is not None and running >= lab.task_limit:
+            break
+        running += 1
+        now = lab.clock.now()
+        task.state, task.started_at, task.progress = "running", now, 0
+        task.due = now + lab.clock.scaled(task.due * lab.task_seconds)
+        lab.state.touch(task)
+        if (other := _rival(lab, task)) is not None:
+            in_progress = vim.fault.TaskInProgress(
+                task=vim.Task(other.moid),
+                msg="The operation is not allowed because another task is already in progress.",
+            )
+            _end(lab, task, fault=in_progress)
+
+
+def _rival(lab: Lab, task: Task) -> Task | None:
+    if task.name not in EXCLUSIVE or lab.state.find(task.subject, VirtualMachine) is None:
+        return None
+    return next(
+        (
+            other
+            for other in _open(lab)
+            if other.subject == task.subject
+            and other.state == "running"
+            and other is not task
+            and other.name in EXCLUSIVE
+        ),
+        None,
+    )
+
+
+def _finish(lab: Lab, task: Task) -> None:
+    subject = lab.state.objects.get(task.subject)
+    if subject is None:
+        gone = vmodl.fault.ManagedObjectNotFound(
+            msg="The object has already been deleted or has not been completely created."
+        )
+        _end(lab, task, fault=gone)
+        return
+    scripted = lab.faults.on_task(task.name)
+    if scripted is not None:
+        _end(lab, task, fault=scripted.make())
+        return
+    try:
+        result = WORK[task.work, task.name](lab, subject, **task.arguments)
+    except vmodl.MethodFault as fault:
+        _end(lab, task, fault=fault)
+    except Exception as error:  # noqa: BLE001 - a mistake of the lab's ends its task, as vpxd's own do
+        reason = f"{type(error).__name__}: {error}"
+        _end(
+            lab,
+            task,
+            fault=vmodl.fault.SystemError(reason=reason, msg=f"A general system error occurred: {reason}"),
+        )
+    else:
+        _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
+
+
+def _end(lab: Lab, task: Task, *, result: Any = None, fault: Any = None) -> None:
+    task.state = "success" if fault is None else "error"
+    task.result, task.fault = result, fault
+    task.progress = 100 if fault is None else task.progress
+    task.ended_at = max(task.started_at or 0.0, min(lab.clock.now(), task.due))
+    task.arguments = {}
+    del lab.state.open_tasks[task.moid]
+    lab.state.touch(task)
+
+
+def _progress(task: Task, now: float) -> int:
+    begun = task.started_at or 0.0
+    share = (now - begun) / (task.due - begun) if task.due > begun else 1.0
+    return min(99, int(share * PROGRESS_STEPS) * 100 // PROGRESS_STEPS)
+
+
+def _next_moment(task: Task) -> float:
+    begun, step = task.started_at or 0.0, (task.due - (task.started_at or 0.0)) / PROGRESS_STEPS
+    if step <= 0:
+        return task.due
+    done = math.ceil((task.progress or 0) * PROGRESS_STEPS / 100)
+    return task.due if done + 1 >= PROGRESS_STEPS else begun + (done + 1) * step
+
+
+def _forget_old(lab: Lab) -> None:
+    state = lab.state
+    if len(state.tasks) <= KEPT_TASKS:
+        return
+    for moid in [moid for moid in state.tasks if moid not in state.open_tasks][
+        : len(state.tasks) - KEPT_TASKS
+    ]:
+        state.tasks.remove(moid)
+        state.remove(state.objects[moid])
