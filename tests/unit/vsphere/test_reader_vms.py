@@ -1,0 +1,177 @@
+"""What a VM's properties mean: its mark, its hardware, and the devices in vSphere's many shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyVmomi import vim
+
+from vgpu_cfg.model.inventory import OwnerMark, PowerState, Vm, VmDetail
+from vgpu_cfg.vsphere.collector import Item
+from vgpu_cfg.vsphere.reader_places import Places
+from vgpu_cfg.vsphere.reader_vms import hardware_version, make_detail, make_vm
+
+device = vim.vm.device
+passthrough = device.VirtualPCIPassthrough
+
+
+def option(key: str, value: Any) -> Any:
+    return vim.option.OptionValue(key=key, value=value)
+
+
+def vm(**values: Any) -> Vm:
+    return make_vm(Places([]), Item("VirtualMachine", "vm-1", values), None, frozenset())
+
+
+def detail(*devices: Any, keys: frozenset[str] = frozenset(), **values: Any) -> VmDetail:
+    return make_detail(
+        Item("VirtualMachine", "vm-1", {"config.hardware.device": list(devices), **values}), keys
+    )
+
+
+def test_an_inaccessible_vm_has_a_name_and_no_more() -> None:
+    found = vm()
+    assert (found.name, found.power_state, found.mark, found.host_moid) == (
+        "vm-1",
+        PowerState.OFF,
+        None,
+        None,
+    )
+    assert detail() == VmDetail()
+
+
+@pytest.mark.parametrize(
+    ("plan", "name", "expected"),
+    [
+        ("p", "a", OwnerMark(plan="p", vm="a")),
+        ("p", None, OwnerMark(plan="p", vm="")),
+        ("", "a", None),
+        (None, "a", None),
+    ],
+)
+def test_a_mark_needs_a_plan(plan: str | None, name: str | None, expected: OwnerMark | None) -> None:
+    values = {}
+    if plan is not None:
+        values['config.extraConfig["vgpu_cfg.plan"]'] = option("vgpu_cfg.plan", plan)
+    if name is not None:
+        values['config.extraConfig["vgpu_cfg.vm"]'] = option("vgpu_cfg.vm", name)
+    assert vm(**values).mark == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("vmx-21", 21), ("vmx-09", 9), ("", None), (None, None), ("x", None)]
+)
+def test_hardware_versions_are_numbers(text: str | None, expected: int | None) -> None:
+    assert hardware_version(text) == expected
+
+
+def test_the_judged_keys_and_the_asked_ones_are_kept_of_extra_config() -> None:
+    options = [
+        option("numa.nodeAffinity", "0"),
+        option("pciPassthru.use64bitMMIO", "TRUE"),
+        option("pciPassthru0.cfg.enable_uvm", 1),
+        option("vgpu_cfg.plan", "p"),
+        option("guestinfo.userdata", "secret"),
+        option("mine", "x"),
+    ]
+    found = detail(keys=frozenset({"mine"}), **{"config.extraConfig": options}).extra_config
+    assert found == {
+        "numa.nodeAffinity": "0",
+        "pciPassthru.use64bitMMIO": "TRUE",
+        "pciPassthru0.cfg.enable_uvm": "1",
+        "vgpu_cfg.plan": "p",
+        "mine": "x",
+    }
+
+
+def test_passthrough_devices_are_told_apart_by_their_backing() -> None:
+    found = detail(
+        passthrough(key=13000, backing=passthrough.VmiopBackingInfo(vgpu="grid_a100-40c")),
+        passthrough(key=13001, backing=passthrough.VmiopBackingInfo(vgpu="grid_a100-40c")),
+        passthrough(
+            key=13002,
+            backing=passthrough.DeviceBackingInfo(
+                id="0000:3B:00.0", systemId="s-1", deviceId="20f1", vendorId=4318, deviceName=""
+            ),
+        ),
+        passthrough(
+            key=13003,
+            backing=passthrough.DynamicBackingInfo(
+                deviceName="",
+                allowedDevice=[passthrough.AllowedDevice(vendorId=5555, deviceId=4125)],
+                customLabel="roce",
+                assignedId="0000:AF:00.0",
+            ),
+        ),
+        passthrough(key=13004),
+    )
+    assert [(entry.key, entry.profile) for entry in found.vgpus] == [
+        (13000, "grid_a100-40c"),
+        (13001, "grid_a100-40c"),
+    ]
+    fixed, dynamic = found.passthrough
+    assert (fixed.is_fixed, fixed.pci_id, fixed.system_id) == (True, "0000:3b:00.0", "s-1")
+    assert (dynamic.is_fixed, dynamic.allowed, dynamic.label, dynamic.assigned_id) == (
+        False,
+        ((5555, 4125),),
+        "roce",
+        "0000:af:00.0",
+    )
+
+
+def test_a_member_of_a_device_group_names_its_group() -> None:
+    member = passthrough(
+        key=13000,
+        backing=passthrough.VmiopBackingInfo(vgpu="nvidia_h100xm-80c"),
+        deviceGroupInfo=device.VirtualDevice.DeviceGroupInfo(groupInstanceKey=4, sequenceId=0),
+    )
+    assert detail(member).vgpus[0].group_key == 4
+
+
+def test_nics_name_their_kind_and_their_network() -> None:
+    card = device.VirtualEthernetCard
+    found = detail(
+        device.VirtualVmxnet3(
+            key=4000,
+            macAddress="00:50:56:00:00:01",
+            backing=card.NetworkBackingInfo(deviceName="n", network=vim.Network("network-1")),
+        ),
+        device.VirtualE1000e(
+            key=4001,
+            backing=card.DistributedVirtualPortBackingInfo(
+                port=vim.dvs.PortConnection(switchUuid="u", portgroupKey="dvportgroup-1")
+            ),
+        ),
+        device.VirtualSriovEthernetCard(key=4002),
+        device.VirtualVmxnet3Vrdma(key=4003, backing=card.NetworkBackingInfo(deviceName="gone")),
+        device.VirtualVmxnet3(
+            key=4004, backing=card.OpaqueNetworkBackingInfo(opaqueNetworkId="nsx-1", opaqueNetworkType="x")
+        ),
+    )
+    assert [(nic.key, nic.kind, nic.network) for nic in found.nics] == [
+        (4000, "vmxnet3", "network-1"),
+        (4001, "e1000e", "dvportgroup-1"),
+        (4002, "sriov", ""),
+        (4003, "pvrdma", ""),
+        (4004, "vmxnet3", "nsx-1"),
+    ]
+
+
+def test_disks_and_their_controllers() -> None:
+    found = detail(
+        device.ParaVirtualSCSIController(key=1000, busNumber=0),
+        device.VirtualNVMEController(key=31000, busNumber=0),
+        device.VirtualAHCIController(key=15000, busNumber=0),
+        device.VirtualIDEController(key=200, busNumber=0),
+        device.VirtualDisk(key=2000, controllerKey=1000, unitNumber=0, capacityInKB=64 << 20),
+        device.VirtualCdrom(key=3000),
+    )
+    assert [(entry.key, entry.kind) for entry in found.controllers] == [
+        (1000, "scsi"),
+        (31000, "nvme"),
+        (15000, "sata"),
+        (200, "ide"),
+    ]
+    (disk,) = found.disks
+    assert (disk.key, disk.capacity_mib, disk.controller_key, disk.unit_number) == (2000, 65536, 1000, 0)

@@ -1,0 +1,87 @@
+"""The recording as a file: one JSON document, gzipped where its name ends in `.gz`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.frozen import Frozen
+
+FORMAT = 1
+"""Raised when the fixed set of reads changes: an older recording then lacks answers."""
+
+
+class Exchange(Frozen):
+    """One answer. `call` names the request for a reader, `key` is what it is found by."""
+
+    call: str
+    key: str
+    status: int
+    answer: str
+
+
+class Recording(Frozen):
+    """Everything a vCenter answered to the fixed set of reads.
+
+    `api_version` is the version id on the wire ("8.0.3.0"): a player offers no other.
+    """
+
+    format: Literal[1] = 1
+    address: str
+    api_version: str
+    recorded_at: datetime
+    exchanges: tuple[Exchange, ...]
+
+
+def save_recording(recording: Recording, path: Path) -> None:
+    """Write a recording, whole or not at all."""
+    content = (recording.model_dump_json(indent=1) + "\n").encode()
+    if path.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+def load_recording(path: Path) -> Recording:
+    """Read a recording. Raises DocumentError for a file that is none, or a broken one."""
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except OSError as error:
+        raise _broken(path, f"the recording cannot be read: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise _broken(path, "the recording is damaged: its compressed content breaks off") from error
+    try:
+        data = json.loads(content)
+    except UnicodeDecodeError as error:
+        raise _broken(path, "this is no recording: it is not text") from error
+    except json.JSONDecodeError as error:
+        raise _broken(
+            path, f"this is no recording, or a damaged one: {error.msg}", error.lineno, error.colno
+        ) from error
+    if not isinstance(data, dict) or "exchanges" not in data:
+        raise _broken(path, "this is no recording: it has no exchanges")
+    if data.get("format") != FORMAT:
+        raise _broken(
+            path, f"the recording has format {data.get('format')}; this version reads format {FORMAT}"
+        )
+    try:
+        return Recording.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise _broken(path, f"the recording is damaged at {where}: {first['msg']}") from error
+
+
+def _broken(path: Path, message: str, line: int = 1, column: int = 1) -> DocumentError:
+    fault = DocumentFault(str(path), line, column, message)
+    return DocumentError([fault], remedy="make a new recording with `vgpu-cfg record`")

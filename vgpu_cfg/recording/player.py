@@ -1,0 +1,54 @@
+"""A Transport that answers from a recording, and says which answer it lacks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from vgpu_cfg.errors import NotRecorded
+from vgpu_cfg.recording.canonical import request_key
+from vgpu_cfg.recording.file import Recording
+
+_VERSIONS_NAME = "/vimServiceVersions.xml"
+_VERSIONS = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<namespaces version="1.0"><namespace><name>urn:vim25</name>'
+    "<version>{}</version></namespace></namespaces>"
+)
+
+
+class PlayingTransport:
+    """Answers each request with what was recorded for it; where that was more than once, in that order.
+
+    The last answer to a request is given again and again. Only the recorded API version is
+    offered, so that a newer client asks what was asked then.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._answers: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for exchange in recording.exchanges:
+            self._answers[exchange.key].append((exchange.status, exchange.answer.encode()))
+
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Return the recorded answer. Raises NotRecorded where there is none."""
+        del headers
+        if not body and path.endswith(_VERSIONS_NAME):
+            return HTTPStatus.OK, {}, _VERSIONS.format(self.recording.api_version).encode()
+        call, key = request_key(method, path, body)
+        answers = self._answers.get(key)
+        if not answers:
+            raise NotRecorded(
+                f"the recording holds no answer to {call}",
+                subject=self.recording.address,
+                remedy="record this vCenter again with this version of vgpu-cfg; "
+                "a recording answers reads only, and changes nothing",
+            )
+        status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        return status, {}, answer
+
+    def close(self) -> None:
+        """Nothing to close."""

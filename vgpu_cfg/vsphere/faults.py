@@ -1,0 +1,139 @@
+"""What vCenter's faults say in words, and which of this house's errors each becomes.
+
+A fault's own sentence is often empty or says nothing ("A general system error occurred");
+the useful text then sits in `faultMessage`, in a `reason` or in the cause below, so all
+of them are gathered. Types are matched from the most specific to the most general:
+`NotAuthenticated` is a `NoPermission`, and `RestrictedVersion` a `SecurityError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import LoginFailed, NotFound, NotPermitted, VCenterError
+
+_DEEPEST_CAUSE = 5
+
+
+def fault_name(fault: vmodl.MethodFault) -> str:
+    """Return the fault's type as vSphere writes it: "InvalidPowerState"."""
+    return str(type(fault)._wsdlName)
+
+
+def fault_text(fault: vmodl.MethodFault) -> str:
+    """Return everything a fault says, its own sentence first, each sentence once."""
+    found: list[str] = []
+    for sentence in _sentences(fault, _DEEPEST_CAUSE):
+        text = " ".join(sentence.split())
+        if text and not any(text in earlier for earlier in found):
+            found.append(text)
+    return " ".join(found) or fault_name(fault)
+
+
+def is_not_offered(fault: vmodl.MethodFault) -> bool:
+    """Whether the server lacks the method or the manager, as old or simulated ones do."""
+    return isinstance(
+        fault,
+        vmodl.fault.MethodNotFound
+        | vmodl.fault.NotSupported
+        | vmodl.fault.NotImplemented
+        | vmodl.fault.ManagedObjectNotFound,
+    )
+
+
+def is_host_silent(fault: vmodl.MethodFault) -> bool:
+    """Whether vCenter could not get an answer from the host that was asked about."""
+    return isinstance(fault, vmodl.fault.HostCommunication | vim.fault.HostConnectFault)
+
+
+def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterError:
+    """Turn a fault into this house's error; `what` names the attempt ("power on hvd-01")."""
+    text = fault_text(fault)
+    said = f"{what}: {text}" if what else text
+    match fault:
+        case vim.fault.InvalidLogin():
+            return LoginFailed("wrong user or password", subject=subject, remedy="check both and try again")
+        case vim.fault.NotAuthenticated():
+            return LoginFailed(
+                f"{what}: the session has ended", subject=subject, remedy="run the command again"
+            )
+        case vim.fault.NoPermission():
+            return _not_permitted(fault, what, subject)
+        case vim.fault.RestrictedVersion() | vmodl.fault.NotEnoughLicenses():
+            remedy = "the host's or vCenter's licence does not allow this"
+        case vmodl.fault.ManagedObjectNotFound():
+            return NotFound(
+                f"{what}: {_moid(fault, 'obj') or 'the object'} is no longer there",
+                subject=subject,
+                remedy="plan again: the inventory has changed",
+            )
+        case vim.fault.ConcurrentAccess():
+            remedy = "somebody has changed it since it was read: plan again"
+        case vmodl.fault.MethodNotFound() | vmodl.fault.NotSupported() | vmodl.fault.NotImplemented():
+            remedy = "this vCenter or host is too old for it, or does not offer it"
+        case vmodl.fault.HostCommunication() | vim.fault.HostConnectFault():
+            remedy = "see whether the host is connected"
+        case vim.fault.TaskInProgress():
+            remedy = "wait for the other task on this object, then try again"
+        case _:
+            remedy = ""
+    return VCenterError(f"{said} ({fault_name(fault)})", subject=subject, remedy=remedy)
+
+
+@contextmanager
+def translated(what: str, subject: str = "") -> Iterator[None]:
+    """Let no pyvmomi fault out of the block: it leaves as a VCenterError."""
+    try:
+        yield
+    except vmodl.MethodFault as fault:
+        raise to_error(fault, what, subject) from fault
+
+
+def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> NotPermitted:
+    privileges = {fault.privilegeId} if fault.privilegeId else set()
+    for lack in getattr(fault, "missingPrivileges", None) or ():
+        privileges.update(lack.privilegeIds or ())
+    named = ", ".join(sorted(privileges)) or "a privilege that vCenter does not name"
+    entity = _moid(fault, "object")
+    return NotPermitted(
+        f"{what}: the account lacks {named}" + (f" on {entity}" if entity else ""),
+        subject=subject or entity,
+        remedy=f"ask for a role with {named} there (docs/reference/permissions.md)",
+    )
+
+
+def _sentences(fault: vmodl.MethodFault, depth: int) -> Iterator[str]:
+    yield _field(fault, "msg")
+    for message in fault.faultMessage or ():
+        yield message.message or ""
+    match fault:
+        case vim.fault.GenericVmConfigFault() | vim.fault.DeviceNotSupported() | vmodl.fault.SystemError():
+            yield _field(fault, "reason")
+        case vmodl.fault.InvalidArgument():
+            yield _field(fault, "invalidProperty", "Invalid: {}.")
+        case vim.fault.InvalidVmConfig():
+            yield _field(fault, "property", "Invalid: {}.")
+        case vim.fault.InvalidPowerState():
+            yield _field(fault, "existingState", "It is {}.")
+        case vmodl.query.InvalidProperty():
+            yield _field(fault, "name", "Property: {}.")
+        case vim.fault.NoCompatibleHost() if depth:
+            for inner in fault.error or ():
+                yield from _sentences(inner, depth - 1)
+        case _:
+            pass
+    if depth and fault.faultCause is not None:
+        yield from _sentences(fault.faultCause, depth - 1)
+
+
+def _field(fault: vmodl.MethodFault, name: str, form: str = "{}") -> str:
+    """Return a field in words, nothing where it is unset; pyvmomi's types do not say which may be."""
+    value = getattr(fault, name, None)
+    return form.format(value) if value else ""
+
+
+def _moid(fault: vmodl.MethodFault, name: str) -> str:
+    return str(getattr(getattr(fault, name, None), "_moId", ""))

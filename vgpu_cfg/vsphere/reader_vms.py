@@ -1,0 +1,184 @@
+"""What a VM's properties mean: power, owner mark and, in detail, its hardware as plain values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.model.inventory import (
+    DiskController,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+from vgpu_cfg.vsphere.collector import Item
+from vgpu_cfg.vsphere.reader_hosts import pci_address
+from vgpu_cfg.vsphere.reader_paths import MARK_PLAN, MARK_VM, extra_config_path
+from vgpu_cfg.vsphere.reader_places import Places
+
+OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
+"""Prefixes of the extraConfig keys that are always kept."""
+
+_HARDWARE = re.compile(r"vmx-(\d+)")
+
+_passthrough = vim.vm.device.VirtualPCIPassthrough
+_NIC_KINDS: Mapping[str, str] = {
+    "VirtualSriovEthernetCard": "sriov",
+    "VirtualVmxnet3Vrdma": "pvrdma",
+}
+_CONTROLLER_KINDS: Mapping[Any, str] = {
+    vim.vm.device.VirtualSCSIController: "scsi",
+    vim.vm.device.VirtualNVMEController: "nvme",
+    vim.vm.device.VirtualSATAController: "sata",
+    vim.vm.device.VirtualIDEController: "ide",
+}
+
+
+def hardware_version(text: str | None) -> int | None:
+    """Return 21 for "vmx-21"; None for what is no hardware version."""
+    found = _HARDWARE.fullmatch(text or "")
+    return int(found.group(1)) if found else None
+
+
+def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str]) -> Vm:
+    """Make a VM of its light properties and, where it was read, its detail."""
+    state = str(item.get("runtime.powerState", PowerState.OFF.value))
+    name = places.name(item)
+    return Vm(
+        moid=item.moid,
+        name=name,
+        inventory_path=places.path_under(item.moid_of("parent"), item.get("name", item.moid)),
+        folder_moid=item.moid_of("parent"),
+        host_moid=item.moid_of("runtime.host"),
+        power_state=PowerState(state),
+        is_template=item.get("config.template", False),
+        instance_uuid=item.get("config.instanceUuid", ""),
+        mark=_mark(item),
+        detail=None if detail is None else make_detail(detail, keys),
+    )
+
+
+def mark_plan(item: Item) -> str | None:
+    """Return the plan that a VM's owner mark names, None where it has none."""
+    option = item.get(extra_config_path(MARK_PLAN))
+    return str(option.value) if option is not None and option.value else None
+
+
+def _mark(item: Item) -> OwnerMark | None:
+    plan = mark_plan(item)
+    option = item.get(extra_config_path(MARK_VM))
+    return None if plan is None else OwnerMark(plan=plan, vm="" if option is None else str(option.value))
+
+
+def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
+    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own."""
+    devices = item.get("config.hardware.device") or ()
+    return VmDetail(
+        change_version=item.get("config.changeVersion", ""),
+        hardware_version=hardware_version(item.get("config.version")),
+        guest_id=item.get("config.guestId", ""),
+        firmware=item.get("config.firmware", ""),
+        secure_boot=item.get("config.bootOptions.efiSecureBootEnabled", False),
+        cpus=item.get("config.hardware.numCPU", 0),
+        cores_per_socket=item.get("config.hardware.numCoresPerSocket", 1) or 1,
+        memory_mib=item.get("config.hardware.memoryMB", 0),
+        memory_reservation_mib=item.get("config.memoryAllocation.reservation", 0),
+        memory_reservation_locked=item.get("config.memoryReservationLockedToMax", False),
+        extra_config={
+            option.key: str(option.value)
+            for option in item.get("config.extraConfig") or ()
+            if option.key in keys or option.key.startswith(OWN_KEYS)
+        },
+        vgpus=tuple(_vgpus(devices)),
+        passthrough=tuple(_passthroughs(devices)),
+        nics=tuple(_nics(devices)),
+        disks=tuple(_disks(devices)),
+        controllers=tuple(_controllers(devices)),
+        resource_pool_moid=item.moid_of("resourcePool") or "",
+        datastore_moids=item.moids_of("datastore"),
+        snapshot_moid=item.moid_of("snapshot.currentSnapshot"),
+    )
+
+
+def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
+    for device in devices:
+        backing = device.backing if isinstance(device, _passthrough) else None
+        if isinstance(backing, _passthrough.VmiopBackingInfo):
+            group = getattr(device, "deviceGroupInfo", None)
+            yield VgpuDevice(
+                key=device.key,
+                profile=backing.vgpu or "",
+                group_key=None if group is None else group.groupInstanceKey,
+            )
+
+
+def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
+    for device in devices:
+        match device.backing if isinstance(device, _passthrough) else None:
+            case _passthrough.DeviceBackingInfo() as fixed:
+                yield PassthroughDevice(
+                    key=device.key, pci_id=pci_address(fixed.id or ""), system_id=fixed.systemId or None
+                )
+            case _passthrough.DynamicBackingInfo() as dynamic:
+                yield PassthroughDevice(
+                    key=device.key,
+                    allowed=tuple(
+                        (entry.vendorId & 0xFFFF, entry.deviceId & 0xFFFF)
+                        for entry in dynamic.allowedDevice or ()
+                    ),
+                    label=dynamic.customLabel or None,
+                    assigned_id=pci_address(dynamic.assignedId) if dynamic.assignedId else None,
+                )
+            case _:
+                pass
+
+
+def _nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
+    for device in devices:
+        if isinstance(device, vim.vm.device.VirtualEthernetCard):
+            kind = type(device)._wsdlName
+            yield VirtualNic(
+                key=device.key,
+                kind=_NIC_KINDS.get(kind, kind.removeprefix("Virtual").lower()),
+                network=_network(device.backing),
+                mac=device.macAddress or "",
+            )
+
+
+def _network(backing: Any) -> str:
+    card = vim.vm.device.VirtualEthernetCard
+    match backing:
+        case card.DistributedVirtualPortBackingInfo():
+            return backing.port.portgroupKey or ""
+        case card.NetworkBackingInfo():
+            return "" if backing.network is None else str(backing.network._moId)
+        case card.OpaqueNetworkBackingInfo():
+            return backing.opaqueNetworkId or ""
+        case _:
+            return ""
+
+
+def _disks(devices: Iterable[Any]) -> Iterable[VirtualDisk]:
+    for device in devices:
+        if isinstance(device, vim.vm.device.VirtualDisk):
+            yield VirtualDisk(
+                key=device.key,
+                capacity_mib=device.capacityInKB >> 10,
+                controller_key=device.controllerKey or 0,
+                unit_number=device.unitNumber,
+            )
+
+
+def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:
+    for device in devices:
+        for kind, word in _CONTROLLER_KINDS.items():
+            if isinstance(device, kind):
+                yield DiskController(key=device.key, kind=word, bus_number=device.busNumber)

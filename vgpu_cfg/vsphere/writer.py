@@ -1,0 +1,150 @@
+"""How a change becomes a vCenter task. Whoever holds a writer can change things; a reader cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.change import CloneFrom, CreateVm, MakeFromScratch, RemoveRule, SetRule, VmSpec
+from vgpu_cfg.ports import TaskUpdate
+from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.devices import needs_current
+from vgpu_cfg.vsphere.faults import translated
+from vgpu_cfg.vsphere.reader_places import escaped
+from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, scratch_spec
+from vgpu_cfg.vsphere.tasks import TaskWatch
+
+_CURRENT = (Paths("vim.VirtualMachine", ("config.hardware.device", "config.hardware.memoryMB")),)
+
+
+class VCenterWriter:
+    """A ChangeWriter on a session. Every method starts one task and returns its id at once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._watch = TaskWatch(session)
+
+    def create_vm(self, change: CreateVm) -> str:
+        """Clone or create; the task's result is the new VM."""
+        name = change.vm.name
+        match change.source:
+            case CloneFrom() as source:
+                template = self._vm(source.template.moid, source.template.name)
+                current = self._current(source.template.moid or "", change.spec, source.template.name)
+                spec = clone_spec(change, source, current)
+                folder = vim.Folder(change.location.folder_moid, self._session.stub)
+                with translated(f"cloning {source.template.name} to {name}", name):
+                    return _moid(template.CloneVM_Task(folder, escaped(name), spec))
+            case MakeFromScratch() as source:
+                folder = vim.Folder(change.location.folder_moid, self._session.stub)
+                pool = vim.ResourcePool(change.location.resource_pool_moid, self._session.stub)
+                host = vim.HostSystem(change.location.host_moid, self._session.stub)
+                spec = scratch_spec(change, source.guest_id)
+                with translated(f"creating {name}", name):
+                    return _moid(folder.CreateVM_Task(spec, pool, host))
+
+    def upgrade_vm(self, moid: str, hardware_version: int) -> str:
+        """Raise the hardware version."""
+        with translated(f"upgrading {moid} to hardware version {hardware_version}", moid):
+            return _moid(self._vm(moid).UpgradeVM_Task(f"vmx-{hardware_version}"))
+
+    def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+        """Reconfigure with one ConfigSpec; devices that are edited are read afresh first."""
+        config = config_spec(spec, self._current(moid, spec, moid), moid)
+        with translated(f"reconfiguring {moid}", moid):
+            return _moid(self._vm(moid).ReconfigVM_Task(config))
+
+    def power_on_vm(self, moid: str) -> str:
+        """Power on."""
+        with translated(f"powering on {moid}", moid):
+            return _moid(self._vm(moid).PowerOnVM_Task(None))
+
+    def power_off_vm(self, moid: str) -> str:
+        """Power off, hard."""
+        with translated(f"powering off {moid}", moid):
+            return _moid(self._vm(moid).PowerOffVM_Task())
+
+    def shut_down_guest(self, moid: str) -> bool:
+        """Ask the guest to shut down; False where its tools do not run. Starts no task."""
+        with translated(f"shutting down {moid}", moid):
+            try:
+                self._vm(moid).ShutdownGuest()
+            except vim.fault.ToolsUnavailable:
+                return False
+        return True
+
+    def destroy_vm(self, moid: str) -> str:
+        """Delete with all disks."""
+        with translated(f"deleting {moid}", moid):
+            return _moid(self._vm(moid).Destroy_Task())
+
+    def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
+        """Create or edit an anti-affinity rule."""
+        rule = vim.cluster.AntiAffinityRuleSpec(
+            name=change.rule_name,
+            enabled=True,
+            mandatory=change.is_mandatory,
+            userCreated=True,
+            vm=[vim.VirtualMachine(moid) for moid in vm_moids],
+        )
+        if change.rule_key is None:
+            edit = vim.cluster.RuleSpec(operation="add", info=rule)
+        else:
+            rule.key = change.rule_key
+            edit = vim.cluster.RuleSpec(operation="edit", info=rule)
+        return self._edit_rules(change.cluster_moid, change.rule_name, edit)
+
+    def remove_rule(self, change: RemoveRule) -> str:
+        """Remove a rule."""
+        edit = vim.cluster.RuleSpec(operation="remove", removeKey=change.rule_key)
+        return self._edit_rules(change.cluster_moid, change.rule_name, edit)
+
+    def cancel_task(self, task: str) -> None:
+        """Ask vCenter to cancel a task; not all can be, and one that is over is left alone."""
+        with translated(f"cancelling {task}", task):
+            try:
+                vim.Task(task, self._session.stub).CancelTask()
+            except (vmodl.fault.NotSupported, vim.fault.InvalidState):
+                return
+
+    def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
+        """Wait for news of any of the tasks, in one WaitForUpdatesEx; empty when time ran out."""
+        return self._watch.wait(tasks, timeout_seconds)
+
+    def close(self) -> None:
+        """Let go of what the session holds for watching tasks; the session stays open."""
+        self._watch.close()
+
+    def _vm(self, moid: str | None, name: str = "") -> Any:
+        if moid is None:
+            raise NotFound("the VM is not there yet", subject=name, remedy="run the plan from its beginning")
+        return vim.VirtualMachine(moid, self._session.stub)
+
+    def _current(self, moid: str, spec: VmSpec, name: str) -> Current:
+        """Read of a VM what the spec must know, in one round trip; nothing where it need not."""
+        needs_memory = bool(spec.reserve_all_memory) and spec.memory_mib is None
+        if not needs_memory and not needs_current(spec.devices):
+            return Current()
+        found = collect_from(self._session, _CURRENT, [Start("vim.VirtualMachine", moid)])
+        if not found:
+            raise NotFound(
+                "the VM is no longer there", subject=name, remedy="plan again: the inventory has changed"
+            )
+        return Current(
+            devices=tuple(found[0].get("config.hardware.device") or ()),
+            memory_mib=found[0].get("config.hardware.memoryMB"),
+        )
+
+    def _edit_rules(self, cluster_moid: str, rule_name: str, edit: Any) -> str:
+        cluster = vim.ClusterComputeResource(cluster_moid, self._session.stub)
+        spec = vim.cluster.ConfigSpecEx(rulesSpec=[edit])
+        with translated(f"changing the rule {rule_name}", rule_name):
+            return _moid(cluster.ReconfigureComputeResource_Task(spec, True))
+
+
+def _moid(task: Any) -> str:
+    return str(task._moId)
