@@ -1,0 +1,379 @@
+"""A vCenter at the port: reader, writer and clock in one, in memory, deterministic.
+
+Tasks take `task_seconds` of its own time each and take effect when they end. It can
+drop fields of a clone, fail the n-th call of a method, choose GPUs by a script, and
+raise at the n-th wait. `calls` tells what was asked of it, in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.change import (
+    CloneFrom,
+    CreateVm,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewVgpu,
+    NicBacking,
+    RemoveDevice,
+    RemoveRule,
+    SetRule,
+    VmSpec,
+)
+from vgpu_cfg.model.inventory import (
+    Inventory,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VCenter,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
+
+START = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
+
+
+@dataclass
+class _Task:
+    moid: str
+    due: datetime
+    host_moid: str | None
+    finish: Callable[[], str | None]
+    failure: tuple[str, str] | None = None
+    update: TaskUpdate | None = None
+
+
+@dataclass
+class FakeVCenter:
+    """One vCenter, with `gpus` as host moid → GPU address → NUMA node."""
+
+    vms: dict[str, Vm] = field(default_factory=dict)
+    gpus: dict[str, dict[str, int]] = field(default_factory=dict)
+    drops: frozenset[str] = frozenset()
+    failures: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
+    refusals: dict[tuple[str, int], VCenterError] = field(default_factory=dict)
+    choices: list[str] = field(default_factory=list)
+    raise_at_wait: dict[int, BaseException] = field(default_factory=dict)
+    task_seconds: float = 10.0
+    guests_shut_down_after: float | None = None
+    time: datetime = START
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    most_at_once: int = 0
+    most_on_host: Counter[str] = field(default_factory=Counter)
+    hides_gpus_for: float = 0.0
+    starts_on: str | None = None
+    _tasks: dict[str, _Task] = field(default_factory=dict)
+    _held: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _shown_at: dict[str, datetime] = field(default_factory=dict)
+    _shutting_down: dict[str, datetime] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _serial: int = 0
+    _waits: int = 0
+
+    # ------------------------------------------------------------- for tests
+
+    def add_vm(self, name: str, moid: str, detail: VmDetail | None = None, **fields: object) -> Vm:
+        vm = Vm.model_validate({"moid": moid, "name": name, "detail": detail or VmDetail(), **fields})
+        self.vms[moid] = vm
+        return self._touch(vm)
+
+    def vm(self, name: str) -> Vm:
+        return next(vm for vm in self.vms.values() if vm.name == name)
+
+    def change_vm(self, name: str, **fields: object) -> None:
+        """Change a VM as somebody else would: its change version moves."""
+        self._touch(self.vm(name).model_copy(update=fields))
+
+    def started(self, method: str) -> list[str]:
+        return [subject for called, subject in self.calls if called == method]
+
+    # ------------------------------------------------------------- clock
+
+    def now(self) -> datetime:
+        return self.time
+
+    def pause(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    # ------------------------------------------------------------- reader
+
+    def read_inventory(self, scope: ReadScope) -> Inventory:
+        return Inventory(
+            vcenter=VCenter(address="fake"),
+            read_at=self.time,
+            vms=tuple(self._seen(vm) for vm in self.vms.values()),
+        )
+
+    def read_vms(
+        self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[Vm, ...]:
+        self._settle_guests()
+        return tuple(self._seen(self.vms[moid]) for moid in moids if moid in self.vms)
+
+    def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        return {
+            host: {
+                pci_id: tuple(
+                    moid
+                    for moid, held in self._held.items()
+                    if pci_id in held and self._shown_at[moid] <= self.time
+                )
+                for pci_id in self.gpus.get(host, {})
+            }
+            for host in host_moids
+        }
+
+    def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    # ------------------------------------------------------------- writer
+
+    def create_vm(self, change: CreateVm) -> str:
+        def finish() -> str:
+            self._serial += 1
+            moid = f"vm-{self._serial}"
+            before = VmDetail()
+            if isinstance(change.source, CloneFrom) and change.source.template.moid:
+                before = self.vms[change.source.template.moid].detail or before
+            kept = change.spec.model_copy(update={name: _unset(name) for name in self.drops})
+            vm = Vm(moid=moid, name=change.vm.name, host_moid=change.location.host_moid, detail=before)
+            self.vms[moid] = vm
+            self._apply(moid, kept)
+            return moid
+
+        return self._start("create_vm", change.vm.name, change.location.host_moid, finish)
+
+    def upgrade_vm(self, moid: str, hardware_version: int) -> str:
+        return self._start(
+            "upgrade_vm",
+            *self._of(moid),
+            lambda: self._apply(moid, VmSpec(hardware_version=hardware_version)),
+        )
+
+    def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+        seen = self.vms[moid].detail
+        stale = spec.change_version and seen and seen.change_version != spec.change_version
+        failure = (
+            ("ConcurrentAccess", "The object has been changed by another client since.") if stale else None
+        )
+        return self._start("reconfigure_vm", *self._of(moid), lambda: self._apply(moid, spec), failure)
+
+    def power_on_vm(self, moid: str) -> str:
+        def finish() -> None:
+            vm = self.vms[moid]
+            host = self.starts_on or vm.host_moid or ""
+            held: list[str] = []
+            for _ in (vm.detail or VmDetail()).vgpus:
+                taken = set(held)
+                for other, others in self._held.items():
+                    taken |= set(others) if self.vms[other].host_moid == host else set()
+                free = [pci_id for pci_id in sorted(self.gpus.get(host, {})) if pci_id not in taken]
+                choice = self.choices.pop(0) if self.choices else free[0]
+                held.append(choice)
+            self._held[moid] = tuple(held)
+            self._shown_at[moid] = self.time + timedelta(seconds=self.hides_gpus_for)
+            self.vms[moid] = vm.model_copy(update={"power_state": PowerState.ON, "host_moid": host or None})
+
+        return self._start("power_on_vm", *self._of(moid), finish)
+
+    def power_off_vm(self, moid: str) -> str:
+        return self._start("power_off_vm", *self._of(moid), lambda: self._switch_off(moid))
+
+    def shut_down_guest(self, moid: str) -> bool:
+        self.calls.append(("shut_down_guest", self.vms[moid].name))
+        if self.guests_shut_down_after is None:
+            return False
+        self._shutting_down[moid] = self.time + timedelta(seconds=self.guests_shut_down_after)
+        return True
+
+    def destroy_vm(self, moid: str) -> str:
+        def finish() -> None:
+            del self.vms[moid]
+
+        return self._start("destroy_vm", *self._of(moid), finish)
+
+    def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
+        def finish() -> None:
+            self.rules[change.rule_name] = tuple(vm_moids)
+
+        return self._start("set_rule", change.rule_name, None, finish)
+
+    def remove_rule(self, change: RemoveRule) -> str:
+        def finish() -> None:
+            del self.rules[change.rule_name]
+
+        return self._start("remove_rule", change.rule_name, None, finish)
+
+    def cancel_task(self, task: str) -> None:
+        self.calls.append(("cancel_task", task))
+
+    def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
+        self._waits += 1
+        if self._waits in self.raise_at_wait:
+            raise self.raise_at_wait[self._waits]
+        self._note_load()
+        waited = [self._tasks[task] for task in tasks]
+        until = min([task.due for task in waited], default=self.time)
+        until = min(until, self.time + timedelta(seconds=timeout_seconds))
+        self.time = max(self.time, until)
+        self._settle_guests()
+        halfway = [
+            TaskUpdate(task=task.moid, state=TaskState.RUNNING, progress=50)
+            for task in waited
+            if task.due > self.time
+        ]
+        return (*halfway, *(self._end(task) for task in waited if task.due <= self.time))
+
+    # ------------------------------------------------------------- inside
+
+    def _of(self, moid: str) -> tuple[str, str | None]:
+        return self.vms[moid].name, self.vms[moid].host_moid
+
+    def _start(
+        self,
+        method: str,
+        subject: str,
+        host_moid: str | None,
+        finish: Callable[[], str | None],
+        failure: tuple[str, str] | None = None,
+    ) -> str:
+        self.calls.append((method, subject))
+        self._counts[method] += 1
+        nth = self._counts[method]
+        if (method, nth) in self.refusals:
+            raise self.refusals[method, nth]
+        moid = f"task-{len(self._tasks) + 1}"
+        due = self.time + timedelta(seconds=self.task_seconds)
+        self._tasks[moid] = _Task(moid, due, host_moid, finish, self.failures.get((method, nth), failure))
+        return moid
+
+    def _end(self, task: _Task) -> TaskUpdate:
+        if task.update is None and task.failure is not None:
+            fault, error = task.failure
+            task.update = TaskUpdate(task=task.moid, state=TaskState.ERROR, fault=fault, error=error)
+        elif task.update is None:
+            task.update = TaskUpdate(task=task.moid, state=TaskState.SUCCESS, result_moid=task.finish())
+        return task.update
+
+    def _note_load(self) -> None:
+        going_on = [task for task in self._tasks.values() if task.update is None]
+        self.most_at_once = max(self.most_at_once, len(going_on))
+        for host, count in Counter(task.host_moid for task in going_on if task.host_moid).items():
+            self.most_on_host[host] = max(self.most_on_host[host], count)
+
+    def _settle_guests(self) -> None:
+        for moid, due in tuple(self._shutting_down.items()):
+            if due <= self.time:
+                del self._shutting_down[moid]
+                self._switch_off(moid)
+
+    def _switch_off(self, moid: str) -> None:
+        self._held.pop(moid, None)
+        self.vms[moid] = self.vms[moid].model_copy(update={"power_state": PowerState.OFF})
+
+    def _seen(self, vm: Vm) -> Vm:
+        extra = vm.detail.extra_config if vm.detail else {}
+        plan = extra.get("vgpu_cfg.plan")
+        mark = OwnerMark(plan=plan, vm=extra.get("vgpu_cfg.vm", "")) if plan else None
+        return vm.model_copy(update={"mark": mark})
+
+    def _touch(self, vm: Vm) -> Vm:
+        self._serial += 1
+        detail = (vm.detail or VmDetail()).model_copy(update={"change_version": f"v{self._serial}"})
+        self.vms[vm.moid] = vm.model_copy(update={"detail": detail})
+        return self.vms[vm.moid]
+
+    def _apply(self, moid: str, spec: VmSpec) -> None:
+        vm = self.vms[moid]
+        detail = vm.detail or VmDetail()
+        plain = (
+            "hardware_version",
+            "guest_id",
+            "firmware",
+            "secure_boot",
+            "cpus",
+            "cores_per_socket",
+            "memory_mib",
+        )
+        fields: dict[str, object] = {
+            name: value for name in plain if (value := getattr(spec, name)) is not None
+        }
+        if spec.reserve_all_memory is not None:
+            fields["memory_reservation_locked"] = spec.reserve_all_memory
+        merged = {**detail.extra_config, **spec.extra_config}
+        fields["extra_config"] = {key: value for key, value in merged.items() if value}
+        for edit in spec.devices:
+            detail = _with_device(detail, edit)
+        self._touch(vm.model_copy(update={"detail": detail.model_copy(update=fields)}))
+
+
+def _unset(name: str) -> object:
+    return {"extra_config": {}, "devices": ()}.get(name)
+
+
+def _with_device(detail: VmDetail, edit: object) -> VmDetail:
+    passthrough, nics, disks = detail.passthrough, detail.nics, detail.disks
+    keys = {vgpu.key for vgpu in detail.vgpus} | {device.key for device in passthrough}
+    pci_key = next(key for key in range(13000, 13032) if key not in keys)
+    match edit:
+        case NewVgpu():
+            return detail.model_copy(
+                update={"vgpus": (*detail.vgpus, VgpuDevice(key=pci_key, profile=edit.profile))}
+            )
+        case NewPassthrough():
+            device = PassthroughDevice(key=pci_key, pci_id=edit.pci_id, system_id=edit.system_id)
+            return detail.model_copy(update={"passthrough": (*passthrough, device)})
+        case NewDynamicPassthrough():
+            device = PassthroughDevice(key=pci_key, allowed=edit.allowed, label=edit.label)
+            return detail.model_copy(update={"passthrough": (*passthrough, device)})
+        case NewNic():
+            nic = VirtualNic(
+                key=4000 + len(nics), kind="vmxnet3", network=_network(edit.backing), mac=edit.mac or ""
+            )
+            return detail.model_copy(update={"nics": (*nics, nic)})
+        case EditNic():
+            edited = [
+                nic.model_copy(update={"network": _network(edit.backing), "mac": edit.mac or nic.mac})
+                if nic.key == edit.key
+                else nic
+                for nic in nics
+            ]
+            return detail.model_copy(update={"nics": tuple(edited)})
+        case NewDisk():
+            disk = VirtualDisk(key=2000 + len(disks), capacity_mib=edit.size_mib, controller_key=1000)
+            return detail.model_copy(update={"disks": (*disks, disk)})
+        case GrowDisk():
+            grown = [
+                disk.model_copy(update={"capacity_mib": edit.size_mib}) if disk.key == edit.key else disk
+                for disk in disks
+            ]
+            return detail.model_copy(update={"disks": tuple(grown)})
+        case RemoveDevice():
+            return detail.model_copy(
+                update={
+                    "vgpus": tuple(device for device in detail.vgpus if device.key != edit.key),
+                    "passthrough": tuple(device for device in passthrough if device.key != edit.key),
+                    "nics": tuple(nic for nic in nics if nic.key != edit.key),
+                    "disks": tuple(disk for disk in disks if disk.key != edit.key),
+                }
+            )
+        case _:
+            raise ValueError(edit)
+
+
+def _network(backing: NicBacking) -> str:
+    return backing.portgroup_key or backing.network_moid

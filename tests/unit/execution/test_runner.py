@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.fake_vcenter import FakeVCenter
+from tests.unit.execution.makers import create, estate, pin, plan_of, power_on, run, statuses
+from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable
+from vgpu_cfg.execution import exit_code_of, run_plan
+from vgpu_cfg.model.change import (
+    Diagnostic,
+    EventKind,
+    ManualStep,
+    Severity,
+    Subject,
+)
+
+INSUFFICIENT = ("InsufficientGraphicsResourcesFault", "The amount of graphics resource is insufficient.")
+
+
+def by_hand(name: str, **fields: object) -> ManualStep:
+    return ManualStep.model_validate(
+        {"id": name, "subject": Subject(kind="host", name="esx-01"), "text": "switch SR-IOV on", **fields}
+    )
+
+
+def test_an_empty_plan_starts_no_task() -> None:
+    server = estate()
+    report, events = run(server)
+    assert (report.tasks, report.outcomes, events, server.calls) == (0, (), [], [])
+    assert exit_code_of(report) == 0
+
+
+def test_vms_are_made_side_by_side_within_both_caps() -> None:
+    server = estate(gpus={f"host-{n}": {f"0000:{n}{m}:00.0": 0 for m in range(3)} for n in range(1, 4)})
+    names = [(f"vm-{host}-{n}", f"host-{host}") for host in range(1, 4) for n in range(3)]
+    changes = [create(name, host=host) for name, host in names]
+    changes_on = [power_on(name, host=host) for name, host in names]
+    report, _ = run(server, *changes, *changes_on, options={"parallel": 4, "per_host": 2})
+    assert set(statuses(report).values()) == {"done"}
+    assert report.tasks == 18
+    assert server.most_at_once == 4
+    assert set(server.most_on_host.values()) == {2}
+
+
+def test_one_wait_serves_all_tasks() -> None:
+    server = estate(gpus={"host-1": {}, "host-2": {}})
+    run(server, create("a", host="host-1"), create("b", host="host-2"))
+    assert server._waits == 1
+
+
+def test_what_fails_takes_along_what_needs_it_and_the_rest_goes_on() -> None:
+    server = estate(failures={("create_vm", 1): INSUFFICIENT})
+    report, _ = run(server, create("a"), create("b"), power_on("a"), power_on("b"))
+    assert statuses(report) == {
+        "create a": "failed",
+        "create b": "done",
+        "power on a": "skipped",
+        "power on b": "done",
+    }
+    skipped = next(outcome for outcome in report.outcomes if outcome.change_id == "power on a")
+    assert skipped.message == "needs 'create a', which failed"
+    assert exit_code_of(report) == 6
+
+
+def test_a_call_that_vcenter_refuses_fails_that_change_only() -> None:
+    denied = NotPermitted("the account lacks Datastore.AllocateSpace", subject="vsan", remedy="grant it")
+    server = estate(refusals={("create_vm", 1): denied})
+    report, _ = run(server, create("a"), create("b"))
+    assert statuses(report) == {"create a": "failed", "create b": "done"}
+    assert report.outcomes[0].remedy == "grant it"
+
+
+def test_events_tell_the_whole_story_in_order() -> None:
+    server = estate()
+    _, events = run(server, create("a"), power_on("a"), options={"wait_seconds": 5.0})
+    told = [(event.kind, event.change_id, event.task or event.progress or event.status) for event in events]
+    assert told == [
+        (EventKind.STARTED, "create a", None),
+        (EventKind.TASK, "create a", "task-1"),
+        (EventKind.PROGRESS, "create a", "task-1"),
+        (EventKind.ENDED, "create a", "done"),
+        (EventKind.STARTED, "power on a", None),
+        (EventKind.TASK, "power on a", "task-2"),
+        (EventKind.PROGRESS, "power on a", "task-2"),
+        (EventKind.ENDED, "power on a", "done"),
+    ]
+    assert [event.at for event in events] == sorted(event.at for event in events)
+
+
+def test_outcomes_stand_in_the_plans_order_with_their_times() -> None:
+    server = estate()
+    report, _ = run(server, create("a"), create("b"), power_on("b"), power_on("a"))
+    assert [outcome.change_id for outcome in report.outcomes] == [
+        "create a",
+        "create b",
+        "power on b",
+        "power on a",
+    ]
+    first = report.outcomes[0]
+    assert first.started_at is not None
+    assert first.ended_at is not None
+    assert (first.ended_at - first.started_at).total_seconds() == 10.0
+
+
+# ------------------------------------------------------------- manual steps
+
+
+def test_a_run_stops_before_what_needs_a_manual_step_and_does_the_rest() -> None:
+    server = estate()
+    report, _ = run(
+        server, by_hand("bios esx-01"), create("a", needs=("bios esx-01",)), power_on("a"), create("b")
+    )
+    assert report.waiting_for == ("bios esx-01",)
+    assert statuses(report) == {
+        "bios esx-01": "skipped",
+        "create a": "skipped",
+        "power on a": "skipped",
+        "create b": "done",
+    }
+    assert exit_code_of(report) == 7
+
+
+def test_a_manual_step_that_was_done_opens_the_way() -> None:
+    server = estate()
+    report, _ = run(
+        server,
+        by_hand("bios esx-01"),
+        create("a", needs=("bios esx-01",)),
+        options={"done_by_hand": frozenset({"bios esx-01"})},
+    )
+    assert statuses(report) == {"bios esx-01": "not_needed", "create a": "done"}
+    assert exit_code_of(report) == 0
+
+
+def test_a_manual_step_whose_own_needs_failed_is_not_waited_for() -> None:
+    server = estate(failures={("create_vm", 1): INSUFFICIENT})
+    report, _ = run(server, create("a"), by_hand("cable a", needs=("create a",)))
+    assert report.waiting_for == ()
+    assert exit_code_of(report) == 6
+
+
+# ------------------------------------------------------------- stopping
+
+
+def test_a_stop_lets_running_tasks_end_and_begins_nothing_more() -> None:
+    server = estate()
+    report, _ = run(
+        server,
+        create("a"),
+        create("b"),
+        power_on("a"),
+        options={"per_host": 1},
+        stop=lambda: bool(server.calls),
+    )
+    assert [method for method, _ in server.calls] == ["create_vm"]
+    assert statuses(report) == {"create a": "done", "create b": "skipped", "power on a": "skipped"}
+    assert report.is_interrupted
+    assert exit_code_of(report) == 130
+    assert report.left_behind == ("a: made, but not done: power on a",)
+
+
+def test_a_stop_in_the_middle_of_a_vm_names_it_as_half_made() -> None:
+    server = estate(drops=frozenset({"firmware"}))
+    report, _ = run(server, create("a"), stop=lambda: bool(server.calls))
+    assert [method for method, _ in server.calls] == ["create_vm"]
+    assert statuses(report) == {"create a": "failed"}
+    assert report.left_behind == ("a: made, but lacks firmware",)
+
+
+def test_the_first_ctrl_c_waits_for_what_runs() -> None:
+    server = estate(raise_at_wait={1: KeyboardInterrupt()})
+    report, _ = run(server, create("a"), power_on("a"))
+    assert statuses(report) == {"create a": "done", "power on a": "skipped"}
+    assert exit_code_of(report) == 130
+
+
+def test_the_second_ctrl_c_leaves_at_once_and_names_what_still_runs() -> None:
+    server = estate(raise_at_wait={1: KeyboardInterrupt(), 2: KeyboardInterrupt()})
+    report, _ = run(server, create("a"), power_on("a"))
+    assert statuses(report) == {"create a": "failed", "power on a": "skipped"}
+    assert report.left_behind == (
+        "a: vCenter had not finished making it",
+        "task-1: 'create a' still ran in vCenter",
+    )
+    assert server._waits == 2
+
+
+def test_ctrl_c_amid_a_call_fails_that_change_and_stops() -> None:
+    server = estate()
+
+    def interrupted(moid: str) -> str:
+        raise KeyboardInterrupt
+
+    server.power_on_vm = interrupted  # type: ignore[method-assign]
+    report, _ = run(server, create("a"), power_on("a"), create("b", needs=("power on a",)))
+    assert statuses(report) == {"create a": "done", "power on a": "failed", "create b": "skipped"}
+    assert report.is_interrupted
+
+
+# ------------------------------------------------------------- a lost vCenter
+
+
+def test_losing_sight_of_the_tasks_ends_the_run_and_says_what_ran() -> None:
+    server = estate(raise_at_wait={1: Unreachable("no answer from vc01", remedy="see its network")})
+    report, _ = run(server, create("a"), create("b", needs=("create a",)))
+    assert statuses(report) == {"create a": "failed", "create b": "skipped"}
+    assert report.outcomes[0].message == "lost sight of it: no answer from vc01"
+    assert "task-1: 'create a' still ran in vCenter" in report.left_behind
+    assert not report.is_interrupted
+    assert exit_code_of(report) == 6
+
+
+def test_a_request_that_may_or_may_not_have_arrived_says_so_and_nothing_more_is_begun() -> None:
+    server = estate(refusals={("create_vm", 1): Unreachable("the connection broke")})
+    report, _ = run(server, create("a"), *(create(f"vm-{n}") for n in range(20)))
+    assert "whether vCenter got the request is not known" in report.outcomes[0].message
+    assert len(server.started("create_vm")) == 1
+    assert set(statuses(report).values()) == {"failed", "skipped"}
+
+
+# ------------------------------------------------------------- refusals before the first touch
+
+
+def test_a_plan_with_errors_is_not_run() -> None:
+    server = estate()
+    found = Diagnostic(
+        code="VG101", severity=Severity.ERROR, subject=Subject(kind="vm", name="a"), message="does not fit"
+    )
+    with pytest.raises(DoesNotFit, match="VG101"):
+        run_plan(plan_of(create("a"), diagnostics=(found,)), server, server, server)
+    assert server.calls == []
+
+
+def test_a_plan_whose_needs_make_a_circle_is_not_run() -> None:
+    server = estate()
+    with pytest.raises(PlanError):
+        run(server, create("a"), power_on("b", needs=("power on b",)))
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_pinned_power_ons_of_one_host_never_overlap(count: int) -> None:
+    gpus = {"host-1": {f"0000:{n:02x}:00.0": n % 2 for n in range(count)}}
+    server = FakeVCenter(gpus=gpus)
+    server.add_vm("ubuntu-22.04-efi", "vm-template")
+    nodes = pin().model_copy(update={"node_by_pci_id": gpus["host-1"]})
+    changes = [create(f"vm-{n:02}") for n in range(count)]
+    report, events = run(server, *changes, *(power_on(f"vm-{n:02}", pin=nodes) for n in range(count)))
+    assert set(statuses(report).values()) == {"done"}
+    powering = 0
+    for event in events:
+        if event.change_id.startswith("power on"):
+            powering += {EventKind.STARTED: 1, EventKind.ENDED: -1}.get(event.kind, 0)
+            assert powering <= 1
+    for vm in server.vms.values():
+        if vm.is_on:
+            held = server._held[vm.moid][0]
+            assert vm.detail is not None
+            assert vm.detail.extra_config["numa.nodeAffinity"] == str(gpus["host-1"][held])

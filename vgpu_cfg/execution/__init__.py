@@ -1,0 +1,35 @@
+"""Carrying a plan out: what runs when, what was done, and who holds the lock."""
+
+from __future__ import annotations
+
+from vgpu_cfg.execution.interrupts import stop_on_interrupt
+from vgpu_cfg.execution.journal import (
+    InFlight,
+    Journal,
+    JournalRecord,
+    find_journals,
+    last_unfinished,
+    read_journal,
+)
+from vgpu_cfg.execution.lock import LockHolder, hold_lock, read_lock_holder
+from vgpu_cfg.execution.readback import describe_spec, missing_from
+from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_plan
+
+__all__ = [
+    "InFlight",
+    "Journal",
+    "JournalRecord",
+    "LockHolder",
+    "RunClock",
+    "RunOptions",
+    "describe_spec",
+    "exit_code_of",
+    "find_journals",
+    "hold_lock",
+    "last_unfinished",
+    "missing_from",
+    "read_journal",
+    "read_lock_holder",
+    "run_plan",
+    "stop_on_interrupt",
+]

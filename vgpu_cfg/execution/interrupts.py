@@ -1,0 +1,31 @@
+"""What Ctrl-C means during a run: once, begin nothing more; twice, leave at once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def stop_on_interrupt(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Catch SIGINT for the length of a run and yield `stop`, which says whether it came.
+
+    The first one only sets the flag and calls `on_first`: running tasks are waited for.
+    The second raises KeyboardInterrupt wherever the program stands. Main thread only.
+    """
+    interrupted = False
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        if interrupted:
+            signal.default_int_handler(signum, frame)
+        interrupted = True
+        on_first()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)

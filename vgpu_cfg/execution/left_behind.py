@@ -1,0 +1,32 @@
+"""What a run leaves in vCenter that is not whole: half-made VMs, VMs left off, tasks still running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from vgpu_cfg.execution.session import RunSession
+from vgpu_cfg.model.change import Outcome, OutcomeStatus, Plan
+
+_NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
+
+
+def tell_left_behind(
+    plan: Plan, session: RunSession, outcomes: Mapping[str, Outcome], in_flight: Iterable[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Name, one line each, what this run began and did not end; `in_flight` holds (task, change id)."""
+    return (
+        *(f"{name}: {state}" for name, state in session.half_made.items()),
+        *_unfinished(plan, session, outcomes),
+        *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
+    )
+
+
+def _unfinished(plan: Plan, session: RunSession, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    undone: dict[str, list[str]] = {}
+    for change in plan.changes:
+        found = outcomes.get(change.id)
+        if found is not None and found.status in _NOT_DONE:
+            undone.setdefault(change.subject.name, []).append(change.id)
+    for name in session.made:
+        if name not in session.half_made and name in undone:
+            yield f"{name}: made, but not done: {', '.join(undone[name])}"

@@ -1,0 +1,200 @@
+"""Which part of a request a VM does not show after the server said yes.
+
+A clone may come back without CPU, memory, firmware or extraConfig (vcsim v0.52.0
+drops all of these), so what was asked for is compared with what is there, and the
+difference is again a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar, assert_never
+
+from vgpu_cfg.model.change import (
+    DeviceEdit,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewVgpu,
+    NicBacking,
+    RemoveDevice,
+    VmSpec,
+)
+from vgpu_cfg.model.inventory import VirtualNic, Vm, VmDetail
+from vgpu_cfg.planning.gpu_devices import uvm_key
+
+T = TypeVar("T")
+Identity = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device of a VM, reduced to what tells it from others: kind, backing, size."""
+
+    key: int
+    identity: Identity
+
+
+def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec:
+    """Return the part of `spec` that `vm` does not show; empty where it shows all.
+
+    `before` is what the VM, or the template it was cloned from, held before the request:
+    a device with a key that stood there and was not to be removed is no answer to
+    an addition. The result carries the change version of `vm`, and the extraConfig keys
+    that only the keys of new devices tell (unified memory of a vGPU).
+    """
+    detail = vm.detail or VmDetail()
+    devices, learned = _missing_devices(spec.devices, detail, before)
+    return VmSpec(
+        hardware_version=(
+            spec.hardware_version
+            if spec.hardware_version is not None and spec.hardware_version > (detail.hardware_version or 0)
+            else None
+        ),
+        guest_id=_unless_equal(spec.guest_id, detail.guest_id),
+        firmware=_unless_equal(spec.firmware, detail.firmware),
+        secure_boot=_unless_equal(spec.secure_boot, detail.secure_boot),
+        cpus=_unless_equal(spec.cpus, detail.cpus),
+        cores_per_socket=_unless_equal(spec.cores_per_socket, detail.cores_per_socket),
+        memory_mib=_unless_equal(spec.memory_mib, detail.memory_mib),
+        reserve_all_memory=_unless_equal(spec.reserve_all_memory, detail.memory_reservation_locked),
+        extra_config={
+            key: value
+            for key, value in spec.extra_config.items()
+            if detail.extra_config.get(key, "") != value
+        }
+        | learned,
+        devices=devices,
+        change_version=detail.change_version or None,
+    )
+
+
+def describe_spec(spec: VmSpec) -> str:
+    """List in vSphere's words what a request would set: "firmware, memory, vGPU grid_a100-40c"."""
+    return ", ".join([*_fields(spec), *spec.extra_config, *(_device_words(edit) for edit in spec.devices)])
+
+
+def _unless_equal(wanted: T | None, found: T) -> T | None:
+    return None if wanted == found else wanted
+
+
+def _missing_devices(
+    edits: tuple[DeviceEdit, ...], detail: VmDetail, before: VmDetail | None
+) -> tuple[tuple[DeviceEdit, ...], dict[str, str]]:
+    removals = {edit.key for edit in edits if isinstance(edit, RemoveDevice)}
+    stood = {device.key for device in _devices(before)} if before is not None else set()
+    unclaimed = [device for device in _devices(detail) if device.key not in stood - removals]
+    missing: list[DeviceEdit] = []
+    learned: dict[str, str] = {}
+    for edit in edits:
+        if isinstance(edit, RemoveDevice):
+            continue
+        if isinstance(edit, EditNic | GrowDisk):
+            if not _is_edited(edit, detail):
+                missing.append(edit)
+            continue
+        matches = [device for device in unclaimed if _answers(device, edit)]
+        if not matches:
+            missing.append(edit)
+            continue
+        if isinstance(edit, NewVgpu):
+            matches = [one for one in matches if _has_uvm(one.key, detail) is edit.uvm] or matches
+            if edit.uvm and not _has_uvm(matches[0].key, detail):
+                learned[uvm_key(matches[0].key)] = "1"
+        unclaimed.remove(matches[0])
+    left = {device.key for device in unclaimed}
+    stubborn = [edit for edit in edits if isinstance(edit, RemoveDevice) and edit.key in left]
+    return (*stubborn, *missing), learned
+
+
+def _has_uvm(device_key: int, detail: VmDetail) -> bool:
+    return detail.extra_config.get(uvm_key(device_key)) == "1"
+
+
+def _devices(detail: VmDetail) -> Iterator[_Device]:
+    for vgpu in detail.vgpus:
+        yield _Device(vgpu.key, ("vgpu", vgpu.profile))
+    for device in detail.passthrough:
+        if device.is_fixed:
+            yield _Device(device.key, ("fixed", device.pci_id))
+        else:
+            yield _Device(device.key, ("dynamic", frozenset(device.allowed), device.label or ""))
+    for nic in detail.nics:
+        yield _Device(nic.key, ("nic", nic.network, nic.mac.lower()))
+    for disk in detail.disks:
+        yield _Device(disk.key, ("disk", disk.capacity_mib))
+
+
+def _answers(
+    device: _Device, edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewDisk
+) -> bool:
+    match edit:
+        case NewVgpu():
+            return device.identity == ("vgpu", edit.profile)
+        case NewPassthrough():
+            return device.identity == ("fixed", edit.pci_id)
+        case NewDynamicPassthrough():
+            return device.identity == ("dynamic", frozenset(edit.allowed), edit.label or "")
+        case NewNic():
+            kind, *rest = device.identity
+            return (
+                kind == "nic"
+                and rest[0] == _network_of(edit.backing)
+                and (edit.mac is None or rest[1] == edit.mac.lower())
+            )
+        case NewDisk():
+            return device.identity == ("disk", edit.size_mib)
+        case _:
+            assert_never(edit)
+
+
+def _is_edited(edit: EditNic | GrowDisk, detail: VmDetail) -> bool:
+    if isinstance(edit, GrowDisk):
+        return any(disk.key == edit.key and disk.capacity_mib >= edit.size_mib for disk in detail.disks)
+    return any(nic.key == edit.key and _shows(nic, edit) for nic in detail.nics)
+
+
+def _shows(nic: VirtualNic, edit: EditNic) -> bool:
+    return nic.network == _network_of(edit.backing) and (
+        edit.mac is None or nic.mac.lower() == edit.mac.lower()
+    )
+
+
+def _network_of(backing: NicBacking) -> str:
+    return backing.portgroup_key or backing.network_moid
+
+
+def _fields(spec: VmSpec) -> Iterator[str]:
+    words = {
+        "hardware version": spec.hardware_version,
+        "guest id": spec.guest_id,
+        "firmware": spec.firmware,
+        "secure boot": spec.secure_boot,
+        "CPUs": spec.cpus,
+        "cores per socket": spec.cores_per_socket,
+        "memory": spec.memory_mib,
+        "memory reservation": spec.reserve_all_memory,
+    }
+    return (word for word, value in words.items() if value is not None)
+
+
+def _device_words(edit: DeviceEdit) -> str:
+    match edit:
+        case NewVgpu():
+            return f"vGPU {edit.profile}"
+        case NewPassthrough():
+            return f"passthrough {edit.pci_id}"
+        case NewDynamicPassthrough():
+            return f"dynamic passthrough {edit.label or ''}".rstrip()
+        case NewNic() | EditNic():
+            return f"NIC on {edit.backing.network_name}"
+        case NewDisk() | GrowDisk():
+            return f"disk of {edit.size_mib} MiB"
+        case RemoveDevice():
+            return f"removal of {edit.was}"
+        case _:
+            assert_never(edit)

@@ -1,0 +1,309 @@
+"""Who carries a plan out: one thread, many tasks, one wait over all of them.
+
+Changes begin as the scheduler hands them out, each as a step (a generator) that is
+resumed whenever its task has ended. What fails takes along what needs it, and the
+rest goes on. Nothing here knows a kind of change but the manual step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vgpu_cfg.errors import (
+    DoesNotFit,
+    Interrupted,
+    LoginFailed,
+    TaskFailed,
+    Unreachable,
+    VCenterError,
+    VgpuCfgError,
+)
+from vgpu_cfg.execution.left_behind import tell_left_behind
+from vgpu_cfg.execution.scheduler import Scheduler
+from vgpu_cfg.execution.session import RunClock, RunOptions, RunSession
+from vgpu_cfg.execution.step import Pause, Step, StepResult
+from vgpu_cfg.execution.steps import make_step
+from vgpu_cfg.model.change import (
+    Change,
+    Event,
+    EventKind,
+    ManualStep,
+    Outcome,
+    OutcomeStatus,
+    Plan,
+    Report,
+)
+from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
+
+__all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
+
+
+def run_plan(
+    plan: Plan,
+    reader: InventoryReader,
+    writer: ChangeWriter,
+    clock: RunClock,
+    *,
+    options: RunOptions | None = None,
+    on_event: Callable[[Event], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Report:
+    """Carry a plan out and report what became of each change.
+
+    Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
+    and the running ones are waited for; a second KeyboardInterrupt leaves them running.
+    Failures of changes are in the report, not raised. Raises PlanError before anything is
+    touched, where the plan has findings of severity error or its changes have no order.
+    """
+    if plan.errors:
+        found = plan.errors[0]
+        raise DoesNotFit(f"{found.code}: {found.message}", subject=found.subject.name, remedy=found.remedy)
+    return _Run(plan, reader, writer, clock, options or RunOptions(), on_event, stop).carry_out()
+
+
+def exit_code_of(report: Report) -> int:
+    """Return the exit code that a run alone calls for: 130, 6, 7 or 0, the first that holds."""
+    if report.is_interrupted:
+        return Interrupted.exit_code
+    if report.failed:
+        return 6
+    return 7 if report.waiting_for else 0
+
+
+@dataclass(slots=True)
+class _Running:
+    """A change under way: it waits for `task`, or until `resume_at`."""
+
+    change: Change
+    step: Step
+    started_at: datetime
+    tasks: list[str] = field(default_factory=list)
+    task: str | None = None
+    resume_at: float | None = None
+    progress: int | None = None
+
+
+class _Run:
+    """One run, from its first task to its report."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        reader: InventoryReader,
+        writer: ChangeWriter,
+        clock: RunClock,
+        options: RunOptions,
+        on_event: Callable[[Event], None],
+        stop: Callable[[], bool],
+    ) -> None:
+        self._plan = plan
+        self._writer = writer
+        self._clock = clock
+        self._options = options
+        self._on_event = on_event
+        self._stop = stop
+        self._scheduler = Scheduler(plan.changes, parallel=options.parallel, per_host=options.per_host)
+        self._changes = {change.id: change for change in plan.changes}
+        self._session = RunSession(plan, reader, writer, clock, options, self._note)
+        self._running: dict[str, _Running] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._in_flight: list[tuple[str, str]] = []
+        self._waiting_for: list[str] = []
+        self._interrupts = 0
+
+    def carry_out(self) -> Report:
+        while self._interrupts < 2:
+            try:
+                self._begin_what_can()
+                if not self._running:
+                    break
+                self._wait()
+            except KeyboardInterrupt:
+                self._interrupts += 1
+                self._session.is_stopping = True
+        self._abandon("the run was left while this went on")
+        reason = "the run was stopped before" if self._interrupts else "contact with vCenter was lost before"
+        for change in self._scheduler.drop_waiting():
+            self._skip(change, reason)
+        return Report(
+            plan=self._plan.name,
+            digest=self._plan.digest,
+            outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
+            left_behind=tell_left_behind(self._plan, self._session, self._outcomes, self._in_flight),
+            is_interrupted=self._interrupts > 0,
+            waiting_for=tuple(self._waiting_for),
+        )
+
+    def _begin_what_can(self) -> None:
+        while True:
+            if self._interrupts == 0 and self._stop():
+                self._interrupts = 1
+                self._session.is_stopping = True
+            if self._session.is_stopping:
+                return
+            change = self._scheduler.next_change()
+            if change is None:
+                return
+            if isinstance(change, ManualStep):
+                self._meet_manual_step(change)
+            else:
+                self._begin(change)
+
+    def _begin(self, change: Change) -> None:
+        running = _Running(change, make_step(change, self._session), self._clock.now())
+        self._running[change.id] = running
+        self._tell(EventKind.STARTED, change)
+        self._advance(running, None)
+
+    def _meet_manual_step(self, change: ManualStep) -> None:
+        if change.id in self._options.done_by_hand:
+            self._close(change, OutcomeStatus.NOT_NEEDED, message="done by hand")
+            self._scheduler.succeed(change)
+            return
+        self._waiting_for.append(change.id)
+        self._close(change, OutcomeStatus.SKIPPED, message="waits for you", remedy=change.text)
+        for dependent in self._scheduler.fail(change):
+            self._skip(dependent, f"waits for {change.id!r}")
+
+    def _wait(self) -> None:
+        """Wait for news of any task, or for the end of the shortest pause, and resume what got it."""
+        now = self._clock.now().timestamp()
+        under_way = tuple(self._running.values())
+        by_task = {running.task: running for running in under_way if running.task is not None}
+        pauses = [running.resume_at - now for running in under_way if running.resume_at is not None]
+        timeout = max(0.0, min([self._options.wait_seconds, *pauses]))
+        if not by_task:
+            self._clock.pause(timeout)
+        elif timeout > 0:
+            try:
+                updates = self._writer.wait_for_tasks(list(by_task), timeout)
+            except VCenterError as error:
+                self._session.is_stopping = True
+                self._abandon(f"lost sight of it: {error.message}", error.remedy)
+                return
+            for update in updates:
+                running = by_task.get(update.task)
+                if running is not None and running.task == update.task:
+                    self._take(running, update)
+        now = self._clock.now().timestamp()
+        for running in list(self._running.values()):
+            if running.resume_at is not None and running.resume_at <= now:
+                self._advance(running, None)
+
+    def _take(self, running: _Running, update: TaskUpdate) -> None:
+        if update.state.is_over:
+            self._advance(running, update)
+        elif update.progress is not None and update.progress != running.progress:
+            running.progress = update.progress
+            self._tell(EventKind.PROGRESS, running.change, progress=update.progress, task=update.task)
+
+    def _advance(self, running: _Running, update: TaskUpdate | None) -> None:
+        """Resume a step with what it waited for, until it waits again or ends."""
+        running.task = running.resume_at = running.progress = None
+        try:
+            waits_for = running.step.send(update)
+        except StopIteration as done:
+            self._finish(running, done.value)
+        except VgpuCfgError as error:
+            if isinstance(error, Unreachable | LoginFailed):
+                self._session.is_stopping = True
+            self._give_up(running, error.message, error.remedy, error=error)
+        except KeyboardInterrupt:
+            self._give_up(running, "interrupted; whether vCenter got the request is not known")
+            raise
+        else:
+            if isinstance(waits_for, Pause):
+                running.resume_at = self._clock.now().timestamp() + waits_for.seconds
+            else:
+                running.task = waits_for
+                running.tasks.append(waits_for)
+                self._tell(EventKind.TASK, running.change, task=waits_for)
+
+    def _finish(self, running: _Running, result: StepResult) -> None:
+        del self._running[running.change.id]
+        status = OutcomeStatus.DONE if result.is_needed else OutcomeStatus.NOT_NEEDED
+        self._close(running.change, status, running=running, message=result.message, vm_moid=result.vm_moid)
+        self._scheduler.succeed(running.change)
+
+    def _give_up(
+        self, running: _Running, message: str, remedy: str = "", *, error: VgpuCfgError | None = None
+    ) -> None:
+        """End a change that did not come true; one that started no task before a stop is merely skipped."""
+        del self._running[running.change.id]
+        change = running.change
+        is_begun = bool(running.tasks) or not isinstance(error, Interrupted)
+        status = OutcomeStatus.FAILED if is_begun else OutcomeStatus.SKIPPED
+        self._close(
+            change,
+            status,
+            running=running,
+            message=message,
+            remedy=remedy,
+            cause=error.cause if isinstance(error, TaskFailed) else "",
+            vm_moid=self._session.made.get(change.subject.name),
+        )
+        verb = "failed" if status is OutcomeStatus.FAILED else "was skipped"
+        for dependent in self._scheduler.fail(change):
+            self._skip(dependent, f"needs {change.id!r}, which {verb}")
+
+    def _abandon(self, message: str, remedy: str = "") -> None:
+        for running in list(self._running.values()):
+            if running.task is not None:
+                self._in_flight.append((running.task, running.change.id))
+            self._give_up(running, message, remedy)
+
+    def _skip(self, change: Change, reason: str) -> None:
+        self._close(change, OutcomeStatus.SKIPPED, message=reason)
+
+    def _close(
+        self,
+        change: Change,
+        status: OutcomeStatus,
+        *,
+        running: _Running | None = None,
+        message: str = "",
+        remedy: str = "",
+        cause: str = "",
+        vm_moid: str | None = None,
+    ) -> None:
+        self._outcomes[change.id] = Outcome(
+            change_id=change.id,
+            subject=change.subject,
+            status=status,
+            tasks=tuple(running.tasks) if running else (),
+            started_at=running.started_at if running else None,
+            ended_at=self._clock.now() if running else None,
+            message=message,
+            cause=cause,
+            remedy=remedy,
+            vm_moid=vm_moid,
+        )
+        self._tell(EventKind.ENDED, change, message=message, status=status)
+
+    def _note(self, change_id: str, message: str) -> None:
+        self._tell(EventKind.NOTE, self._changes[change_id], message=message)
+
+    def _tell(
+        self,
+        kind: EventKind,
+        change: Change,
+        *,
+        progress: int | None = None,
+        task: str | None = None,
+        message: str = "",
+        status: OutcomeStatus | None = None,
+    ) -> None:
+        self._on_event(
+            Event(
+                at=self._clock.now(),
+                kind=kind,
+                change_id=change.id,
+                subject=change.subject,
+                progress=progress,
+                task=task,
+                message=message,
+                status=status,
+            )
+        )

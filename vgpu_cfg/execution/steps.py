@@ -1,0 +1,187 @@
+"""How each kind of change is done: still true? → do → confirm, as generators of vCenter tasks.
+
+A step yields the moid of a task it started and is sent the task's last update, or
+yields a `Pause` and is sent None after that time; meanwhile other changes run. Every
+step looks before it writes, raises where it must not or cannot go on, and returns a
+`StepResult` once what was asked for shows.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.power import power_off_vm, power_on_vm
+from vgpu_cfg.execution.readback import describe_spec, missing_from
+from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.step import Step, StepResult, wait_for
+from vgpu_cfg.model.change import (
+    Change,
+    CloneFrom,
+    CreateVm,
+    DestroyVm,
+    ManualStep,
+    PowerOffVm,
+    PowerOnVm,
+    ReconfigureVm,
+    RemoveRule,
+    SetRule,
+    UpgradeVm,
+    VmSpec,
+)
+from vgpu_cfg.model.inventory import PowerState, Vm, VmDetail
+
+
+def make_step(change: Change, session: RunSession) -> Step:
+    """Return the generator that carries a change out; nothing happens until it is advanced."""
+    match change:
+        case CreateVm():
+            return create_vm(change, session)
+        case UpgradeVm():
+            return upgrade_vm(change, session)
+        case ReconfigureVm():
+            return reconfigure_vm(change, session)
+        case PowerOnVm():
+            return power_on_vm(change, session)
+        case PowerOffVm():
+            return power_off_vm(change, session)
+        case DestroyVm():
+            return destroy_vm(change, session)
+        case SetRule():
+            return set_rule(change, session)
+        case RemoveRule():
+            return remove_rule(change, session)
+        case ManualStep():
+            raise ValueError(f"{change.id} is done by hand")
+        case _:
+            assert_never(change)
+
+
+def create_vm(change: CreateVm, session: RunSession) -> Step:
+    """Make a VM, then give it what the server dropped: an upgrade, one reconfigure, or nothing.
+
+    Two tasks at most where the server dropped no hardware version; one where it dropped nothing.
+    """
+    name = change.vm.name
+    before = VmDetail()
+    if isinstance(change.source, CloneFrom) and change.source.template.moid:
+        before = session.template_detail(change.source.template.moid)
+    task = session.begin(lambda: session.writer.create_vm(change))
+    session.half_made[name] = "vCenter had not finished making it"
+    update = yield from wait_for(task)
+    if update.result_moid is None:
+        session.half_made.pop(name, None)
+        succeeded(update, f"create {name}", name)
+        raise NotConfirmed(f"vCenter made {name} and did not say where", subject=name, remedy=PLAN_AGAIN)
+    session.made[name] = update.result_moid
+    succeeded(update, f"create {name}", name)
+    moid = update.result_moid
+    session.half_made[name] = "made, not yet compared with the request"
+    vm, missing = _compare(session, moid, change.spec, before)
+    if missing.hardware_version is not None:
+        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
+        version = missing.hardware_version
+        task = session.begin(lambda: session.writer.upgrade_vm(moid, version))
+        succeeded((yield from wait_for(task)), f"upgrade {name} to hardware version {version}", name)
+        vm, missing = _compare(session, moid, change.spec, before)
+    if not missing.is_empty:
+        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
+        request = missing
+        task = session.begin(lambda: session.writer.reconfigure_vm(moid, request))
+        succeeded((yield from wait_for(task)), f"reconfigure {name}", name)
+        vm, missing = _compare(session, moid, change.spec, before)
+    if not missing.is_empty:
+        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        raise _not_shown(name, missing)
+    del session.half_made[name]
+    return StepResult(vm_moid=vm.moid)
+
+
+def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
+    """Raise the hardware version, unless it is there already."""
+    vm = session.present(change.vm)
+    if vm.detail is not None and (vm.detail.hardware_version or 0) >= change.hardware_version:
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="the hardware version is there already")
+    _check_off(vm, "its hardware version can only be raised while it is off")
+    what = f"upgrade {vm.name} to hardware version {change.hardware_version}"
+    task = session.begin(lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version))
+    succeeded((yield from wait_for(task)), what, vm.name)
+    after = session.read_back(vm.moid, vm.name)
+    missing = missing_from(after, VmSpec(hardware_version=change.hardware_version))
+    if not missing.is_empty:
+        raise _not_shown(vm.name, missing)
+    return StepResult(vm_moid=vm.moid)
+
+
+def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
+    """Reconfigure a VM that is still what it was when it was planned."""
+    spec = change.spec
+    vm = session.present(change.vm, spec.extra_config, host_moid=change.host_moid)
+    before = vm.detail or VmDetail()
+    own_version = session.versions.get(vm.moid)
+    if own_version is not None:
+        # This run changed the VM itself since the plan was made: vCenter must expect that, and no more.
+        spec = spec.model_copy(update={"change_version": own_version})
+    task = session.begin(lambda: session.writer.reconfigure_vm(vm.moid, spec))
+    succeeded((yield from wait_for(task)), f"reconfigure {vm.name}", vm.name)
+    _, missing = _compare(session, vm.moid, change.spec, before)
+    if missing.extra_config.keys() - spec.extra_config.keys():
+        # Keys that name a new device can be set only once vCenter has given the device its own.
+        request = missing
+        task = session.begin(lambda: session.writer.reconfigure_vm(vm.moid, request))
+        succeeded((yield from wait_for(task)), f"reconfigure {vm.name}", vm.name)
+        _, missing = _compare(session, vm.moid, change.spec, before)
+    if not missing.is_empty:
+        raise _not_shown(vm.name, missing)
+    return StepResult(vm_moid=vm.moid)
+
+
+def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
+    """Delete a VM that is off and still this plan's; one that has gone is gone."""
+    vm = session.read_own_vm(change.vm)
+    if vm is None:
+        return StepResult(is_needed=False, message="it had gone already")
+    _check_off(vm, "a VM that runs is not deleted")
+    task = session.begin(lambda: session.writer.destroy_vm(vm.moid))
+    succeeded((yield from wait_for(task)), f"delete {vm.name}", vm.name)
+    if session.read_vm(vm.moid) is not None:
+        raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
+    return StepResult(vm_moid=vm.moid)
+
+
+def set_rule(change: SetRule, session: RunSession) -> Step:
+    """Create or edit a rule between VMs, some of which this run may have made.
+
+    No reading of rules alone exists; the plan that follows a run reads them back.
+    """
+    moids = [session.moid_of(vm) for vm in change.vms]
+    task = session.begin(lambda: session.writer.set_rule(change, moids))
+    succeeded((yield from wait_for(task)), f"set rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
+def remove_rule(change: RemoveRule, session: RunSession) -> Step:
+    """Remove a rule of this plan."""
+    task = session.begin(lambda: session.writer.remove_rule(change))
+    succeeded((yield from wait_for(task)), f"remove rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
+def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> tuple[Vm, VmSpec]:
+    vm = session.read_back(moid, moid, spec.extra_config)
+    return vm, missing_from(vm, spec, before)
+
+
+def _check_off(vm: Vm, reason: str) -> None:
+    if vm.power_state is not PowerState.OFF:
+        raise StalePlan(f"{vm.name} is {vm.power_state}: {reason}", subject=vm.name, remedy=PLAN_AGAIN)
+
+
+def _not_shown(name: str, missing: VmSpec) -> NotConfirmed:
+    return NotConfirmed(
+        f"{name} does not show what was asked for: {describe_spec(missing)}",
+        subject=name,
+        remedy=f"look at {name} in vCenter for who else sets this; then {PLAN_AGAIN}",
+    )

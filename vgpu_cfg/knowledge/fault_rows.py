@@ -1,0 +1,41 @@
+"""The shape of a row of the table of known failures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+
+class Confidence(StrEnum):
+    """How a row is known."""
+
+    SEEN = "seen"
+    """Read in a vendor's document, or reported from the field."""
+    INFERRED = "inferred"
+    """Follows from a documented rule; the wording is recalled."""
+
+
+@dataclass(frozen=True)
+class FaultRow:
+    """A failure that is known by one of `patterns` (any case, any white space) or a fault's type.
+
+    `is_general` rows say little and stand back behind any other.
+    """
+
+    key: str
+    patterns: tuple[str, ...]
+    cause: str
+    remedy: str
+    confidence: Confidence = Confidence.SEEN
+    faults: frozenset[str] = frozenset()
+    is_general: bool = False
+
+    @cached_property
+    def _regexes(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE) for pattern in self.patterns)
+
+    def matches(self, text: str) -> bool:
+        """Whether the text shows this failure."""
+        return any(regex.search(text) for regex in self._regexes)
