@@ -150,7 +150,11 @@ class ChangeError(VgpuCfgError):
 
 
 class TaskFailed(ChangeError):
-    """vCenter ended a task with a fault."""
+    """vCenter ended a task with a fault: the message is its own text, `cause` what is known of it."""
+
+    def __init__(self, message: str, *, subject: str = "", remedy: str = "", cause: str = "") -> None:
+        super().__init__(message, subject=subject, remedy=remedy)
+        self.cause = cause
 
 
 class NotConfirmed(ChangeError):

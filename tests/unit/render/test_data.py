@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.execution import makers
+from tests.unit.render import samples
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
+from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.render import data
+from vgpu_cfg.render.inventory_view import view_inventory
+from vgpu_cfg.render.status_view import view_status
+
+OPEN_MAPS = ("room", "extra_config")
+ROW_KEY = re.compile(r"(vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults)\[\]\.\w+")
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    vms = tuple(samples.desired_vm(name) for name in ("hvd-01", "hvd-02"))
+    desired = DesiredPlan(name="horovod-a100", vcenter="prod", vms=vms)
+    plan = samples.two_new().model_copy(update={"desired": desired})
+    observed = samples.estate(
+        samples.own_vm("vm-11", "hvd-01", 0), samples.vm("vm-12", "desk", "grid_a100-8q")
+    )
+    changes = (makers.create("a"), makers.power_on("a"))
+    server = makers.estate()
+    report, _ = makers.run(server, *changes)
+    catalog = load_catalog()
+    return {
+        "plan": data.plan_data(plan),
+        "report": data.report_data(makers.plan_of(*changes), report, server.read_inventory(makers.SCOPE)),
+        "status": data.status_data(view_status(plan, observed)),
+        "inventory": data.inventory_data(view_inventory(observed, catalog)),
+        "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
+        "error": data.error_data(DocumentError([DocumentFault("plan.yaml", 3, 1, "unknown key 'vm'")])),
+    }
+
+
+def keys(value: Any, path: str = "") -> set[str]:
+    """List the paths of all keys: `vms[].name`. Maps keyed by names end in `{}`."""
+    if isinstance(value, dict):
+        if path.endswith(OPEN_MAPS):
+            return {f"{path}{{}}"}
+        return set().union(
+            *(keys(item, f"{path}.{key}" if path else key) for key, item in value.items()), {path}
+        )
+    if isinstance(value, list | tuple) and value:
+        return set().union(*(keys(item, f"{path}[]") for item in value))
+    return {path}
+
+
+def documented(kind: str) -> set[str]:
+    """Read the keys out of the page: the first column of the table under the kind's heading."""
+    text = PAGE.read_text(encoding="utf-8")
+    section = re.search(rf"^## `{kind}`\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert section, f"{PAGE.name} has no section {kind}"
+    return set(re.findall(r"^\| `([^`]+)` \|", section[1], re.MULTILINE))
+
+
+@pytest.mark.parametrize("kind", documents())
+def test_a_document_is_json_and_says_what_it_is(kind: str) -> None:
+    document = documents()[kind]
+    read = json.loads(data.to_json(document))
+    assert read["kind"] == kind
+    assert read["format"] == 1
+
+
+@pytest.mark.parametrize("kind", documents())
+def test_every_key_is_documented_and_every_documented_key_is_there(kind: str) -> None:
+    found = keys(json.loads(data.to_json(documents()[kind])))
+    shown = {match[0] for path in found if (match := re.match(r"\w+", path))}
+    shown |= {match[0] for path in found if (match := ROW_KEY.match(path))}
+    assert shown == documented(kind) | {"kind", "format"}
+
+
+def test_the_plan_inside_is_the_plan_that_is_saved() -> None:
+    plan = samples.two_new()
+    document = json.loads(data.to_json(data.plan_data(plan)))
+    assert Plan.model_validate(document["plan"]) == plan
+    assert document["digest"] == plan.digest
+    assert not document["is_in_sync"]
+    assert data.plan_data(samples.plan_of())["is_in_sync"]
+
+
+def test_an_error_has_faults_only_where_a_document_is_wrong() -> None:
+    assert "faults" not in data.error_data(StalePlan("gone"))
+    assert data.error_data(StalePlan("gone"))["exit_code"] == 4

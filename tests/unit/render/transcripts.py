@@ -1,0 +1,219 @@
+"""What each display should read like, kept as text files beside this one, 80 and 100 wide.
+
+`python -m tests.unit.render.transcripts` writes them anew; read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.text import Text
+
+from tests.unit.execution import makers
+from tests.unit.render import samples
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.change import (
+    Diagnostic,
+    Event,
+    ManualStep,
+    Outcome,
+    OutcomeStatus,
+    Plan,
+    Report,
+    Severity,
+    Subject,
+)
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.inventory import PowerState
+from vgpu_cfg.render.console import make_console, plain
+from vgpu_cfg.render.inventory_text import render_inventory
+from vgpu_cfg.render.inventory_view import view_inventory
+from vgpu_cfg.render.plan_text import PlanShown, render_plan
+from vgpu_cfg.render.profiles_text import render_profiles
+from vgpu_cfg.render.progress import PlainDisplay
+from vgpu_cfg.render.status_text import render_status
+from vgpu_cfg.render.status_view import view_status
+from vgpu_cfg.render.summary import render_summary
+
+FOLDER = Path(__file__).with_name("transcripts")
+WIDTHS = (80, 100)
+APPLY = PlanShown(next_command="vgpu-cfg apply plan.yaml")
+FULL = Diagnostic(
+    code="VG103",
+    severity=Severity.ERROR,
+    subject=Subject(kind="vm", name="hvd-03"),
+    message="no GPU of cluster gpu can take one more grid_a100-40c: 0000:3b:00.0 of esx-01 is held by hvd-01"
+    " (grid_a100-40c), 0000:af:00.0 by hvd-02 (grid_a100-40c)",
+    remedy="free one of them, or ask for a smaller profile",
+)
+
+
+def outcome(
+    plan: Plan, index: int, status: OutcomeStatus, seconds: float = 30.0, **fields: object
+) -> Outcome:
+    change = plan.changes[index]
+    began = samples.READ_AT
+    return Outcome.model_validate(
+        {
+            "change_id": change.id,
+            "subject": change.subject,
+            "status": status,
+            "started_at": began,
+            "ended_at": began.fromtimestamp(began.timestamp() + seconds, tz=began.tzinfo),
+            **fields,
+        }
+    )
+
+
+def done(width: int) -> list[Text]:
+    plan = samples.two_new()
+    ids = ("vm-11", "vm-11", "vm-12", "vm-12")
+    report = Report(
+        plan=plan.name,
+        digest=plan.digest,
+        outcomes=tuple(
+            outcome(
+                plan, index, OutcomeStatus.DONE, 30.0 * (index + 1), tasks=(f"task-{index}",), vm_moid=moid
+            )
+            for index, moid in enumerate(ids)
+        ),
+    )
+    after = samples.estate(samples.own_vm("vm-11", "hvd-01", 0), samples.own_vm("vm-12", "hvd-02", 1))
+    return render_summary(
+        plan,
+        report,
+        width,
+        after=after,
+        journal="~/.local/state/vgpu-cfg/journals/horovod-a100-b7996bf9-20260302T210411Z.jsonl",
+        check_command="vgpu-cfg plan plan.yaml",
+    )
+
+
+def failed(width: int) -> list[Text]:
+    server = makers.estate()
+    server.failures["power_on_vm", 1] = (
+        "GenericVmConfigFault",
+        "Module 'DevicePowerOn' power on failed.\nCould not initialize plugin 'libnvidia-vgx.so' for vGPU"
+        " 'grid_a100-40c'",
+    )
+    changes = (
+        makers.create("hvd-01"),
+        makers.create("hvd-02", host="host-2"),
+        makers.power_on("hvd-01"),
+        makers.create("hvd-03", needs=("power on hvd-01",)),
+        makers.power_on("hvd-03"),
+        ManualStep(
+            id="bios esx-02",
+            subject=Subject(kind="host", name="esx-02"),
+            text="in BIOS: Integrated Devices > SR-IOV Global Enable = Enabled",
+            proof="nvidia-smi -q: Host VGPU Mode : SR-IOV",
+        ),
+    )
+    report, _ = makers.run(server, *changes)
+    return render_summary(makers.plan_of(*changes), report, width, next_command="vgpu-cfg apply plan.yaml")
+
+
+def destroyed(width: int) -> list[Text]:
+    server = makers.estate()
+    makers.add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    changes = (
+        makers.power_off("hvd-01", "vm-7"),
+        makers.destroy("hvd-01", "vm-7", needs=("power off hvd-01",)),
+        makers.destroy("hvd-02", "vm-8"),
+    )
+    report, _ = makers.run(server, *changes)
+    after = samples.estate()
+    return render_summary(
+        makers.plan_of(*changes), report, width, after=after, check_command="vgpu-cfg status plan.yaml"
+    )
+
+
+def log(width: int) -> list[Text]:
+    server = makers.estate(choices=["0000:af:00.0", "0000:af:00.0"], drops=frozenset({"firmware"}))
+    server.failures["create_vm", 2] = ("DuplicateName", "The name 'hvd-02' already exists.")
+    changes = (
+        makers.create("hvd-01"),
+        makers.create("hvd-02"),
+        makers.power_on("hvd-01", pin=makers.pin()),
+        makers.power_on("hvd-02"),
+    )
+    _, events = makers.run(server, *changes)
+    return logged(makers.plan_of(*changes), events, width)
+
+
+def logged(plan: Plan, events: list[Event], width: int) -> list[Text]:
+    stream = io.StringIO()
+    with PlainDisplay(make_console(stream, width=width), plan) as display:
+        for event in events:
+            display(event)
+    return [Text(line) for line in stream.getvalue().splitlines()]
+
+
+def status(width: int) -> list[Text]:
+    names = ("hvd-01", "hvd-02", "hvd-03")
+    plan = samples.everything().model_copy(
+        update={
+            "desired": DesiredPlan(
+                name="horovod-a100", vcenter="prod", vms=tuple(samples.desired_vm(name) for name in names)
+            )
+        }
+    )
+    observed = samples.estate(
+        samples.own_vm("vm-12", "hvd-02", 0),
+        samples.own_vm("vm-13", "hvd-03", 1, is_on=False),
+        samples.own_vm("vm-19", "hvd-09", 1, is_on=False),
+    )
+    return render_status(view_status(plan, observed), width)
+
+
+def inventory(width: int) -> list[Text]:
+    observed = samples.estate(
+        *(samples.vm(f"vm-2{number}", f"train-{number}", "grid_a100-10c") for number in (1, 2, 3)),
+        samples.vm("vm-24", "student-1", "grid_a100-1-5c"),
+        samples.vm("vm-25", "desk-7", "grid_a100-8q", is_on=False),
+        gpus=samples.shared(),
+    )
+    return render_inventory(view_inventory(observed, load_catalog()), width)
+
+
+def inventory_all(width: int) -> list[Text]:
+    observed = samples.estate(samples.vm("vm-11", "desk-7", "grid_a100-8q"))
+    return render_inventory(view_inventory(observed, load_catalog()), width, with_all=True)
+
+
+def refused(width: int) -> list[Text]:
+    return render_plan(samples.plan_of(diagnostics=(FULL,)), width, APPLY)
+
+
+CASES: dict[str, Callable[[int], list[Text]]] = {
+    "plan-two-new": lambda width: render_plan(samples.two_new(), width, APPLY),
+    "plan-everything": lambda width: render_plan(samples.everything(), width, APPLY),
+    "plan-many": lambda width: render_plan(samples.many_new(40), width, APPLY),
+    "plan-in-sync": lambda width: render_plan(samples.plan_of(in_sync=("hvd-01", "hvd-02")), width, APPLY),
+    "plan-refused": refused,
+    "run-done": done,
+    "run-failed": failed,
+    "run-destroyed": destroyed,
+    "run-log": log,
+    "status": status,
+    "inventory": inventory,
+    "inventory-all": inventory_all,
+    "profiles": lambda width: render_profiles(load_catalog().board("grid_a100").profiles, width),
+}
+
+
+def path_of(case: str, width: int) -> Path:
+    return FOLDER / f"{case}-{width}.txt"
+
+
+def write_all() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for case, render in CASES.items():
+        for width in WIDTHS:
+            path_of(case, width).write_text(plain(render(width)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_all()

@@ -1,0 +1,127 @@
+"""The JSON that stands beside every table: stable keys, told in docs/reference/json-output.md.
+
+Each document says its `kind` and `format`. A key is never renamed within a format;
+new ones may be added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+from vgpu_cfg.catalog import ProfileEntry
+from vgpu_cfg.errors import DocumentError, VgpuCfgError
+from vgpu_cfg.model.change import Plan, Report
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.render.inventory_view import InventoryView
+from vgpu_cfg.render.profiles_text import pci_words
+from vgpu_cfg.render.status_view import StatusView
+from vgpu_cfg.render.summary import result_rows
+
+FORMAT = 1
+Data: TypeAlias = dict[str, Any]
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """Write a document as text that ends with a line break."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def plan_data(plan: Plan) -> Data:
+    """Return a plan; what stands under `plan` is what `plan -o` writes."""
+    return _document(
+        "plan",
+        digest=plan.digest,
+        is_in_sync=not plan.changes,
+        errors=len(plan.errors),
+        plan=plan.model_dump(mode="json"),
+    )
+
+
+def report_data(plan: Plan, report: Report, after: Inventory | None = None) -> Data:
+    """Return what became of a plan, and how its VMs stand in a reading made after it."""
+    return _document(
+        "report",
+        **report.model_dump(mode="json"),
+        tasks=report.tasks,
+        vms=[asdict(row) for row in result_rows(plan, report, after)],
+    )
+
+
+def status_data(view: StatusView) -> Data:
+    """Return the VMs of a plan and what differs."""
+    rows = [asdict(row) | {"is_in_sync": row.is_in_sync} for row in view.vms]
+    findings = [found.model_dump(mode="json") for found in view.findings]
+    return _document(
+        "status",
+        plan=view.plan,
+        server=view.server,
+        datacenter=view.datacenter,
+        read_at=view.read_at,
+        is_in_sync=view.is_in_sync,
+        vms=rows,
+        findings=findings,
+    )
+
+
+def inventory_data(view: InventoryView) -> Data:
+    """Return hosts, GPUs, NICs, NUMA nodes, vGPU profiles and datastores."""
+    return _document("inventory", **asdict(view))
+
+
+def profiles_data(entries: Iterable[ProfileEntry]) -> Data:
+    """Return profiles of the catalogue, each with the facts of its board."""
+    return _document("profiles", profiles=[_profile(entry) for entry in entries])
+
+
+def error_data(error: VgpuCfgError) -> Data:
+    """Return an error; `faults` is there for documents alone."""
+    data = _document(
+        "error",
+        error=type(error).__name__,
+        message=error.message,
+        subject=error.subject,
+        remedy=error.remedy,
+        exit_code=error.exit_code,
+    )
+    if isinstance(error, DocumentError):
+        data["faults"] = [asdict(fault) for fault in error.faults]
+    return data
+
+
+def _document(kind: str, **content: Any) -> Data:
+    return {"kind": kind, "format": FORMAT, **content}
+
+
+def _profile(entry: ProfileEntry) -> Data:
+    board = entry.board
+    return {
+        "profile": entry.name,
+        "series": entry.profile.series,
+        "sharing": entry.profile.sharing.value,
+        "framebuffer_mib": entry.framebuffer_mib,
+        "max_per_gpu": entry.max_per_gpu,
+        "max_mixed": entry.max_mixed,
+        "mixed_starts": entry.mixed_starts,
+        "mig_size": entry.mig_size,
+        "mig_starts": entry.mig_starts,
+        "mig_instance": entry.mig.instance if entry.mig else None,
+        "is_full_framebuffer": entry.is_full_framebuffer,
+        "is_nvlink_p2p": entry.is_nvlink_p2p,
+        "listed": entry.listed,
+        "board": {
+            "key": board.key,
+            "names": board.names,
+            "architecture": board.architecture,
+            "framebuffer_mib": board.framebuffer_mib,
+            "memory_type": board.memory_type,
+            "mmio_gb": board.mmio_gb,
+            "pci_ids": pci_words(board),
+            "is_nvswitch": board.is_nvswitch,
+            "is_esxi": board.is_esxi,
+            "source": board.source,
+            "date": board.date,
+        },
+    }

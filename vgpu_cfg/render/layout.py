@@ -1,0 +1,235 @@
+"""How lines are laid out: tables that fit a width, hanging paragraphs, folded names.
+
+Everything is a list of rich `Text` lines that are already as wide as they may be;
+nothing is left for a terminal to wrap.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rich.text import Text
+
+MIN_WIDTH = 80
+MAX_WIDTH = 120
+
+Cell: TypeAlias = "str | Text"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: `drop` > 0 lets it go where the width is too small, the highest first.
+
+    A flexible column is folded at words before any is dropped.
+    """
+
+    title: str
+    is_right: bool = False
+    is_flexible: bool = False
+    drop: int = 0
+
+
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int, *, indent: int = 2
+) -> list[Text]:
+    """Lay out rows under headings; a column that is empty throughout is left out."""
+    body = [[_text(cell) for cell in row] for row in rows]
+    kept = [index for index in range(len(columns)) if any(row[index].plain for row in body)]
+    if not kept:
+        return []
+    natural = {
+        index: max([len(columns[index].title), *(row[index].cell_len for row in body)]) for index in kept
+    }
+    while True:
+        room = width - indent - 2 * (len(kept) - 1)
+        widths = _fitted(columns, {index: natural[index] for index in kept}, room)
+        droppable = [index for index in kept if columns[index].drop]
+        if sum(widths.values()) <= room or not droppable:
+            break
+        kept.remove(max(droppable, key=lambda index: columns[index].drop))
+    head = [Text(columns[index].title, style="bold") for index in kept]
+    chosen = [columns[index] for index in kept]
+    sizes = [widths[index] for index in kept]
+    lines = _row_lines(head, chosen, sizes, indent)
+    for row in body:
+        lines += _row_lines([row[index] for index in kept], chosen, sizes, indent)
+    return lines
+
+
+def hanging(
+    label: str, text: Cell, width: int, *, indent: int = 2, label_width: int = 8, style: str = ""
+) -> list[Text]:
+    """Lay out a label and a paragraph beside it, folded at words."""
+    start = " " * indent + f"{label:<{label_width}} "
+    body = fold(_text(text), max(20, width - len(start)), breaks_words=False)
+    lines = []
+    for number, part in enumerate(body):
+        line = Text(start if number == 0 else " " * len(start))
+        if number == 0 and style:
+            line.stylize(style, indent, indent + len(label))
+        lines.append(line + part)
+    return lines
+
+
+def fold(text: Text, width: int, *, hang: int = 0, breaks_words: bool = True) -> list[Text]:
+    """Break a line at line breaks and spaces, keeping styles.
+
+    All lines but the first are indented by `hang`. A word that is longer than a line is
+    broken too, unless `breaks_words` is off: then it stands out, as a path to copy should.
+    """
+    first, *others = text.split("\n", allow_blank=True)
+    lines = _fold_paragraph(first, width, hang, breaks_words=breaks_words)
+    margin = Text(" " * hang)
+    for paragraph in others:
+        lines += _fold_paragraph(margin + paragraph, width, hang, breaks_words=breaks_words)
+    return lines
+
+
+def _fold_paragraph(text: Text, width: int, hang: int, *, breaks_words: bool) -> list[Text]:
+    plain = text.plain
+    if text.cell_len <= width:
+        return [text]
+    margin = " " * hang
+    lines: list[Text] = []
+    start = 0
+    for part in textwrap.wrap(
+        plain, width, subsequent_indent=margin, break_on_hyphens=False, break_long_words=breaks_words
+    ):
+        words = part if not lines else part[hang:]
+        at = plain.index(words.split(" ")[0], start) if words.strip() and not words.startswith(" ") else start
+        start = at + len(words)
+        lines.append(text[at:start] if not lines else Text(margin) + text[at:start])
+    return lines
+
+
+def both_ends(left: Text, right: Text, width: int) -> list[Text]:
+    """Put one text at each end of a line, or the right one under the left where they do not fit."""
+    gap = width - left.cell_len - right.cell_len
+    if gap >= 2:
+        return [Text.assemble(left, " " * gap, right)]
+    return [*fold(left, width), Text.assemble(" " * max(0, width - right.cell_len), right)]
+
+
+def fold_names(names: Iterable[str]) -> str:
+    """Write names as a plan file would: hvd-01, hvd-02, hvd-03 become "hvd-{01..03}"."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(_run(run) for run in runs)
+
+
+def short(words: Iterable[str], most: int = 3) -> str:
+    """Join the first few and count the rest: "a, b, c and 5 more"."""
+    listed = list(words)
+    rest = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def without_domain(names: Iterable[str]) -> dict[str, str]:
+    """Shorten host names by the domain that all of them share; addresses stay as they are."""
+    listed = list(dict.fromkeys(name for name in names if name))
+    domains = {name.partition(".")[2] for name in listed}
+    if len(domains) != 1 or any(name.partition(".")[0].isdigit() for name in listed):
+        return {name: name for name in listed}
+    return {name: name.partition(".")[0] for name in listed}
+
+
+def by_row(lines: Iterable[Text], indent: int = 2) -> list[list[Text]]:
+    """Gather the lines of a table by row, the heading first; a row's first cell is never blank."""
+    rows: list[list[Text]] = []
+    for line in lines:
+        if line.plain[indent : indent + 1].strip():
+            rows.append([])
+        rows[-1].append(line)
+    return rows
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Say "1 VM", "2 VMs"."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Say how long in the unit that fits: "0.4 s", "32 s", "4 min 10 s", "1 h 5 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s".replace(" 0 s", "")
+    return f"{whole // 3600} h {whole % 3600 // 60} min".replace(" 0 min", "")
+
+
+def size(mib: int) -> str:
+    """Say a size in the largest unit that keeps it short: "512 MiB", "64 GiB", "1.5 TiB"."""
+    for unit, factor in (("TiB", 1024 * 1024), ("GiB", 1024)):
+        if mib >= factor:
+            return f"{mib / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{mib} MiB"
+
+
+def _text(cell: Cell) -> Text:
+    return cell if isinstance(cell, Text) else Text(cell)
+
+
+def _fitted(columns: Sequence[Column], widths: dict[int, int], room: int) -> dict[int, int]:
+    """Narrow the flexible columns, the widest first, to no less than their headings or 12."""
+    fitted = dict(widths)
+    while (over := sum(fitted.values()) - room) > 0:
+        flexible = [
+            index
+            for index in fitted
+            if columns[index].is_flexible and fitted[index] > max(12, len(columns[index].title))
+        ]
+        if not flexible:
+            break
+        widest = max(flexible, key=lambda index: fitted[index])
+        least = max(12, len(columns[widest].title))
+        others = [fitted[index] for index in flexible if index != widest]
+        target = max([least, fitted[widest] - over, *(other - 1 for other in others)])
+        fitted[widest] = min(fitted[widest] - 1, target)
+    return fitted
+
+
+def _row_lines(
+    cells: Sequence[Text], columns: Sequence[Column], sizes: Sequence[int], indent: int
+) -> list[Text]:
+    folded = [fold(cell, size_) for cell, size_ in zip(cells, sizes, strict=True)]
+    lines = []
+    for number in range(max(len(part) for part in folded)):
+        line = Text(" " * indent)
+        for column, part, size_ in zip(columns, folded, sizes, strict=True):
+            cell = part[number] if number < len(part) else Text("")
+            padding = " " * (size_ - cell.cell_len)
+            line.append_text(
+                Text.assemble(padding, cell) if column.is_right else Text.assemble(cell, padding)
+            )
+            line.append("  ")
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def _follows(before: str, name: str) -> bool:
+    match_before, match = re.search(r"\d+$", before), re.search(r"\d+$", name)
+    if not match_before or not match or before[: match_before.start()] != name[: match.start()]:
+        return False
+    is_one_more = int(match[0]) == int(match_before[0]) + 1
+    return is_one_more and (len(match[0]) == len(match_before[0]) or not match[0].startswith("0"))
+
+
+def _run(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    first, last = re.search(r"\d+$", names[0]), re.search(r"\d+$", names[-1])
+    if first is None or last is None:
+        return ", ".join(names)
+    return f"{names[0][: first.start()]}{{{first[0]}..{last[0]}}}"

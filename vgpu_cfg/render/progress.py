@@ -1,0 +1,244 @@
+"""What a run looks like while it goes on: bars per VM on a terminal, dated lines anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from vgpu_cfg.model.change import Event, EventKind, OutcomeStatus, Plan
+from vgpu_cfg.render.console import print_lines, width_of
+from vgpu_cfg.render.layout import duration, fold
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {
+    OutcomeStatus.DONE: "green",
+    OutcomeStatus.NOT_NEEDED: "dim",
+    OutcomeStatus.SKIPPED: "yellow",
+    OutcomeStatus.FAILED: "bold red",
+}
+
+
+class RunDisplay(Protocol):
+    """Takes the events of a run; a context manager around it."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def say(self, text: str) -> None:
+        """Show a remark, as on a first Ctrl-C."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_display(console: Console, plan: Plan) -> RunDisplay:
+    """Choose the display that the console can show."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveDisplay(console, plan)
+    return PlainDisplay(console, plan)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How far a run is: changes ended of all, and when each began."""
+
+    total: int
+    ended: int = 0
+    began: dict[str, datetime] = field(default_factory=dict)
+    tasks: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        if event.kind is EventKind.STARTED:
+            self.began[event.change_id] = event.at
+        elif event.kind is EventKind.TASK:
+            self.tasks[event.change_id] = self.tasks.get(event.change_id, 0) + 1
+        elif event.kind is EventKind.ENDED:
+            self.ended += 1
+
+    def facts(self, event: Event) -> str:
+        """Say how long a change took and how many tasks, where it did anything."""
+        parts = []
+        if event.change_id in self.began and event.status is not OutcomeStatus.SKIPPED:
+            parts.append(duration((event.at - self.began[event.change_id]).total_seconds()))
+        tasks = self.tasks.get(event.change_id, 0)
+        if tasks:
+            parts.append("1 task" if tasks == 1 else f"{tasks} tasks")
+        return ", ".join(parts)
+
+
+class PlainDisplay:
+    """One dated line for each change that began or ended, and for each remark.
+
+    Its context is free of effect: nothing has to be set up or taken down.
+    """
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self._console = console
+        self._tally = _Tally(len(plan.changes))
+
+    def __call__(self, event: Event) -> None:
+        self._tally.take(event)
+        line = log_line(event, self._tally.facts(event))
+        if line is not None:
+            count = f"[{self._tally.ended}/{self._tally.total}]"
+            print_lines(self._console, _dated(event, count, line, width_of(self._console)))
+
+    def say(self, text: str) -> None:
+        print_lines(self._console, [Text(text)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class LiveDisplay:
+    """A bar for each VM that is worked on, one for the whole, and above them a line for each that ended.
+
+    A subject counts as ended when all its changes have. `auto_refresh` is off in tests.
+    """
+
+    def __init__(self, console: Console, plan: Plan, *, auto_refresh: bool = True) -> None:
+        self._console = console
+        self._tally = _Tally(len(plan.changes))
+        self._left: dict[str, int] = {}
+        for change in plan.changes:
+            self._left[change.subject.name] = self._left.get(change.subject.name, 0) + 1
+        self._all = dict(self._left)
+        self._bars: dict[str, TaskID] = {}
+        self._began: dict[str, datetime] = {}
+        self._progress = Progress(
+            TextColumn("{task.fields[name]}", markup=False),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=console,
+            auto_refresh=auto_refresh,
+            transient=True,
+        )
+        self._whole = self._progress.add_task("", name=plan.name, total=max(1, len(plan.changes)))
+
+    def __call__(self, event: Event) -> None:
+        self._tally.take(event)
+        name = event.subject.name
+        match event.kind:
+            case EventKind.STARTED:
+                self._began.setdefault(name, event.at)
+                self._bar(name, event.change_id)
+            case EventKind.TASK:
+                self._bar(name, f"{event.change_id}  {event.task or ''}")
+            case EventKind.PROGRESS:
+                done = self._all[name] - self._left[name]
+                self._progress.update(self._bar(name), completed=done + (event.progress or 0) / 100)
+            case EventKind.NOTE:
+                self._print(event)
+            case EventKind.ENDED:
+                self._end(event)
+        self._progress.refresh()
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(Text(text))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def _bar(self, name: str, description: str | None = None) -> TaskID:
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task("", name=name, total=self._all[name])
+        if description is not None:
+            self._progress.update(self._bars[name], description=description)
+        return self._bars[name]
+
+    def _end(self, event: Event) -> None:
+        name = event.subject.name
+        self._left[name] -= 1
+        self._progress.update(self._whole, completed=self._tally.ended)
+        if event.status in (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED) or event.message:
+            self._print(event)
+        if name in self._bars:
+            self._progress.update(
+                self._bars[name], completed=self._all[name] - self._left[name], description=""
+            )
+        if self._left[name] == 0 and name in self._bars:
+            self._progress.remove_task(self._bars.pop(name))
+            if event.status is OutcomeStatus.DONE:
+                took = duration((event.at - self._began[name]).total_seconds())
+                ended = Text.assemble((f"{'ready':<8}", "green"), name, (f"  {took}", "dim"))
+                print_lines(self._progress.console, _dated(event, "", ended, width_of(self._console)))
+
+    def _print(self, event: Event) -> None:
+        line = log_line(event, self._tally.facts(event))
+        if line is not None:
+            print_lines(self._progress.console, _dated(event, "", line, width_of(self._console)))
+
+
+def log_line(event: Event, facts: str = "") -> Text | None:
+    """Say in one line what an event is; None for those that are only for bars."""
+    match event.kind:
+        case EventKind.STARTED:
+            return Text(f"{'start':<8}{event.change_id}")
+        case EventKind.TASK | EventKind.PROGRESS:
+            return None
+        case EventKind.NOTE:
+            return Text.assemble((f"{'note':<8}", "cyan"), f"{event.change_id}: {event.message}")
+        case EventKind.ENDED:
+            status = event.status or OutcomeStatus.DONE
+            word = {OutcomeStatus.FAILED: "FAILED", OutcomeStatus.NOT_NEEDED: "as is"}.get(
+                status, status.value
+            )
+            message = event.message.removeprefix(f"{event.change_id}: ")
+            line = Text.assemble((f"{word:<8}", _STYLES[status]), event.change_id)
+            if message:
+                line.append(f": {message}")
+            if facts:
+                line.append(f"  {facts}", style="dim")
+            return line
+
+
+def _dated(event: Event, count: str, line: Text, width: int) -> list[Text]:
+    start = (
+        f"{event.at.astimezone():%H:%M:%S} {count:>7} " if count else f"{event.at.astimezone():%H:%M:%S}  "
+    )
+    first, *rest = fold(line, width - len(start), hang=8)
+    margin = " " * len(start)
+    return [Text.assemble((start, "dim"), first), *(Text(margin) + part for part in rest)]
+
+
+OnEvent = Callable[[Event], None]
+
+
+def tee(*takers: OnEvent) -> OnEvent:
+    """Hand every event to several takers, as to the display and the journal.
+
+    One whose stream has gone (a closed pipe) is left out from then on: a run goes on unseen.
+    """
+    listening = list(takers)
+
+    def hand_out(event: Event) -> None:
+        for taker in tuple(listening):
+            try:
+                taker(event)
+            except OSError:
+                listening.remove(taker)
+
+    return hand_out

@@ -1,0 +1,93 @@
+"""How the state of a plan's VMs reads: one table, and the findings under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from vgpu_cfg.model.inventory import PowerState
+from vgpu_cfg.render.findings_text import render_findings
+from vgpu_cfg.render.inventory_view import profile_words
+from vgpu_cfg.render.layout import (
+    Cell,
+    Column,
+    both_ends,
+    by_row,
+    counted,
+    fold,
+    short,
+    table,
+    without_domain,
+)
+from vgpu_cfg.render.status_view import StatusView, VmRow
+
+_MOST_DRIFT = 6
+_COLUMNS = (
+    Column("VM"),
+    Column("STATE"),
+    Column("HOST", is_flexible=True),
+    Column("GPU", is_flexible=True),
+    Column("PROFILE", is_flexible=True),
+    Column("NODE"),
+)
+
+
+def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out one row per VM, what differs under it, and the findings at the end."""
+    differing = sum(not row.is_in_sync for row in view.vms)
+    place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
+    verdict = Text(f"{differing} of them differ", "yellow") if differing else Text("in sync", "green")
+    left = Text.assemble((view.plan, "bold"), f" on {place}")
+    right = Text.assemble(f"{counted(len(view.vms), 'VM')}, ", verdict)
+    lines = both_ends(left, right, width)
+    if view.vms:
+        lines += [Text(""), *_rows(view, width, with_all=with_all)]
+    findings = render_findings(view.findings, width, with_all=with_all)
+    if findings:
+        lines += [Text(""), *findings]
+    return lines
+
+
+def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+    hosts = without_domain(row.host for row in view.vms)
+    heading, *rows = by_row(table(_COLUMNS, [_cells(row, hosts) for row in view.vms], width))
+    lines = heading
+    for row, shown in zip(view.vms, rows, strict=True):
+        lines += shown
+        if row.drift:
+            words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
+            lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
+    return lines
+
+
+def state_word(state: str) -> Text:
+    """Spell a power state as readers do: on, off, suspended, missing."""
+    match state:
+        case PowerState.ON.value:
+            return Text("on", "green")
+        case PowerState.OFF.value:
+            return Text("off", "yellow")
+        case "missing":
+            return Text("missing", "red")
+        case _:
+            return Text(state)
+
+
+def node_word(row: VmRow) -> Text:
+    """Say the affinity, and the GPU's node where it is another."""
+    real = ",".join(str(node) for node in row.gpu_nodes)
+    if not real or real == row.affinity:
+        return Text(row.affinity)
+    return Text(f"{row.affinity or '-'}, GPU {real}", "yellow")
+
+
+def _cells(row: VmRow, hosts: Mapping[str, str]) -> list[Cell]:
+    return [
+        row.name,
+        state_word(row.state),
+        hosts.get(row.host, ""),
+        " ".join(row.gpu_pci_ids),
+        profile_words(row.profiles),
+        node_word(row),
+    ]

@@ -1,0 +1,144 @@
+"""The VMs of a plan as rows for readers: where each is, on which GPU, and what differs from the plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Edit, Impact, ManualStep, Plan
+from vgpu_cfg.model.inventory import Inventory, Vm
+
+AFFINITY_KEY = "numa.nodeAffinity"
+
+
+@dataclass(frozen=True, slots=True)
+class VmRow:
+    """A VM. `state` is vSphere's power state, "missing", or "orphan" for one that left the plan file.
+
+    `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on.
+    """
+
+    name: str
+    moid: str
+    state: str
+    host: str
+    gpu_pci_ids: tuple[str, ...]
+    gpu_nodes: tuple[int, ...]
+    profiles: tuple[str, ...]
+    affinity: str
+    drift: tuple[str, ...]
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether nothing differs."""
+        return not self.drift
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """All rows of one plan, in the plan file's order, orphans last."""
+
+    plan: str
+    server: str
+    datacenter: str
+    read_at: str
+    vms: tuple[VmRow, ...]
+    findings: tuple[Diagnostic, ...]
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether nothing of the plan differs."""
+        return all(row.is_in_sync for row in self.vms)
+
+
+def view_status(plan: Plan, observed: Inventory) -> StatusView:
+    """Make the rows of a plan that was just made from what was just read."""
+    own = {
+        vm.name: vm
+        for vm in observed.vms_marked(plan.name)
+        if vm.mark is not None and vm.mark.vm == vm.name and not vm.is_template
+    }
+    holders = gpus_by_vm(observed)
+    changes: dict[str, list[Change]] = {}
+    for change in plan.changes:
+        changes.setdefault(change.subject.name, []).append(change)
+    names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
+    return StatusView(
+        plan=plan.name,
+        server=plan.target.address,
+        datacenter=plan.target.datacenter,
+        read_at=plan.read_at.isoformat(),
+        vms=tuple(
+            _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, [])))
+            for name in names
+        ),
+        findings=plan.diagnostics,
+    )
+
+
+def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
+    """Map the moid of each VM that holds GPUs to their addresses and NUMA nodes."""
+    found: dict[str, list[tuple[str, int | None]]] = {}
+    for host in observed.hosts:
+        for gpu in host.gpus:
+            for moid in gpu.vm_moids:
+                found.setdefault(moid, []).append((gpu.pci_id, gpu.numa_node))
+        nodes = {device.pci_id: device.numa_node for device in host.pci_devices}
+        for vm in observed.vms_by_host.get(host.moid, ()):
+            for device in vm.detail.passthrough if vm.detail and vm.is_on else ():
+                pci_id = device.pci_id or device.assigned_id
+                if pci_id is not None:
+                    found.setdefault(vm.moid, []).append((pci_id, nodes.get(pci_id)))
+    return {moid: tuple(dict.fromkeys(gpus)) for moid, gpus in found.items()}
+
+
+def edit_words(edit: Edit) -> str:
+    """Say an edit in a few words: "cpus 16 -> 32"."""
+    if edit.before is None:
+        return f"{edit.key} {edit.after}"
+    if edit.after is None:
+        return f"{edit.key} {edit.before} -> none"
+    return f"{edit.key} {edit.before} -> {edit.after}"
+
+
+def make_row(vm: Vm, observed: Inventory, holders: Mapping[str, tuple[tuple[str, int | None], ...]]) -> VmRow:
+    """Make the row of a VM that exists, with no say on what differs."""
+    return _row(vm.name, vm, observed, holders, ())
+
+
+def _row(
+    name: str,
+    vm: Vm | None,
+    observed: Inventory,
+    holders: Mapping[str, tuple[tuple[str, int | None], ...]],
+    drift: tuple[str, ...],
+) -> VmRow:
+    if vm is None:
+        return VmRow(name, "", "missing", "", (), (), (), "", drift)
+    host = observed.host_by_moid.get(vm.host_moid or "")
+    gpus = holders.get(vm.moid, ())
+    return VmRow(
+        name=name,
+        moid=vm.moid,
+        state=vm.power_state.value,
+        host=host.name if host else "",
+        gpu_pci_ids=tuple(pci_id for pci_id, _ in gpus),
+        gpu_nodes=tuple(sorted({node for _, node in gpus if node is not None})),
+        profiles=tuple(vgpu.profile for vgpu in vm.detail.vgpus) if vm.detail else (),
+        affinity=vm.detail.extra_config.get(AFFINITY_KEY, "") if vm.detail else "",
+        drift=drift,
+    )
+
+
+def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
+    if name in plan.orphans:
+        return ("left the plan file",)
+    words: list[str] = []
+    for change in changes:
+        if isinstance(change, CreateVm):
+            return ("not made yet",)
+        if isinstance(change, ManualStep):
+            continue
+        is_cycle = change.impact is Impact.POWER_CYCLE
+        words += [edit_words(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]
+    return tuple(dict.fromkeys(words))

@@ -1,0 +1,258 @@
+"""What a run came to: one line for all, a table of its VMs, a block for each failure, what to type next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from vgpu_cfg.model.change import (
+    Change,
+    CreateVm,
+    DestroyVm,
+    ManualStep,
+    Outcome,
+    OutcomeStatus,
+    Plan,
+    Report,
+)
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.render.inventory_view import profile_words
+from vgpu_cfg.render.layout import (
+    Cell,
+    Column,
+    both_ends,
+    counted,
+    duration,
+    fold,
+    fold_names,
+    hanging,
+    table,
+    without_domain,
+)
+from vgpu_cfg.render.status_text import node_word, state_word
+from vgpu_cfg.render.status_view import VmRow, gpus_by_vm, make_row
+
+_COLUMNS = (
+    Column("VM"),
+    Column("STATE"),
+    Column("HOST", is_flexible=True),
+    Column("GPU", is_flexible=True),
+    Column("PROFILE", is_flexible=True),
+    Column("NODE"),
+    Column("TASKS", is_right=True, drop=1),
+    Column("TIME", is_right=True),
+)
+_MOST_FAILURES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """What became of one VM: how it stands now (None where it is gone or was not read), tasks and time."""
+
+    name: str
+    status: OutcomeStatus
+    vm: VmRow | None
+    tasks: int
+    seconds: float
+
+
+def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[ResultRow, ...]:
+    """Make a row for each VM that the run was about, in the plan's order."""
+    holders = gpus_by_vm(after) if after is not None else {}
+    moids = {outcome.subject.name: outcome.vm_moid for outcome in report.outcomes if outcome.vm_moid}
+    by_vm: dict[str, list[Outcome]] = {}
+    for outcome in report.outcomes:
+        if outcome.subject.kind == "vm":
+            by_vm.setdefault(outcome.subject.name, []).append(outcome)
+    rows = []
+    for name, outcomes in by_vm.items():
+        vm = after.vm_by_moid.get(moids.get(name, "")) if after is not None else None
+        rows.append(
+            ResultRow(
+                name=name,
+                status=_worst(outcomes),
+                vm=make_row(vm, after, holders) if vm is not None and after is not None else None,
+                tasks=sum(len(outcome.tasks) for outcome in outcomes),
+                seconds=_seconds(outcomes),
+            )
+        )
+    order = {change.subject.name: index for index, change in reversed(tuple(enumerate(plan.changes)))}
+    return tuple(sorted(rows, key=lambda row: order.get(row.name, len(order))))
+
+
+def render_summary(
+    plan: Plan,
+    report: Report,
+    width: int,
+    *,
+    after: Inventory | None = None,
+    journal: str = "",
+    next_command: str = "",
+    check_command: str = "",
+) -> list[Text]:
+    """Lay out the end of a run.
+
+    `after` is a reading made after it, from which the table takes host, GPU and node.
+    `check_command` proves a whole run, `next_command` goes on with a partial one.
+    """
+    changes = {change.id: change for change in plan.changes}
+    lines = _head(plan, report, width)
+    rows = [row for row in result_rows(plan, report, after) if row.status is not OutcomeStatus.SKIPPED]
+    if rows:
+        hosts = without_domain(row.vm.host for row in rows if row.vm is not None)
+        gone = {
+            outcome.subject.name
+            for outcome in report.outcomes
+            if isinstance(changes[outcome.change_id], DestroyVm)
+            and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+        }
+        lines += table(_COLUMNS, [_cells(row, hosts, gone) for row in rows], width)
+    for outcome in report.failed[:_MOST_FAILURES]:
+        lines += [Text(""), *_failure(outcome, plan, width)]
+    if len(report.failed) > _MOST_FAILURES:
+        lines += [
+            Text(""),
+            Text(f"  and {len(report.failed) - _MOST_FAILURES} more failures, in the journal"),
+        ]
+    lines += _skipped(report, width)
+    for change_id in report.waiting_for:
+        lines += [Text(""), *_manual_step(changes[change_id], plan, width)]
+    if report.left_behind:
+        lines += [Text("")]
+        for index, text in enumerate(report.left_behind):
+            lines += hanging(
+                "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
+            )
+    return [*lines, *_tail(report, journal, next_command, check_command, width)]
+
+
+def step_number(plan: Plan, change_id: str) -> int:
+    """Return a change's number as the plan shows it, from 1."""
+    return next((index for index, change in enumerate(plan.changes, 1) if change.id == change_id), 0)
+
+
+def _head(plan: Plan, report: Report, width: int) -> list[Text]:
+    took = f" in {duration(_seconds(report.outcomes))}" if report.outcomes else ""
+    if report.is_interrupted:
+        word = Text(f"STOPPED{took}", "bold yellow")
+    elif report.failed:
+        word = Text(f"FAILED{took}", "bold red")
+    elif report.waiting_for:
+        word = Text(f"WAITING{took}", "bold magenta")
+    else:
+        word = Text(f"DONE{took}", "bold green")
+    left = Text.assemble(word, f".  {_counts(plan, report)}")
+    right = Text(f"plan {report.digest}", "dim")
+    has_room = left.cell_len + right.cell_len + 2 <= width
+    return both_ends(left, right, width) if has_room else fold(left, width, hang=2)
+
+
+def _counts(plan: Plan, report: Report) -> str:
+    changes = {change.id: change for change in plan.changes}
+    counts: Counter[str] = Counter()
+    for outcome in report.outcomes:
+        if outcome.status is OutcomeStatus.DONE:
+            counts[_done_word(changes[outcome.change_id])] += 1
+        elif outcome.status is not OutcomeStatus.NOT_NEEDED and outcome.change_id not in report.waiting_for:
+            counts[outcome.status.value] += 1
+    words = [f"{number} {word}" for word, number in counts.items()]
+    return ", ".join([*words, counted(report.tasks, "task")])
+
+
+def _done_word(change: Change) -> str:
+    match change:
+        case CreateVm():
+            return "made"
+        case DestroyVm():
+            return "deleted"
+        case _:
+            return {
+                "power_on_vm": "powered on",
+                "power_off_vm": "powered off",
+                "reconfigure_vm": "reconfigured",
+                "upgrade_vm": "upgraded",
+            }.get(change.kind, "done")
+
+
+def _cells(row: ResultRow, hosts: Mapping[str, str], gone: Collection[str]) -> list[Cell]:
+    times: list[Cell] = [str(row.tasks), duration(row.seconds)]
+    name = Text(row.name, "bold red" if row.status is OutcomeStatus.FAILED else "")
+    if row.vm is None:
+        state = "gone" if row.name in gone else row.status.value
+        return [name, Text(state), "", "", "", "", *times]
+    vm = row.vm
+    return [
+        name,
+        state_word(vm.state),
+        hosts.get(vm.host, ""),
+        " ".join(vm.gpu_pci_ids),
+        profile_words(vm.profiles),
+        node_word(vm),
+        *times,
+    ]
+
+
+def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
+    left = Text.assemble(
+        ("FAILED", "bold red"),
+        f"  step {step_number(plan, outcome.change_id)}, ",
+        (outcome.change_id, "bold"),
+    )
+    facts = [outcome.tasks[-1]] if outcome.tasks else []
+    if outcome.ended_at is not None:
+        facts.append(f"{outcome.ended_at.astimezone():%H:%M:%S}")
+    lines = both_ends(left, Text(", ".join(facts), "dim"), width)
+    message = outcome.message.removeprefix(f"{outcome.change_id}: ")
+    lines += hanging("vCenter" if outcome.cause or outcome.tasks else "why", message, width)
+    lines += hanging("cause", outcome.cause, width) if outcome.cause else []
+    return lines + (hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else [])
+
+
+def _skipped(report: Report, width: int) -> list[Text]:
+    """Name what was skipped, by reason."""
+    waiting = set(report.waiting_for)
+    by_reason: dict[str, list[str]] = {}
+    for outcome in report.outcomes:
+        if outcome.status is OutcomeStatus.SKIPPED and outcome.change_id not in waiting:
+            by_reason.setdefault(outcome.message, []).append(outcome.change_id)
+    if not by_reason:
+        return []
+    lines = [Text("")]
+    for reason, names in by_reason.items():
+        text = f"{fold_names(names)}: {reason}"
+        label = "SKIPPED" if len(lines) == 1 else ""
+        lines += hanging(label, text, width, indent=0, label_width=8, style="yellow")
+    return lines
+
+
+def _manual_step(change: Change, plan: Plan, width: int) -> list[Text]:
+    title = f"  step {step_number(plan, change.id)}, {change.subject.name}"
+    lines = [Text.assemble(("YOUR TURN", "bold magenta"), title)]
+    if isinstance(change, ManualStep):
+        lines += hanging("do", change.text, width, style="bold")
+        lines += hanging("proof", change.proof, width) if change.proof else []
+    return lines
+
+
+def _tail(report: Report, journal: str, next_command: str, check_command: str, width: int) -> list[Text]:
+    is_whole = not report.failed and not report.waiting_for and not report.is_interrupted
+    label, command = ("CHECK", check_command) if is_whole else ("NEXT", next_command)
+    lines = hanging(label, command, width, indent=0, label_width=6, style="bold") if command else []
+    lines += hanging("PAPER", journal, width, indent=0, label_width=6, style="dim") if journal else []
+    return [Text(""), *lines] if lines else []
+
+
+def _worst(outcomes: Sequence[Outcome]) -> OutcomeStatus:
+    """Return the status that tells most of a VM: failed, done, skipped, not needed."""
+    found = {outcome.status for outcome in outcomes}
+    order = (OutcomeStatus.FAILED, OutcomeStatus.DONE, OutcomeStatus.SKIPPED)
+    return next((status for status in order if status in found), OutcomeStatus.NOT_NEEDED)
+
+
+def _seconds(outcomes: Sequence[Outcome]) -> float:
+    began = [outcome.started_at for outcome in outcomes if outcome.started_at is not None]
+    ended = [outcome.ended_at for outcome in outcomes if outcome.ended_at is not None]
+    return (max(ended) - min(began)).total_seconds() if began and ended else 0.0
