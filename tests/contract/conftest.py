@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 
+from tests.contract.vcenters import https_server, vcenter
+
+__all__ = ["https_server", "vcenter"]
+
 BUILT = Path(__file__).resolve().parents[2] / ".cache" / "contract"
 
 

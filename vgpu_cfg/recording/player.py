@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import datetime
 from http import HTTPStatus
 
 from vgpu_cfg.errors import NotRecorded
@@ -21,7 +22,8 @@ _VERSIONS = (
 class PlayingTransport:
     """Answers each request with what was recorded for it; where that was more than once, in that order.
 
-    The last answer to a request is given again and again. Only the recorded API version is
+    The last answer to a request is given again and again. It is a Clock too, stopped at the
+    moment of the recording. Only the recorded API version is
     offered, so that a newer client asks what was asked then.
     """
 
@@ -49,6 +51,10 @@ class PlayingTransport:
             )
         status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
         return status, {}, answer
+
+    def now(self) -> datetime:
+        """Return when the recording was made: a reader's clock, so that a reading is as old as it is."""
+        return self.recording.recorded_at
 
     def close(self) -> None:
         """Nothing to close."""

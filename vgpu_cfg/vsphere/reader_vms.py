@@ -49,7 +49,7 @@ def hardware_version(text: str | None) -> int | None:
 
 
 def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str]) -> Vm:
-    """Make a VM of its light properties and, where it was read, its detail."""
+    """Make a VM of its light properties and, where its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
     return Vm(
@@ -62,8 +62,13 @@ def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str
         is_template=item.get("config.template", False),
         instance_uuid=item.get("config.instanceUuid", ""),
         mark=_mark(item),
-        detail=None if detail is None else make_detail(detail, keys),
+        detail=make_detail(detail, keys) if detail is not None and _has_config(detail) else None,
     )
+
+
+def _has_config(detail: Item) -> bool:
+    """Whether the VM's configuration could be read; it cannot where the VM is inaccessible."""
+    return detail.get("config.hardware.device") is not None
 
 
 def mark_plan(item: Item) -> str | None:

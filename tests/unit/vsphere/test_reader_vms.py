@@ -42,6 +42,17 @@ def test_an_inaccessible_vm_has_a_name_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "has_detail"),
+    [({"config.hardware.device": []}, True), ({"resourcePool": None}, False)],
+)
+def test_a_configuration_that_cannot_be_read_is_not_an_empty_one(
+    values: dict[str, Any], *, has_detail: bool
+) -> None:
+    item = Item("VirtualMachine", "vm-1", values)
+    assert (make_vm(Places([]), item, item, frozenset()).detail is not None) is has_detail
+
+
+@pytest.mark.parametrize(
     ("plan", "name", "expected"),
     [
         ("p", "a", OwnerMark(plan="p", vm="a")),

@@ -1,0 +1,386 @@
+"""What a reading finds, in how many round trips, and that trouble on the way does not break it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, Subject, VmRef, VmSpec
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.ports import ReadScope, Transport
+from vgpu_cfg.recording import PlayingTransport, RecordingTransport
+from vgpu_cfg.vsphere import collector, reader
+from vgpu_cfg.vsphere.reader import EVERYTHING, RecordedReader, VCenterReader
+from vgpu_cfg.vsphere.session import Session
+
+BUDGET = 25
+
+
+def test_the_tree_has_its_paths(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+    (datacenter,) = found.datacenters
+    top = datacenter.inventory_path
+    assert top == f"/{datacenter.name}"
+    for host in found.hosts:
+        compute = found.cluster_by_moid[host.compute_moid]
+        assert host.inventory_path == f"{top}/host/{compute.name}/{host.name}"
+        assert host.datacenter == datacenter.name
+        assert host.moid in compute.host_moids
+        assert (host.cluster_moid is None) is compute.is_standalone
+    (root,) = (folder for folder in found.folders if folder.is_root)
+    assert root.inventory_path == f"{top}/vm"
+    assert all(vm.inventory_path.startswith(f"{top}/vm/") for vm in found.vms)
+    assert all(store.inventory_path.startswith(f"{top}/datastore/") for store in found.datastores)
+    assert all(network.inventory_path.startswith(f"{top}/network/") for network in found.networks)
+    pools = {pool.moid: pool for pool in found.resource_pools}
+    for cluster in found.clusters:
+        assert pools[cluster.resource_pool_moid].owner_moid == cluster.moid
+
+
+def test_hosts_know_their_version_cores_networks_and_stores(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+    networks = {network.moid for network in found.networks}
+    stores = {store.moid for store in found.datastores}
+    for host in found.hosts:
+        assert host.version.startswith("8.")
+        assert host.build
+        assert host.is_usable
+        assert host.cores > 0
+        assert host.memory_mib > 0
+        assert sum(node.cores for node in host.numa_nodes) == host.cores
+        assert host.network_moids
+        assert host.network_moids <= networks
+        assert host.datastore_moids
+        assert host.datastore_moids <= stores
+        assert host.pci_devices
+
+
+def test_portgroups_have_what_a_backing_needs(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+    by_kind = {network.kind.value: network for network in found.networks if not network.is_uplink}
+    assert by_kind["distributed"].switch_uuid
+    assert by_kind["distributed"].portgroup_key
+    assert by_kind["standard"].switch_uuid is None
+    if vcenter.kind == "lab":  # vcsim marks no portgroup as one for uplinks
+        assert sum(network.is_uplink for network in found.networks) == 1
+
+
+def test_a_light_reading_has_no_details_of_vms_that_nobody_asked_for(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        light = desk.inventory()
+        named = desk.inventory(ReadScope(template_names=frozenset({vcenter.template})))
+        whole = desk.inventory(ReadScope(everything=True))
+    gpu_hosts = {host.moid for host in light.hosts if host.gpus}
+    for vm in light.vms:
+        assert (vm.detail is not None) is (vm.host_moid in gpu_hosts)
+    (template,) = (vm for vm in named.vms if vm.name == vcenter.template)
+    assert template.detail is not None
+    assert template.detail.disks
+    assert template.detail.change_version
+    assert all(vm.detail is not None for vm in whole.vms)
+
+
+@pytest.mark.parametrize("text", ["{name}", "{path}", "{tail}"])
+def test_a_vm_is_named_by_its_name_or_its_path(text: str) -> None:
+    vcenter = lab_vcenter("no-gpu")
+    with vcenter.desk() as desk:
+        vm = next(vm for vm in desk.inventory().vms if not vm.is_template)
+        tail = "/".join(vm.inventory_path.split("/")[-2:])
+        name = text.format(name=vm.name, path=vm.inventory_path, tail=tail)
+        found = desk.inventory(ReadScope(vm_names=frozenset({name})))
+    assert [other.name for other in found.vms if other.detail is not None] == [vm.name]
+
+
+def test_the_reading_is_the_same_in_pages_of_one(vcenter: VCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+    with vcenter.desk() as desk:
+        whole = desk.inventory(EVERYTHING)
+        before = desk.session.round_trips
+        monkeypatch.setattr(collector, "PAGE_SIZE", 1)
+        assert desk.inventory(EVERYTHING) == whole
+        assert desk.session.round_trips - before > len(whole.vms)
+
+
+def test_a_reading_keeps_its_budget(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        desk.inventory()
+        assert desk.session.round_trips <= 12
+
+
+@pytest.mark.parametrize(
+    "estate", ["two-a100", "mig-a100", "nvlink-4xa100", "hgx-h100", "mixed-fleet", "bare", "no-gpu"]
+)
+def test_every_estate_is_read_within_the_budget(estate: str) -> None:
+    vcenter = lab_vcenter(estate)
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+        kinds = {
+            (host.build, tuple(sorted((gpu.name, gpu.sharing or "") for gpu in host.gpus)))
+            for host in found.hosts
+            if host.gpus
+        }
+        assert desk.session.round_trips <= BUDGET + len(found.clusters) + len(kinds)
+
+
+def test_the_budget_does_not_grow_with_the_number_of_vms() -> None:
+    spent = []
+    for vms in (10, 400):
+        vcenter = lab_vcenter(f"fleet-8x4-{vms}vms")
+        with vcenter.desk() as desk:
+            assert len(desk.inventory().vms) >= vms
+            spent.append(desk.session.round_trips)
+    assert spent[0] == spent[1]
+
+
+def test_vms_that_have_gone_are_left_out(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        vm = next(vm for vm in desk.inventory().vms if vm.name == vcenter.template)
+        found = desk.reader.read_vms(["vm-90001", vm.moid, "vm-90002", vm.moid])
+        assert [other.moid for other in found] == [vm.moid]
+        assert found[0].inventory_path == vm.inventory_path
+        assert desk.reader.read_vms([]) == ()
+        assert desk.reader.read_vms(["vm-90001"]) == ()
+
+
+def test_a_vm_read_again_is_the_same(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        found = desk.inventory(ReadScope(everything=True))
+        before = desk.session.round_trips
+        again = desk.reader.read_vms([vm.moid for vm in found.vms])
+        assert desk.session.round_trips - before == 1
+        assert {vm.moid: vm for vm in again} == found.vm_by_moid
+
+
+def test_privileges_that_are_there_are_not_missing(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+        needed = {
+            found.hosts[0].moid: ["System.Read"],
+            found.vms[0].moid: ["System.Read", "VirtualMachine.Interact.PowerOn"],
+            found.datastores[0].moid: ["Datastore.AllocateSpace"],
+            found.networks[0].moid: [],
+        }
+        assert desk.reader.read_missing_privileges(needed) == {}
+
+
+def test_privileges_that_are_not_there_are_named_in_one_call_per_list() -> None:
+    vcenter = lab_vcenter("two-a100")
+    assert vcenter.lab is not None
+    vcenter.lab.faults.lacking.add("Datastore.AllocateSpace")
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+        store, vm = found.datastores[0].moid, found.vms[0].moid
+        before = desk.session.round_trips
+        missing = desk.reader.read_missing_privileges(
+            {
+                store: ["System.Read", "Datastore.AllocateSpace"],
+                found.hosts[0].moid: ["System.Read", "Datastore.AllocateSpace"],
+                vm: ["System.Read"],
+            }
+        )
+        assert desk.session.round_trips - before == 2
+    assert missing[store] == ("Datastore.AllocateSpace",)
+    assert vm not in missing
+
+
+def recorded(vcenter: VCenter) -> tuple[Inventory, PlayingTransport]:
+    """Record the fixed set of reads, and return what was read and a player of it."""
+    transport = RecordingTransport(vcenter.connect(), vcenter.kind)
+    clock = FixedClock()
+    with Session(transport, vcenter.kind, vcenter.user, vcenter.password) as session:
+        live = VCenterReader(session, clock).read_inventory(EVERYTHING)
+        recording = transport.recording(clock.now())
+    assert "session[" not in recording.model_dump_json()
+    return live, PlayingTransport(recording)
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        ReadScope(),
+        EVERYTHING,
+        ReadScope(plan="any", datacenter="elsewhere", vm_names=frozenset({"x"}), system_ids=True),
+    ],
+    ids=["light", "everything", "another plan's"],
+)
+def test_a_recording_answers_any_scope_with_all_it_has(vcenter: VCenter, scope: ReadScope) -> None:
+    live, player = recorded(vcenter)
+    with Session(player, vcenter.kind, vcenter.user, "") as session:
+        offline = RecordedReader(session, player)
+        assert offline.read_inventory(scope) == live
+        trips = session.round_trips
+        assert offline.read_vms([live.vms[0].moid, "vm-90001"]) == live.vms[:1]
+        assert offline.read_missing_privileges({"vm-1": ["System.Read"]}) == {}
+        holders = offline.read_gpu_holders([live.hosts[0].moid])
+        assert holders == {live.hosts[0].moid: {gpu.pci_id: () for gpu in live.hosts[0].gpus}}
+        assert session.round_trips == trips
+
+
+def test_a_recording_keeps_the_extra_config_that_only_a_later_plan_asks_for() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        moid = clone(desk, vcenter, VmSpec(extra_config={"mine": "yes", "guestinfo.userdata": "hunter2"}))
+    _, player = recorded(vcenter)
+    with Session(player, "lab", "", "") as session:
+        offline = RecordedReader(session, player)
+        plain = offline.read_inventory(ReadScope()).vm_by_moid[moid].detail
+        asked = offline.read_inventory(ReadScope(extra_config_keys=frozenset({"mine", "guestinfo.userdata"})))
+        detail = asked.vm_by_moid[moid].detail
+    assert plain is not None
+    assert detail is not None
+    assert "mine" not in plain.extra_config
+    assert detail.extra_config["mine"] == "yes"
+    assert detail.extra_config["guestinfo.userdata"] == "scrubbed"
+
+
+def clone(desk: Desk, vcenter: VCenter, spec: VmSpec, name: str = "") -> str:
+    """Clone the template onto the first host, and return the new VM."""
+    found = desk.inventory()
+    host = found.hosts[0]
+    template = next(vm for vm in found.vms if vm.name == vcenter.template)
+    folder = next(folder for folder in found.folders if folder.is_root)
+    store = next(store for store in found.datastores if store.moid in host.datastore_moids)
+    name = name or fresh()
+    change = CreateVm(
+        id=f"create {name}",
+        subject=Subject(kind="vm", name=name),
+        vm=VmRef(name=name),
+        source=CloneFrom(template=VmRef(name=template.name, moid=template.moid)),
+        location=Location(
+            folder_moid=folder.moid,
+            folder_path=folder.inventory_path,
+            host_moid=host.moid,
+            host_name=host.name,
+            resource_pool_moid=found.cluster_by_moid[host.compute_moid].resource_pool_moid,
+            datastore_moid=store.moid,
+            datastore_name=store.name,
+        ),
+        spec=spec,
+    )
+    return desk.made(desk.writer.create_vm(change))
+
+
+def test_a_plans_own_vms_are_read_in_detail_wherever_they_are() -> None:
+    vcenter = lab_vcenter("no-gpu")
+    mark = {"vgpu_cfg.plan": "mine", "vgpu_cfg.vm": "a"}
+    with vcenter.desk() as desk:
+        moid = clone(desk, vcenter, VmSpec(extra_config=mark), name="a")
+        mine = desk.inventory(ReadScope(plan="mine"))
+        other = desk.inventory(ReadScope(plan="other"))
+    assert [vm.moid for vm in mine.vms_marked("mine")] == [moid]
+    assert mine.vm_by_moid[moid].detail is not None
+    assert other.vm_by_moid[moid].detail is None
+
+
+def test_a_host_with_gpus_tells_all_about_them() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        (host,) = desk.inventory().hosts
+    assert [(gpu.numa_node, gpu.sharing) for gpu in host.gpus] == [
+        (0, Sharing.TIME_SLICED),
+        (1, Sharing.TIME_SLICED),
+    ]
+    assert all(gpu.pci.device_id == 0x20F1 for gpu in host.gpus)
+    assert "grid_a100-40c" in host.creatable_profiles
+    assert host.profiles is not None
+    assert {profile.name for profile in host.profiles} >= {"grid_a100-40c", "grid_a100-1-5c"}
+    assert host.max_hardware_version == 21
+    assert host.max_vgpus_by_hardware_version == {21: 16}
+    assert [nic.device for nic in host.nics if nic.numa_node == 1] == ["vmnic3"]
+
+
+def test_gpus_cut_by_mig_are_seen_to_be() -> None:
+    with lab_vcenter("mig-a100").desk() as desk:
+        found = desk.inventory()
+    assert Sharing.MIG in {gpu.sharing for host in found.hosts for gpu in host.gpus}
+
+
+@pytest.mark.parametrize("fault", ["NotSupported", "NotImplemented", "HostNotConnected"])
+def test_what_a_host_does_not_tell_stays_open(fault: str) -> None:
+    vcenter = lab_vcenter("two-a100")
+    assert vcenter.lab is not None
+    for method in ("RetrieveVgpuProfileInfo", "QueryConfigOptionDescriptor"):
+        vcenter.lab.faults.add(method, kind="call", fault=fault, nth=0)
+    with vcenter.desk() as desk:
+        (host,) = desk.inventory().hosts
+    assert (host.profiles, host.max_hardware_version) == (None, None)
+    assert host.creatable_profiles
+
+
+@pytest.mark.parametrize("method", ["RetrieveVgpuProfileInfo", "QueryConfigOptionDescriptor"])
+def test_a_reading_that_fails_is_no_empty_reading(method: str) -> None:
+    vcenter = lab_vcenter("two-a100")
+    assert vcenter.lab is not None
+    vcenter.lab.faults.add(method, kind="call", fault="SystemError", message="Something broke.")
+    with vcenter.desk() as desk, pytest.raises(VCenterError, match=r"Something broke\."):
+        desk.inventory()
+
+
+def test_the_system_id_is_read_of_hosts_with_passthrough_when_it_is_asked_for() -> None:
+    with lab_vcenter("mixed-fleet").desk() as desk:
+        without = desk.inventory()
+        found = desk.inventory(ReadScope(system_ids=True))
+    assert {host.system_id for host in without.hosts} == {None}
+    through = [host for host in found.hosts if any(device.passthrough_active for device in host.pci_devices)]
+    assert through
+    assert all(host.system_id for host in through)
+    assert {host.system_id for host in found.hosts if host not in through} <= {None}
+
+
+def test_the_holders_of_a_gpu_are_told_while_they_run() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        (host,) = desk.inventory().hosts
+        assert desk.reader.read_gpu_holders([host.moid, "host-90001"]) == {
+            host.moid: {gpu.pci_id: () for gpu in host.gpus}
+        }
+
+
+def test_a_large_estate_is_searched_for_hidden_gpus_only_near_known_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "MOST_HOSTS_WITHOUT_LISTED_GPU", 1)
+    with lab_vcenter("no-gpu").desk() as desk:
+        assert all(not host.pci_devices for host in desk.inventory().hosts)
+        assert all(host.pci_devices for host in desk.inventory(EVERYTHING).hosts)
+
+
+class Vanishing:
+    """A transport behind which a VM goes away just before the n-th exchange."""
+
+    def __init__(self, inner: Transport, nth: int, act: object) -> None:
+        self._inner = inner
+        self._left = nth
+        self._act = act
+
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        self._left -= 1
+        if self._left == 0 and callable(self._act):
+            self._act()
+        return self._inner.exchange(method, path, headers, body)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@pytest.mark.parametrize("nth", range(4, 12))
+def test_a_vm_that_vanishes_meanwhile_breaks_nothing(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "PAGE_SIZE", 8)
+    vcenter = lab_vcenter("no-gpu")
+    with vcenter.desk() as desk:
+        moid = clone(desk, vcenter, VmSpec(extra_config={"vgpu_cfg.plan": "p"}), name="gone")
+        transport = Vanishing(vcenter.connect(), nth, lambda: desk.done(desk.writer.destroy_vm(moid)))
+        other = replace(vcenter, connect=lambda: transport)
+        with other.desk() as reading:
+            found = reading.inventory(ReadScope(plan="p", everything=True))
+    assert {vm.name for vm in found.vms} >= {"web-01", "web-02", "old"}
+    assert all(vm.detail is not None for vm in found.vms if vm.moid != moid)

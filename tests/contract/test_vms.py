@@ -1,0 +1,397 @@
+"""VMs made, changed, switched and deleted, as both vCenters do it; and how their tasks are watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.contract.vcenters import Desk, VCenter, fresh, lab_vcenter
+from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.model.change import (
+    CloneFrom,
+    CreateVm,
+    EditNic,
+    GrowDisk,
+    Location,
+    MakeFromScratch,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewVgpu,
+    NicBacking,
+    RemoveDevice,
+    RemoveRule,
+    SetRule,
+    Subject,
+    VmRef,
+    VmSpec,
+)
+from vgpu_cfg.model.inventory import ClusterRule, Inventory, Network, NetworkKind, PowerState, Vm, VmDetail
+from vgpu_cfg.ports import TaskState, TaskUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the tests put VMs: a host in a cluster of the vCenter under test."""
+
+    found: Inventory
+    location: Location
+    cluster_moid: str
+    template: Vm
+
+    def network(self, kind: NetworkKind) -> NicBacking:
+        network: Network = next(
+            entry for entry in self.found.networks if entry.kind is kind and not entry.is_uplink
+        )
+        return NicBacking(
+            network_moid=network.moid,
+            network_name=network.name,
+            portgroup_key=network.portgroup_key,
+            switch_uuid=network.switch_uuid,
+        )
+
+    def from_scratch(self, spec: VmSpec, name: str | None = None) -> CreateVm:
+        return self._creation(spec, MakeFromScratch(guest_id="ubuntu64Guest"), name)
+
+    def cloned(self, spec: VmSpec, name: str | None = None) -> CreateVm:
+        template = VmRef(name=self.template.name, moid=self.template.moid)
+        return self._creation(spec, CloneFrom(template=template), name)
+
+    def _creation(self, spec: VmSpec, source: MakeFromScratch | CloneFrom, name: str | None) -> CreateVm:
+        name = name or fresh()
+        return CreateVm(
+            id=f"create {name}",
+            subject=Subject(kind="vm", name=name),
+            vm=VmRef(name=name),
+            source=source,
+            location=self.location,
+            spec=spec,
+        )
+
+
+@pytest.fixture
+def desk(vcenter: VCenter) -> Iterator[Desk]:
+    """Log in; delete afterwards what was made."""
+    with vcenter.desk() as desk:
+        before = desk.inventory().vm_by_moid
+        yield desk
+        for vm in desk.inventory().vms:
+            if vm.moid not in before:
+                if vm.is_on:
+                    desk.done(desk.writer.power_off_vm(vm.moid))
+                desk.done(desk.writer.destroy_vm(vm.moid))
+
+
+@pytest.fixture
+def place(vcenter: VCenter, desk: Desk) -> Place:
+    return place_of(vcenter, desk)
+
+
+def place_of(vcenter: VCenter, desk: Desk) -> Place:
+    found = desk.inventory()
+    host = next(host for host in found.hosts if host.cluster_moid is not None)
+    assert host.cluster_moid is not None
+    folder = next(folder for folder in found.folders if folder.is_root)
+    store = next(store for store in found.datastores if store.moid in host.datastore_moids)
+    location = Location(
+        folder_moid=folder.moid,
+        folder_path=folder.inventory_path,
+        host_moid=host.moid,
+        host_name=host.name,
+        resource_pool_moid=found.cluster_by_moid[host.compute_moid].resource_pool_moid,
+        datastore_moid=store.moid,
+        datastore_name=store.name,
+    )
+    template = next(vm for vm in found.vms if vm.name == vcenter.template)
+    return Place(found, location, host.cluster_moid, template)
+
+
+def detail_of(vm: Vm) -> VmDetail:
+    assert vm.detail is not None
+    return vm.detail
+
+
+MARK = {"vgpu_cfg.plan": "p", "vgpu_cfg.vm": "a"}
+SMALL = VmSpec(hardware_version=20, cpus=2, cores_per_socket=2, memory_mib=1024, extra_config=MARK)
+
+
+def test_a_vm_from_scratch_has_everything_at_once(desk: Desk, place: Place) -> None:
+    standard = place.network(NetworkKind.STANDARD)
+    distributed = place.network(NetworkKind.DISTRIBUTED)
+    spec = SMALL.model_copy(
+        update={
+            "reserve_all_memory": True,
+            "devices": (
+                NewDisk(size_mib=2048),
+                NewDisk(size_mib=1024),
+                NewDisk(size_mib=512, controller="nvme"),
+                NewNic(backing=standard),
+                NewNic(backing=distributed, mac="00:50:56:12:34:56"),
+            ),
+        }
+    )
+    change = place.from_scratch(spec)
+    vm = desk.vm(desk.made(desk.writer.create_vm(change)))
+    detail = detail_of(vm)
+    assert (vm.name, vm.host_moid, vm.folder_moid) == (
+        change.vm.name,
+        place.location.host_moid,
+        place.location.folder_moid,
+    )
+    assert vm.power_state is PowerState.OFF
+    assert vm.instance_uuid
+    assert vm.mark is not None
+    assert (vm.mark.plan, vm.mark.vm) == ("p", "a")
+    assert (detail.cpus, detail.cores_per_socket, detail.memory_mib) == (2, 2, 1024)
+    assert (detail.firmware, detail.guest_id, detail.hardware_version) == ("efi", "ubuntu64Guest", 20)
+    assert detail.memory_reservation_locked
+    assert detail.memory_reservation_mib == 1024
+    assert sorted(disk.capacity_mib for disk in detail.disks) == [512, 1024, 2048]
+    assert {controller.kind for controller in detail.controllers} >= {"scsi", "nvme"}
+    assert [nic.kind for nic in detail.nics] == ["vmxnet3", "vmxnet3"]
+    assert {nic.network for nic in detail.nics} == {standard.network_moid, distributed.portgroup_key}
+    assert "00:50:56:12:34:56" in {nic.mac for nic in detail.nics}
+    assert detail.datastore_moids == (place.location.datastore_moid,)
+    assert detail.resource_pool_moid == place.location.resource_pool_moid
+
+
+def test_a_clone_lands_where_it_should_with_its_devices(desk: Desk, place: Place) -> None:
+    (before,) = desk.reader.read_vms([place.template.moid])
+    change = place.cloned(
+        VmSpec(
+            devices=(
+                NewNic(backing=place.network(NetworkKind.DISTRIBUTED)),
+                NewDisk(size_mib=1024),
+                GrowDisk(key=detail_of(before).disks[0].key, size_mib=256 * 1024),
+            )
+        )
+    )
+    vm = desk.vm(desk.made(desk.writer.create_vm(change)))
+    assert (vm.name, vm.host_moid, vm.is_template) == (change.vm.name, place.location.host_moid, False)
+    assert vm.power_state is PowerState.OFF
+    assert vm.instance_uuid != place.template.instance_uuid
+    detail = detail_of(vm)
+    assert len(detail.nics) == len(detail_of(before).nics) + 1
+    assert len(detail.disks) == len(detail_of(before).disks) + 1
+    assert 256 * 1024 in {disk.capacity_mib for disk in detail.disks}
+    assert detail_of(desk.vm(place.template.moid)).disks == detail_of(before).disks
+
+
+def test_a_vm_is_reconfigured_in_one_task(desk: Desk, place: Place) -> None:
+    nics = (NewNic(backing=place.network(NetworkKind.STANDARD)),)
+    spec = SMALL.model_copy(update={"devices": (NewDisk(size_mib=1024), *nics)})
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
+    before = detail_of(desk.vm(moid))
+    distributed = place.network(NetworkKind.DISTRIBUTED)
+    change = VmSpec(
+        cpus=4,
+        memory_mib=2048,
+        reserve_all_memory=True,
+        extra_config={"numa.nodeAffinity": "0", "vgpu_cfg.vm": "b"},
+        devices=(
+            EditNic(key=before.nics[0].key, backing=distributed),
+            GrowDisk(key=before.disks[0].key, size_mib=4096),
+            NewDisk(size_mib=512),
+        ),
+        change_version=before.change_version,
+    )
+    assert desk.done(desk.writer.reconfigure_vm(moid, change)).state is TaskState.SUCCESS
+    after = detail_of(desk.vm(moid))
+    assert (after.cpus, after.memory_mib, after.memory_reservation_mib) == (4, 2048, 2048)
+    assert after.extra_config["numa.nodeAffinity"] == "0"
+    assert after.extra_config["vgpu_cfg.vm"] == "b"
+    assert after.extra_config["vgpu_cfg.plan"] == "p"
+    assert [nic.network for nic in after.nics] == [distributed.portgroup_key]
+    assert after.nics[0].mac == before.nics[0].mac
+    assert sorted(disk.capacity_mib for disk in after.disks) == [512, 4096]
+    assert after.change_version != before.change_version
+
+    deletion = VmSpec(
+        extra_config={"numa.nodeAffinity": ""},
+        devices=(RemoveDevice(key=after.nics[0].key, was="vm-network"),),
+    )
+    assert desk.done(desk.writer.reconfigure_vm(moid, deletion)).state is TaskState.SUCCESS
+    last = detail_of(desk.vm(moid))
+    assert last.nics == ()
+    assert "numa.nodeAffinity" not in last.extra_config
+    assert last.memory_mib == 2048
+
+
+def test_devices_of_a_vm_with_gpus_are_matched_by_key(desk: Desk, place: Place) -> None:
+    spec = SMALL.model_copy(
+        update={
+            "reserve_all_memory": True,
+            "devices": (
+                NewVgpu(profile="grid_a100-20c"),
+                NewVgpu(profile="grid_a100-20c"),
+                NewDynamicPassthrough(allowed=((0x15B3, 0x101D),), label="roce"),
+            ),
+        }
+    )
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
+    before = detail_of(desk.vm(moid))
+    assert [vgpu.profile for vgpu in before.vgpus] == ["grid_a100-20c", "grid_a100-20c"]
+    assert len({vgpu.key for vgpu in before.vgpus}) == 2
+    (dynamic,) = before.passthrough
+    assert (dynamic.allowed, dynamic.label) == (((0x15B3, 0x101D),), "roce")
+    replaced = VmSpec(
+        devices=(
+            RemoveDevice(key=before.vgpus[0].key, was="grid_a100-20c"),
+            NewVgpu(profile="grid_a100-10c"),
+        )
+    )
+    assert desk.done(desk.writer.reconfigure_vm(moid, replaced)).state is TaskState.SUCCESS
+    after = detail_of(desk.vm(moid))
+    assert sorted(vgpu.profile for vgpu in after.vgpus) == ["grid_a100-10c", "grid_a100-20c"]
+    assert before.vgpus[1] in after.vgpus
+
+
+def test_hardware_is_upgraded(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    assert desk.done(desk.writer.upgrade_vm(moid, 21)).state is TaskState.SUCCESS
+    assert detail_of(desk.vm(moid)).hardware_version == 21
+
+
+def test_power_goes_on_and_off(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    assert desk.done(desk.writer.power_on_vm(moid)).state is TaskState.SUCCESS
+    assert desk.vm(moid).power_state is PowerState.ON
+    again = desk.done(desk.writer.power_on_vm(moid))
+    assert (again.state, again.fault) == (TaskState.ERROR, "InvalidPowerState")
+    assert again.error
+    assert desk.done(desk.writer.power_off_vm(moid)).state is TaskState.SUCCESS
+    assert desk.vm(moid).power_state is PowerState.OFF
+
+
+def test_a_vm_is_deleted(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    assert desk.done(desk.writer.destroy_vm(moid)).state is TaskState.SUCCESS
+    assert desk.reader.read_vms([moid]) == ()
+
+
+def test_what_is_not_there_cannot_be_changed(desk: Desk) -> None:
+    with pytest.raises(NotFound, match="vm-90001"):
+        desk.writer.destroy_vm("vm-90001")
+    with pytest.raises(NotFound):
+        desk.writer.reconfigure_vm("vm-90001", VmSpec(devices=(RemoveDevice(key=1, was="x"),)))
+
+
+def test_a_device_that_is_gone_stops_the_change_before_its_task(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    with pytest.raises(NotFound, match="device 99"):
+        desk.writer.reconfigure_vm(moid, VmSpec(devices=(RemoveDevice(key=99, was="x"),)))
+
+
+def test_a_vm_that_is_not_made_yet_cannot_be_cloned(desk: Desk, place: Place) -> None:
+    change = place.cloned(SMALL)
+    source = CloneFrom(template=VmRef(name="later"))
+    with pytest.raises(NotFound, match="not there yet") as caught:
+        desk.writer.create_vm(change.model_copy(update={"source": source}))
+    assert caught.value.subject == "later"
+
+
+def test_rules_are_made_edited_and_removed(desk: Desk, place: Place) -> None:
+    vms = [desk.made(desk.writer.create_vm(place.from_scratch(SMALL))) for _ in range(3)]
+    name = fresh("vgpu-cfg-p")
+    rule = SetRule(
+        id="rule",
+        subject=Subject(kind="cluster", name="gpu"),
+        cluster_moid=place.cluster_moid,
+        rule_name=name,
+        vms=(),
+    )
+    assert desk.done(desk.writer.set_rule(rule, vms[:2])).state is TaskState.SUCCESS
+    made = rule_named(desk, place, name)
+    assert (made.kind, made.is_enabled, made.is_mandatory, made.vm_moids) == (
+        "anti_affinity",
+        True,
+        True,
+        tuple(vms[:2]),
+    )
+    edit = rule.model_copy(update={"rule_key": made.key, "is_mandatory": False})
+    assert desk.done(desk.writer.set_rule(edit, vms)).state is TaskState.SUCCESS
+    edited = rule_named(desk, place, name)
+    assert (edited.key, edited.is_mandatory, edited.vm_moids) == (made.key, False, tuple(vms))
+    removal = RemoveRule(
+        id="rule",
+        subject=rule.subject,
+        cluster_moid=place.cluster_moid,
+        rule_name=name,
+        rule_key=made.key,
+    )
+    assert desk.done(desk.writer.remove_rule(removal)).state is TaskState.SUCCESS
+    assert name not in {entry.name for entry in rules(desk, place)}
+
+
+def rules(desk: Desk, place: Place) -> tuple[ClusterRule, ...]:
+    return desk.inventory().cluster_by_moid[place.cluster_moid].rules
+
+
+def rule_named(desk: Desk, place: Place, name: str) -> ClusterRule:
+    (found,) = (entry for entry in rules(desk, place) if entry.name == name)
+    return found
+
+
+def test_many_tasks_are_watched_at_once_and_asked_for_again(desk: Desk, place: Place) -> None:
+    tasks = [desk.writer.create_vm(place.from_scratch(SMALL)) for _ in range(5)]
+    over: dict[str, TaskUpdate] = {}
+    while len(over) < len(tasks):
+        for update in desk.writer.wait_for_tasks([task for task in tasks if task not in over], 60):
+            if update.state.is_over:
+                over[update.task] = update
+    assert all(update.state is TaskState.SUCCESS for update in over.values())
+    before = desk.session.round_trips
+    assert {update.task for update in desk.writer.wait_for_tasks(tasks, 60)} == set(tasks)
+    assert desk.session.round_trips == before
+
+
+def test_waiting_for_nothing_is_over_at_once(desk: Desk) -> None:
+    before = desk.session.round_trips
+    assert desk.writer.wait_for_tasks([], 60) == ()
+    assert desk.session.round_trips == before
+
+
+def test_a_wait_outlives_its_session(desk: Desk, place: Place) -> None:
+    first = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    task = desk.writer.power_on_vm(first)
+    desk.session.service_content.sessionManager.Logout()
+    assert desk.done(task).state is TaskState.SUCCESS
+    assert desk.session.renewals == 1
+
+
+def test_a_task_that_nobody_knows_is_an_error(desk: Desk, place: Place) -> None:
+    known = desk.writer.create_vm(place.from_scratch(SMALL))
+    desk.done(known)
+    with pytest.raises(VCenterError):
+        desk.writer.wait_for_tasks(["task-90001"], 1)
+
+
+def test_a_guest_is_asked_to_shut_down(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.cloned(VmSpec())))
+    desk.done(desk.writer.power_on_vm(moid))
+    assert desk.writer.shut_down_guest(moid) in (True, False)
+
+
+def test_a_fault_of_a_task_keeps_all_its_words() -> None:
+    vcenter = lab_vcenter("two-a100")
+    assert vcenter.lab is not None
+    with vcenter.desk() as desk:
+        place = place_of(vcenter, desk)
+        moid = desk.made(desk.writer.create_vm(place.cloned(VmSpec())))
+        vcenter.lab.faults.add("PowerOnVM_Task", message="Module 'DevicePowerOn' power on failed.")
+        update = desk.done(desk.writer.power_on_vm(moid))
+    assert (update.state, update.fault) == (TaskState.ERROR, "GenericVmConfigFault")
+    assert "Module 'DevicePowerOn' power on failed." in update.error
+
+
+def test_a_wait_ends_when_its_time_is_over() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        place = place_of(vcenter, desk)
+        task = desk.writer.create_vm(place.cloned(VmSpec()))
+        first = desk.writer.wait_for_tasks([task], 0)
+        assert [update.state.is_over for update in first] == [False]
+        assert desk.writer.wait_for_tasks([task], 0) == ()
+        assert desk.done(task).state is TaskState.SUCCESS
