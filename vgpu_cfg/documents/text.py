@@ -55,10 +55,14 @@ class Node:
     key_line: int = 0
     key_column: int = 0
     children: dict[str | int, Node] = field(default_factory=dict)
+    written: str = ""
+    """A scalar's text as it stands there: `016`, not 16."""
 
     def under(self, line: int, column: int) -> Node:
         """Return the same value with a key at this place; an alias may stand under several keys."""
-        return Node(self.value, self.line, self.column, self.weight, line, column, self.children)
+        return Node(
+            self.value, self.line, self.column, self.weight, line, column, self.children, self.written
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,7 @@ class _Builder:
             raise _StopReading(self._fault(event, f"values are nested deeper than {_DEEPEST} levels"))
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, ScalarEvent):
-            node = Node(_scalar(event), line, column)
+            node = Node(_scalar(event), line, column, written=event.value)
         elif isinstance(event, SequenceStartEvent):
             node = self._sequence(Node([], line, column), events)
         else:

@@ -141,8 +141,9 @@ def fault_type(name: str) -> type[Exception]:
 
 def make_fault(name: str, message: str) -> Exception:
     """Return a fault with its message where clients look for it."""
-    fault = fault_type(name)()
-    fault.msg = message  # type: ignore[attr-defined]
+    fault: Any = fault_type(name)()
+    fault.msg = message
     if hasattr(fault, "reason"):
         fault.reason = message
-    return fault
+    made: Exception = fault
+    return made

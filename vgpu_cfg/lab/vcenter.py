@@ -32,6 +32,10 @@ class Lab:
     for whoever measures.
     """
 
+    state: LabState
+    clock: LabClock
+    changed: threading.Condition
+
     def __init__(
         self,
         state: LabState,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -26,6 +27,8 @@ from vgpu_cfg.model.change import (
 from vgpu_cfg.render.layout import fold, fold_names
 
 TOPIC_WIDTH = 10
+GPU = "GPU"
+"""The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
 TOLD_BY_THE_HEAD = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power"})
 """Keys of edits that the line of the change itself tells."""
@@ -133,9 +136,7 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case CreateVm():
             yield from _topic_rows(edits, placement)
         case ReconfigureVm():
-            for edit in edits:
-                is_new_gpu = edit.key == "gpu" and change.vm.moid is None
-                yield edit.key, _changed(edit) + Text(_where(placement) if is_new_gpu else "")
+            yield from ((edit.key, _changed(edit)) for edit in edits)
         case ManualStep():
             if change.proof:
                 yield "proof", Text(change.proof)
@@ -147,15 +148,17 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
 
 
 def _topic_rows(edits: Iterable[Edit], placement: Placement | None) -> Iterable[tuple[str, Text]]:
-    topics: dict[str, list[Text]] = {}
+    topics: dict[str, Counter[str]] = {}
     for edit in edits:
         topic, name = topic_of(edit.key)
         value = f"no {edit.before}" if edit.after is None else edit_value(edit)
-        value += f" {edit.note}" if edit.note else ""
-        topics.setdefault(topic, []).append(Text(f"{name} {value}".strip()))
-    for topic, words in topics.items():
-        line = Text(", ").join(words)
-        yield topic, line + Text(_where(placement)) if topic == "GPU" else line
+        if edit.note and topic != GPU:
+            value += f" ({edit.note})"
+        topics.setdefault(topic, Counter())[f"{name} {value}".strip()] += 1
+    for topic, counts in topics.items():
+        words = (words if count == 1 else f"{count} x {words}" for words, count in counts.items())
+        line = ", ".join(words)
+        yield topic, Text(line + _where(placement) if topic == GPU else line)
 
 
 def _where(placement: Placement | None) -> str:
@@ -174,7 +177,7 @@ _TOPICS = {
     "cpus": ("CPU, mem", "CPUs"),
     "cores_per_socket": ("CPU, mem", "cores per socket"),
     "memory": ("CPU, mem", "memory"),
-    "memory_reservation": ("CPU, mem", "reserved"),
+    "memory_reservation": ("CPU, mem", "of it reserved:"),
     "numa": ("CPU, mem", "NUMA"),
     "numa.nodeAffinity": ("CPU, mem", "nodeAffinity"),
     "hardware_version": ("hardware", "version"),

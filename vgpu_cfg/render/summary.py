@@ -241,7 +241,7 @@ def _tail(report: Report, journal: str, next_command: str, check_command: str, w
     is_whole = not report.failed and not report.waiting_for and not report.is_interrupted
     label, command = ("CHECK", check_command) if is_whole else ("NEXT", next_command)
     lines = hanging(label, command, width, indent=0, label_width=6, style="bold") if command else []
-    lines += hanging("PAPER", journal, width, indent=0, label_width=6, style="dim") if journal else []
+    lines += hanging("LOG", journal, width, indent=0, label_width=6, style="dim") if journal else []
     return [Text(""), *lines] if lines else []
 
 

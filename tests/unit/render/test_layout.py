@@ -100,7 +100,7 @@ def test_two_ends_share_a_line_where_they_fit() -> None:
 
 def test_a_path_to_copy_is_not_broken_and_line_breaks_are_kept() -> None:
     path = "/x" * 60
-    assert plain(hanging("PAPER", path, 80, indent=0)) == f"PAPER    {path}\n"
+    assert plain(hanging("LOG", path, 80, indent=0)) == f"LOG      {path}\n"
     assert plain(hanging("says", "one\ntwo", 80)) == "  says     one\n           two\n"
 
 

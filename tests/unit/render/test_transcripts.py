@@ -24,7 +24,7 @@ def test_no_line_is_wider_than_it_may_be_and_no_word_is_lost(case: str) -> None:
     words = None
     for width in range(80, 121, 8):
         text = plain(CASES[case](width))
-        lines = [line for line in text.splitlines() if not line.startswith("PAPER")]
+        lines = [line for line in text.splitlines() if not line.startswith("LOG")]
         assert max(len(line) for line in lines) <= width
         if case not in ("inventory", "inventory-all", "profiles", "run-done", "run-failed"):
             # Tables drop columns and headings drop facts where there is no room; the rest must not.

@@ -70,9 +70,8 @@ def register(
 
 def new_uuids(lab: Lab, moid: str) -> tuple[str, str]:
     """Return a BIOS uuid and an instance uuid, the same for the same history."""
-    return tuple(
-        str(uuid5(NAMESPACE_URL, f"{kind}.{lab.state.instance_uuid}.{moid}")) for kind in ("bios", "instance")
-    )  # type: ignore[return-value]
+    seed = f"{lab.state.instance_uuid}.{moid}"
+    return str(uuid5(NAMESPACE_URL, f"bios.{seed}")), str(uuid5(NAMESPACE_URL, f"instance.{seed}"))
 
 
 def _new_vm(lab: Lab, name: str) -> VirtualMachine:

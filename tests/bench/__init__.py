@@ -1,0 +1,1 @@
+"""The project's own benchmark: `python -m tests.bench` prints round trips, tasks and seconds."""

@@ -1,0 +1,157 @@
+"""Read, plan, apply and apply again, for 10, 100 and 1,000 VMs on 100 hosts of the lab; and start-up times.
+
+Counts (round trips, tasks) are the same everywhere; seconds belong to the machine. The lab
+answers in this process on a virtual clock, so that what is measured is this tool and the
+lab's own work, not the wait for a vCenter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.lab import open_lab
+from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.model.change import OutcomeStatus, Plan
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+from vgpu_cfg.vsphere.reader import VCenterReader
+from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.writer import VCenterWriter
+
+T = TypeVar("T")
+HOSTS = 100
+GPUS_PER_HOST = 8
+PLAN = """
+version: 1
+name: bench
+vcenter: lab:fleet
+vms:
+- name: "b-{{0001..{count:04d}}}"
+  template: ubuntu-22.04-efi
+  cpus: 4
+  memory: 16GiB
+  gpus: [{{profile: [grid_a100d-10c, grid_a100-10c, nvidia_l40s-12c, nvidia_h100-10c]}}]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `trips` and `tasks` are counts of one run."""
+
+    what: str
+    vms: int
+    trips: int
+    tasks: int
+    seconds: float
+
+
+class BenchClock:
+    """Tells the time; nothing here waits for it."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def pause(self, seconds: float) -> None:
+        del seconds
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the benchmark and print its tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--vms", type=int, nargs="*", default=[10, 100, 1000])
+    parser.add_argument("--quick", action="store_true", help="10 VMs only, and no large estate")
+    chosen = parser.parse_args(arguments)
+    sizes = [10] if chosen.quick else chosen.vms
+    print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
+    for count in sizes:
+        for row in measure(count):
+            print(f"{row.what:24}{row.vms:>7,}{row.trips:>13,}{row.tasks:>8,}{row.seconds:>10.2f}")
+    if not chosen.quick:
+        hosts, vms = 1000, 10_000
+        _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))
+        print(f"\nlab: start an estate of {hosts:,} hosts and {vms:,} VMs{seconds:>13.2f} s")
+    print(f"vgpu-cfg --help, median of 7 starts{help_seconds():>24.2f} s")
+    return 0
+
+
+def measure(count: int) -> list[Row]:
+    """Measure one size of plan on a fresh fleet."""
+    lab = open_lab(f"fleet-{HOSTS}x{GPUS_PER_HOST}", clock=VirtualClock())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.yaml"
+        path.write_text(PLAN.format(count=count), encoding="utf-8")
+        desired = load_plan(path).desired
+    catalog = load_catalog()
+    rows = []
+    with Session(lab, "lab:fleet", LAB_USER, LAB_PASSWORD) as session:
+        reader, writer = VCenterReader(session, BenchClock()), VCenterWriter(session)
+
+        def counted(what: str, work: Callable[[], T]) -> T:
+            trips, tasks = session.round_trips, lab.counters["tasks"]
+            result, seconds = timed(work)
+            rows.append(Row(what, count, session.round_trips - trips, lab.counters["tasks"] - tasks, seconds))
+            return result
+
+        def look() -> Plan:
+            return make_plan(desired, reader.read_inventory(scope_of(desired)), catalog, PlanOptions())
+
+        observed = counted("read", lambda: reader.read_inventory(scope_of(desired)))
+        plan = counted("plan", lambda: make_plan(desired, observed, catalog, PlanOptions()))
+        if plan.errors:
+            raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
+        report = counted(
+            "apply",
+            lambda: run_plan(plan, reader, writer, BenchClock(), options=RunOptions(parallel=32, per_host=8)),
+        )
+        undone = [found for found in report.outcomes if found.status is not OutcomeStatus.DONE]
+        if undone:
+            raise SystemExit(f"{undone[0].change_id}: {undone[0].message}")
+        again = counted("apply again", look)
+        if again.changes:
+            raise SystemExit(f"a second plan is not empty: {again.changes[0].id}")
+        counted("read again", lambda: reader.read_inventory(scope_of(desired)))
+    return rows
+
+
+def scope_of(desired: DesiredPlan) -> ReadScope:
+    """Say what a reading for the benchmark's plan covers."""
+    return ReadScope(
+        plan=desired.name,
+        vm_names=frozenset(vm.name for vm in desired.vms),
+        template_names=frozenset({"ubuntu-22.04-efi"}),
+    )
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Return what the work returns, and the seconds it took."""
+    begun = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - begun
+
+
+def help_seconds() -> float:
+    """Return the median wall time of `vgpu-cfg --help` in a fresh process."""
+    command = [sys.executable, "-m", "vgpu_cfg", "--help"]
+    return statistics.median(
+        timed(lambda: subprocess.run(command, check=True, capture_output=True))[1] for _ in range(7)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

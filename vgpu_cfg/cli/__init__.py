@@ -1,0 +1,1 @@
+"""The command line: what an admin types, and what comes back."""

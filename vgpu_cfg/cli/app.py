@@ -1,0 +1,60 @@
+"""The one place where an error becomes an exit code, and where the commands are gathered."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import typer
+
+from vgpu_cfg.cli import estate_commands, lab_commands, plan_commands
+from vgpu_cfg.errors import VgpuCfgError
+
+EXIT_BUG = 1
+
+app = typer.Typer(
+    name="vgpu-cfg",
+    help="From a plan file to running VMs with NVIDIA vGPUs on vSphere.\n\n"
+    "Try it without a vCenter:  vgpu-cfg apply examples/multi-node-horovod.yaml",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+plan_commands.register(app)
+estate_commands.register(app)
+app.add_typer(lab_commands.app, name="lab")
+
+
+def main() -> None:
+    """Run the command line and exit with the code that belongs to what happened.
+
+    Typer's own: 2 for a mistyped command line, 130 for Ctrl-C before anything was begun.
+    """
+    try:
+        app(prog_name="vgpu-cfg")
+    except VgpuCfgError as error:
+        _print_error(error)
+        sys.exit(error.exit_code)
+    except Exception as error:  # noqa: BLE001 - nothing may reach the user as a traceback
+        _report_bug(error)
+        sys.exit(EXIT_BUG)
+
+
+def _print_error(error: VgpuCfgError) -> None:
+    from vgpu_cfg.render.console import make_console, print_lines, width_of
+    from vgpu_cfg.render.errors import render_error
+
+    sys.stdout.flush()
+    console = make_console(sys.stderr)
+    print_lines(console, render_error(error, width_of(console)))
+
+
+def _report_bug(error: Exception) -> None:
+    if os.environ.get("VGPU_CFG_DEBUG"):
+        traceback.print_exception(error)
+    sys.stderr.write(
+        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}\n"
+        f"WHERE  {' '.join(sys.argv[1:3])}\n"
+        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints\n"
+    )

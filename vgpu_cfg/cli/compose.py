@@ -1,0 +1,198 @@
+"""The one place that knows whether a server is a lab, an address or a recording.
+
+Everything above it gets a reader, and a writer only if it is going to write.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.errors import CertificateRejected, NotFound, Unreachable
+from vgpu_cfg.settings.connection import Connection
+from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.lab import lab_settings
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+    from vgpu_cfg.ports import ChangeWriter, InventoryReader, Transport
+    from vgpu_cfg.vsphere.session import Session
+
+
+class SystemClock:
+    """The machine's own clock, in UTC."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def pause(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
+
+@contextmanager
+def connect_reader(connection: Connection) -> Iterator[InventoryReader]:
+    """Log in and hand out what can only read; log out and close at the end."""
+    from vgpu_cfg.vsphere.reader import VCenterReader
+
+    if connection.recording is not None:
+        with _recorded(connection.recording) as recorded:
+            yield recorded
+        return
+    with _session(connection, make_transport(connection)) as session:
+        yield VCenterReader(session, SystemClock())
+
+
+@contextmanager
+def _recorded(path: Path) -> Iterator[InventoryReader]:
+    """Read a recording as if it were the vCenter, at the time when it was made."""
+    from vgpu_cfg.recording import PlayingTransport, load_recording
+    from vgpu_cfg.vsphere.reader import RecordedReader
+    from vgpu_cfg.vsphere.session import Session
+
+    player = PlayingTransport(load_recording(path))
+    with Session(player, player.recording.address, "recorded", "recorded") as session:
+        yield RecordedReader(session, player)
+
+
+@contextmanager
+def connect_writer(connection: Connection) -> Iterator[tuple[InventoryReader, ChangeWriter]]:
+    """Log in and hand out a reader and a writer on one session."""
+    from vgpu_cfg.vsphere.reader import VCenterReader
+    from vgpu_cfg.vsphere.writer import VCenterWriter
+
+    with _session(connection, make_transport(connection)) as session:
+        yield VCenterReader(session, SystemClock()), VCenterWriter(session)
+
+
+def record(connection: Connection, path: Path) -> int:
+    """Save one fixed set of reads of a vCenter to a file; return how many answers it holds."""
+    from vgpu_cfg.recording import RecordingTransport, save_recording
+    from vgpu_cfg.vsphere.reader import EVERYTHING, VCenterReader
+
+    transport = RecordingTransport(make_transport(connection), connection.server)
+    with _session(connection, transport) as session:
+        VCenterReader(session, SystemClock()).read_inventory(EVERYTHING)
+    recording = transport.recording(SystemClock().now())
+    save_recording(recording, path)
+    return len(recording.exchanges)
+
+
+def make_transport(connection: Connection) -> Transport:
+    """Build the wire to a server: the lab in this process, or HTTPS."""
+    if connection.is_lab:
+        return open_lab_of(connection.lab_estate)
+    from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
+
+    if connection.insecure and connection.thumbprint:
+        raise CertificateRejected(
+            "--insecure and --thumbprint exclude each other",
+            subject=connection.server,
+            remedy="leave --insecure out",
+        )
+    return HttpsTransport(
+        connection.server,
+        trust=Trust(
+            ca_file=connection.ca_file, thumbprint=connection.thumbprint, insecure=connection.insecure
+        ),
+        timeout_seconds=connection.timeout_seconds,
+    )
+
+
+@contextmanager
+def _session(connection: Connection, transport: Transport) -> Iterator[Session]:
+    from vgpu_cfg.vsphere.session import Session
+
+    with Session(transport, connection.server, connection.user, connection.password) as session:
+        yield session
+
+
+# ---------------------------------------------------------------- the lab
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLab:
+    """A lab behind HTTPS: how to reach it, and a wait until somebody ends it."""
+
+    estate: str
+    url: str
+    thumbprint: str
+    certificate: Path
+    _thread_ended: threading.Event
+
+    def wait(self) -> None:
+        """Wait for Ctrl-C."""
+        self._thread_ended.wait()
+
+
+def lab_folder(estate: str) -> Path:
+    """Return where the lab keeps what was done to an estate.
+
+    Raises NotFound for what can be no estate, and would name a folder around it.
+    """
+    name = Path(estate).stem
+    if name in ("", "..") or "\0" in estate:
+        raise NotFound(
+            f"{estate!r} is no estate",
+            subject="lab",
+            remedy="`vgpu-cfg lab list` shows the built-in ones; a file of your own is named by its path",
+        )
+    return state_folder() / "lab" / name
+
+
+def open_lab_of(estate: str) -> Lab:
+    """Open the lab on a built-in estate or an estate file, as the last command left it."""
+    from vgpu_cfg.lab import open_lab
+    from vgpu_cfg.lab.clock import RealClock, VirtualClock
+
+    settings = lab_settings()
+    clock = RealClock(settings.speed) if settings.speed else VirtualClock()
+    return open_lab(
+        estate,
+        folder=lab_folder(estate),
+        clock=clock,
+        gpu_choice=settings.gpu_choice,
+        seed=settings.seed,
+    )
+
+
+def lab_estates() -> dict[str, str]:
+    """Return the built-in estates, each with a line on what it is."""
+    from vgpu_cfg.lab import about_estate, estate_names
+
+    known = {name: about_estate(name) for name in estate_names()}
+    return known | {"fleet-HOSTSxGPUS[-VMSvms]": "As many hosts, GPUs per host and VMs as the name says."}
+
+
+@contextmanager
+def serve_lab(estate: str, address: str, port: int) -> Iterator[ServedLab]:
+    """Serve a lab over HTTPS for as long as the context lasts."""
+    from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE, keep_certificate
+    from vgpu_cfg.lab.soap.server import LabServer
+
+    lab = open_lab_of(estate)
+    folder = state_folder() / "lab"
+    try:
+        server = LabServer(lab, address=address, port=port, certificate=keep_certificate(folder))
+    except OSError as error:
+        raise Unreachable(
+            f"cannot listen there: {error.strerror or error}",
+            subject=f"{address}:{port}",
+            remedy="choose another --port; 0 takes a free one",
+        ) from error
+    with server:
+        yield ServedLab(estate, server.url, server.thumbprint, folder / CERTIFICATE_FILE, threading.Event())
+
+
+def reset_labs(estates: Sequence[str]) -> list[str]:
+    """Forget what was done to estates, or to all of them; return those that had something to forget."""
+    from vgpu_cfg.lab import reset_lab
+
+    root = state_folder() / "lab"
+    if not estates:
+        estates = sorted(item.name for item in root.iterdir() if item.is_dir()) if root.is_dir() else []
+    return [name for name in estates if reset_lab(lab_folder(name))]

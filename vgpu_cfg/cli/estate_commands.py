@@ -1,0 +1,92 @@
+"""The commands that look at an estate or at what this tool knows: inventory, profiles, schema, record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import OutputFormat, OutputOption, connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --from vcenter.json"
+    )(inventory)
+    app.command(
+        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
+    )(profiles)
+    app.command(epilog="vgpu-cfg schema > plan.schema.json")(schema)
+    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
+
+
+@connected(recordings=True)
+def inventory(
+    *,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
+    ] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
+    from vgpu_cfg.cli import flow, show
+
+    observed = flow.read_all(connection)
+    show.inventory(
+        observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose
+    )
+
+
+def profiles(
+    names: Annotated[list[str] | None, typer.Argument(help="Profiles or boards to show.")] = None,
+    *,
+    board: Annotated[list[str] | None, typer.Option(help="Only boards that match, by key or name.")] = None,
+    mig: Annotated[bool, typer.Option("--mig", help="Only MIG-backed profiles.")] = False,
+    time_sliced: Annotated[bool, typer.Option("--time-sliced", help="Only time-sliced profiles.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Only profiles with a GPU's whole framebuffer.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """List the vGPU profiles of the catalogue: boards, sizes, how many fit on a GPU."""
+    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.catalogue import select_profiles
+
+    if mig and time_sliced:
+        raise typer.BadParameter("a profile is either MIG-backed or time-sliced", param_hint="--mig")
+    entries = select_profiles(
+        tuple(names or ()), boards=tuple(board or ()), mig=mig, time_sliced=time_sliced, full=full
+    )
+    show.profiles(entries, output)
+
+
+def schema() -> None:
+    """Print the JSON schema of the plan file, for editors and CI."""
+    import json
+
+    from vgpu_cfg.model.plan_file import plan_file_schema
+
+    typer.echo(json.dumps(plan_file_schema(), indent=2))
+
+
+@connected()
+def record(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the recording goes.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    connection: ConnectionFlags,
+) -> None:
+    """Save a vCenter's answers, scrubbed of secrets, for offline planning and for tests."""
+    from vgpu_cfg.cli import flow
+
+    if path.exists() and not force:
+        raise typer.BadParameter(f"{path} exists; --force overwrites it", param_hint="FILE")
+    flow.record(connection, path)

@@ -1,0 +1,47 @@
+"""`vgpu-cfg lab`: the simulated vCenter, served to others, listed and reset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="A simulated vCenter with GPUs, to learn and rehearse on: --server lab:two-a100.",
+    no_args_is_help=True,
+)
+
+
+@app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
+def list_estates() -> None:
+    """List the built-in estates."""
+    from vgpu_cfg.cli import compose, show
+
+    show.estates(compose.lab_estates())
+
+
+@app.command(epilog="vgpu-cfg lab serve two-a100 --port 8989")
+def serve(
+    estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")] = "two-a100",
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8989,
+    address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+) -> None:
+    """Serve the lab over HTTPS to any vSphere client, such as govc, until Ctrl-C."""
+    from vgpu_cfg.cli import compose, show
+
+    with compose.serve_lab(estate, address, port) as served:
+        show.served(served)
+        served.wait()
+
+
+@app.command(epilog="vgpu-cfg lab reset two-a100")
+def reset(
+    estates: Annotated[
+        list[str] | None, typer.Argument(help="Estates to forget.", show_default="all")
+    ] = None,
+) -> None:
+    """Forget what was done to an estate: it starts over."""
+    from vgpu_cfg.cli import compose, show
+
+    show.were_reset(compose.reset_labs(tuple(estates or ())))

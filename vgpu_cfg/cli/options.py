@@ -1,0 +1,219 @@
+"""The options that many commands share, added to a command's signature by a decorator.
+
+Typer reads a function's signature. `connected` appends the options that say which
+server to talk to and hands the command one `ConnectionFlags`; `planned` does the
+same for what fills a plan file's variables.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+_CONNECTION = "Connection"
+_RUN = "Run"
+
+
+class OutputFormat(StrEnum):
+    """What a command prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    OutputFormat, typer.Option("--output", help="Print text for people or JSON for programs.")
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask before going ahead.", rich_help_panel=_RUN)
+]
+ParallelOption = Annotated[
+    int,
+    typer.Option("--parallel", min=1, max=64, help="At most this many tasks at once.", rich_help_panel=_RUN),
+]
+PerHostOption = Annotated[
+    int,
+    typer.Option("--per-host", min=1, max=16, help="At most this many tasks per host.", rich_help_panel=_RUN),
+]
+PowerCycleOption = Annotated[
+    bool,
+    typer.Option("--allow-power-cycle", help="Let running VMs be shut down for changes that need it."),
+]
+PruneOption = Annotated[bool, typer.Option("--prune", help="Also delete owned VMs that left the plan file.")]
+PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
+
+_CONNECTION_OPTIONS: dict[str, Any] = {
+    "server": Annotated[
+        str | None,
+        typer.Option(help="vCenter address, or lab:ESTATE.", show_default=False, rich_help_panel=_CONNECTION),
+    ],
+    "context": Annotated[
+        str | None,
+        typer.Option(
+            help="Named context of the config file.", show_default=False, rich_help_panel=_CONNECTION
+        ),
+    ],
+    "user": Annotated[
+        str | None, typer.Option(help="Account.", show_default=False, rich_help_panel=_CONNECTION)
+    ],
+    "password_file": Annotated[
+        str | None,
+        typer.Option(
+            help="File with the password, - for stdin.", show_default=False, rich_help_panel=_CONNECTION
+        ),
+    ],
+    "datacenter": Annotated[
+        str | None,
+        typer.Option(help="Datacenter to work in.", show_default=False, rich_help_panel=_CONNECTION),
+    ],
+    "ca_file": Annotated[
+        Path | None,
+        typer.Option(help="PEM file of the CA to trust.", show_default=False, rich_help_panel=_CONNECTION),
+    ],
+    "thumbprint": Annotated[
+        str | None,
+        typer.Option(
+            help="Trust only this certificate (SHA-256).", show_default=False, rich_help_panel=_CONNECTION
+        ),
+    ],
+    "insecure": Annotated[
+        bool, typer.Option("--insecure", help="Do not verify the certificate.", rich_help_panel=_CONNECTION)
+    ],
+    "timeout_seconds": Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=1,
+            help="Seconds for one answer.",
+            show_default=False,
+            rich_help_panel=_CONNECTION,
+        ),
+    ],
+}
+_FROM_OPTION = Annotated[
+    Path | None,
+    typer.Option(
+        "--from", help="Work offline on a recording.", show_default=False, rich_help_panel=_CONNECTION
+    ),
+]
+_PLAN_OPTIONS: dict[str, Any] = {
+    "variable_files": Annotated[
+        list[Path] | None, typer.Option("--vars", help="YAML file that sets ${names}.", show_default=False)
+    ],
+    "variables": Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=TEXT", help="Set one ${name}.", show_default=False),
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """What a command line said that the next command on the same plan must say again."""
+
+    connection: ConnectionFlags
+    variables: dict[str, str] = field(default_factory=dict)
+    variable_files: tuple[Path, ...] = ()
+    allow_power_cycle: bool = False
+    prune: bool = False
+
+    def command(self, verb: str, path: Path, more: str = "") -> str:
+        """Return what to type for a command on a plan; a saved plan has its variables filled in."""
+        words = ["vgpu-cfg", verb, str(path), *shlex.split(more)]
+        if path.suffix != ".json":
+            words += (f"--vars={file}" for file in self.variable_files)
+            words += (f"--set={name}={text}" for name, text in self.variables.items())
+        if verb in ("plan", "apply"):
+            words += ["--allow-power-cycle"] * self.allow_power_cycle + ["--prune"] * self.prune
+        said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}
+        said["timeout"] = said.pop("timeout_seconds")
+        for name, value in said.items():
+            if value is not None and value is not False:
+                flag = f"--{name.replace('_', '-')}"
+                words.append(flag if value is True else f"{flag}={value}")
+        return shlex.join(words)
+
+
+def connected(*, recordings: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the connection options; the command gets `connection: ConnectionFlags`.
+
+    With `recordings` there is `--from` too: the command can work on a recorded vCenter.
+    """
+    options = dict(_CONNECTION_OPTIONS)
+    if recordings:
+        options["recording"] = _FROM_OPTION
+
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        return {"connection": ConnectionFlags(**values)}
+
+    return _adding(options, gather)
+
+
+def planned(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--vars` and `--set`; the command gets `variables` and `variable_files`."""
+
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "variables": _pairs(values["variables"] or []),
+            "variable_files": tuple(values["variable_files"] or ()),
+        }
+
+    return _adding(_PLAN_OPTIONS, gather)(command)
+
+
+def _pairs(settings: list[str]) -> dict[str, str]:
+    pairs = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign or not name:
+            raise typer.BadParameter(f"{setting!r} is not NAME=TEXT", param_hint="--set")
+        pairs[name] = value
+    return pairs
+
+
+def _adding(
+    options: dict[str, Any], gather: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        kept = [
+            parameter
+            for name, parameter in signature.parameters.items()
+            if name not in options and name != "connection"
+        ]
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if name == "insecure" else None,
+                annotation=annotation,
+            )
+            for name, annotation in options.items()
+        ]
+        positional = [found for found in kept if found.kind is not inspect.Parameter.KEYWORD_ONLY]
+        keywords = [found for found in kept if found.kind is inspect.Parameter.KEYWORD_ONLY]
+
+        @functools.wraps(command)
+        def run(*args: Any, **kwargs: Any) -> None:
+            values = {name: kwargs.pop(name) for name in options}
+            command(*args, **kwargs, **gather(values))
+
+        run.__signature__ = signature.replace(parameters=[*positional, *keywords, *added])  # type: ignore[attr-defined]  # inspect and typer read it
+        run.__annotations__ = {found.name: found.annotation for found in [*positional, *keywords, *added]} | {
+            "return": None
+        }
+        # typer must read the signature above, not that of the command itself
+        vars(run).pop("__wrapped__")
+        return run
+
+    return decorate

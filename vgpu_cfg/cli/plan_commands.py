@@ -1,0 +1,183 @@
+"""The commands that work on a plan file: validate, plan, apply, status and destroy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import (
+    CommandOptions,
+    OutputFormat,
+    OutputOption,
+    ParallelOption,
+    PerHostOption,
+    PlanArgument,
+    PowerCycleOption,
+    PruneOption,
+    YesOption,
+    connected,
+    planned,
+)
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.options import PlanOptions
+
+_SaveOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
+]
+_ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
+_VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands, in the order in which a newcomer meets them."""
+    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml")(validate)
+    app.command(
+        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
+    )(plan)
+    app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
+    app.command(epilog="vgpu-cfg status plan.yaml --exit-code")(status)
+    app.command(epilog="vgpu-cfg destroy plan.yaml")(destroy)
+
+
+@planned
+def validate(
+    path: PlanArgument,
+    *,
+    output: OutputOption = OutputFormat.TEXT,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Check a plan file by itself, without a vCenter: every fault with its line."""
+    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.flow import read_asked
+
+    show.validated(path, read_asked(path, variables, variable_files).desired, output)
+
+
+@connected(recordings=True)
+@planned
+def plan(
+    path: PlanArgument,
+    *,
+    out: _SaveOption = None,
+    exit_code: _ExitCodeOption = False,
+    allow_power_cycle: PowerCycleOption = False,
+    prune: PruneOption = False,
+    verbose: _VerboseOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Show what would change, and why; nothing is changed."""
+    from vgpu_cfg.cli import flow, show
+
+    asked = flow.read_asked(path, variables, variable_files)
+    made, _ = flow.plan_once(asked, connection, _options(allow_power_cycle, prune))
+    if out is not None:
+        flow.save_plan(made, out)
+    options = CommandOptions(connection, variables, variable_files, allow_power_cycle, prune)
+    show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
+    flow.refuse_errors(made)
+    if exit_code and (made.changes or made.orphans):
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+@connected()
+@planned
+def apply(
+    path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file, or a reviewed plan.json.")],
+    *,
+    yes: YesOption = False,
+    allow_power_cycle: PowerCycleOption = False,
+    prune: PruneOption = False,
+    parallel: ParallelOption = 8,
+    per_host: PerHostOption = 2,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Make it so: show the plan, ask, carry it out, read back."""
+    from vgpu_cfg.cli import flow
+
+    asked = flow.read_asked(path, variables, variable_files)
+    code = flow.apply(
+        asked,
+        connection,
+        _options(allow_power_cycle, prune),
+        flow.How(
+            path=path,
+            yes=yes,
+            parallel=parallel,
+            per_host=per_host,
+            output=output,
+            options=CommandOptions(connection, variables, variable_files, allow_power_cycle, prune),
+        ),
+    )
+    raise typer.Exit(code)
+
+
+@connected(recordings=True)
+@planned
+def status(
+    path: PlanArgument,
+    *,
+    exit_code: _ExitCodeOption = False,
+    verbose: _VerboseOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Show what the plan owns, where it runs, and what has drifted."""
+    from vgpu_cfg.cli import flow, show
+
+    asked = flow.read_asked(path, variables, variable_files)
+    made, observed = flow.plan_once(asked, connection, _options(allow_power_cycle=True))
+    show.status(made, observed, output, verbose=verbose)
+    if exit_code and (made.changes or made.orphans or made.errors):
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+@connected()
+@planned
+def destroy(
+    path: PlanArgument,
+    *,
+    yes: YesOption = False,
+    parallel: ParallelOption = 8,
+    per_host: PerHostOption = 2,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Delete exactly the VMs and rules that the plan owns."""
+    from vgpu_cfg.cli import flow
+
+    asked = flow.read_asked(path, variables, variable_files)
+    code = flow.destroy(
+        asked,
+        connection,
+        flow.How(
+            path=path,
+            yes=yes,
+            parallel=parallel,
+            per_host=per_host,
+            output=output,
+            options=CommandOptions(connection, variables, variable_files),
+        ),
+    )
+    raise typer.Exit(code)
+
+
+def _options(allow_power_cycle: bool, prune: bool = False) -> PlanOptions:
+    from vgpu_cfg.planning.options import PlanOptions
+
+    return PlanOptions(allow_power_cycle=allow_power_cycle, prune=prune)

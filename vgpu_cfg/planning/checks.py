@@ -1,0 +1,272 @@
+"""Every finding that planning can make: its code, its title, how much it weighs, and what that rests on.
+
+Codes are grouped: VG0xx ownership and safety, VG1xx profiles and GPU capacity,
+VG2xx VM hardware and templates, VG3xx placement, NUMA and mobility, VG4xx networks,
+storage and names, VG5xx hosts. Each has a page in docs/reference/checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpu_cfg.model.change import Severity
+
+
+class Basis(StrEnum):
+    """What a check rests on."""
+
+    VERIFIED = "verified"
+    """Read in the vendor's documentation or API, or a plain fact of what was observed."""
+    RECALLED = "recalled"
+    """Not looked up, derived with a margin, or contradicted by another of the vendor's documents."""
+    FIELD = "field"
+    """Reported from one environment."""
+
+
+class Code(StrEnum):
+    """The codes, by what they find."""
+
+    NOT_OURS = "VG001"
+    MARK_DISAGREES = "VG002"
+    MARK_COPIED = "VG003"
+    PROTECTED = "VG004"
+    ORPHAN = "VG005"
+    LOCKED = "VG006"
+    POWER_CYCLE_NOT_ALLOWED = "VG007"
+    CHECK_NOT_RELAXABLE = "VG008"
+    SET_AT_CREATION_ONLY = "VG009"
+    EXPIRED = "VG010"
+    NOTHING_SELECTED = "VG011"
+    API_TOO_OLD = "VG012"
+    SUSPENDED = "VG013"
+    NOT_READ = "VG014"
+    STAYS_OFF = "VG015"
+
+    PROFILE_UNKNOWN = "VG101"
+    PROFILE_NOT_OFFERED = "VG102"
+    GPU_FULL = "VG103"
+    SAME_SIZE_LOCK = "VG104"
+    GPU_NOT_IN_MIG_MODE = "VG105"
+    GPU_IN_MIG_MODE = "VG106"
+    NO_MIG_SLICE = "VG107"
+    MIXED_SIZE_NO_ROOM = "VG108"
+    MIXED_SIZE_UNKNOWN = "VG109"
+    MIXED_SIZE_NOT_SUPPORTED = "VG110"
+    UNDECIDED = "VG111"
+    BOARD_UNKNOWN = "VG112"
+    OTHER_SERIES = "VG113"
+    NOT_AN_ESXI_BOARD = "VG114"
+    PROFILE_NEEDS_NEWER_ESXI = "VG115"
+    POWER_ON_ORDER = "VG116"
+    POWERED_OFF_CLAIM = "VG117"
+    HOLDER_UNKNOWN = "VG118"
+    CLASSES_CANNOT_SHARE = "VG119"
+    MIXED_BOARDS = "VG120"
+    MULTI_VGPU_NEEDS_FULL = "VG121"
+    TOO_MANY_VGPUS = "VG122"
+    MANY_GPU_SERVER = "VG123"
+    NVSWITCH_PASSTHROUGH = "VG124"
+    UVM_NEEDS_FULL = "VG125"
+    UVM_DISABLES_P2P = "VG126"
+    UVM_NO_MIGRATION = "VG127"
+    PASSTHROUGH_NOT_ACTIVE = "VG130"
+    GPU_IN_PASSTHROUGH = "VG131"
+    PASSTHROUGH_ABSENT = "VG132"
+    PASSTHROUGH_TAKEN = "VG133"
+    LABEL_UNKNOWN = "VG134"
+    TOO_MANY_PASSTHROUGH = "VG135"
+    PASSTHROUGH_SERVES_VGPUS = "VG136"
+    SYSTEM_ID_UNKNOWN = "VG137"
+
+    TEMPLATE_NOT_FOUND = "VG201"
+    TEMPLATE_AMBIGUOUS = "VG202"
+    TEMPLATE_IS_BIOS = "VG203"
+    TEMPLATE_WITHOUT_SNAPSHOT = "VG204"
+    NOT_A_TEMPLATE = "VG205"
+    GUEST_ID_ODD = "VG206"
+    HARDWARE_VERSION = "VG207"
+    COMPUTED_SETTING = "VG208"
+    MMIO_TOO_SMALL = "VG209"
+    DISK_SHRINKS = "VG210"
+    DISK_HAS_SNAPSHOT = "VG211"
+    FIRMWARE_IS_BIOS = "VG212"
+    MANY_CPUS = "VG213"
+    TOO_MANY_NICS = "VG214"
+    SIZE_UNKNOWN = "VG215"
+
+    HOST_MEMORY = "VG301"
+    NUMA_TOO_SMALL = "VG302"
+    NUMA_TAKEN = "VG303"
+    NUMA_UNKNOWN = "VG304"
+    SPREAD_IMPOSSIBLE = "VG305"
+    SPREAD_UNMET = "VG306"
+    NO_HOST_MATCHES = "VG307"
+    DRS_MAY_MOVE = "VG309"
+    NUMA_ELSEWHERE = "VG310"
+    FIXED_PASSTHROUGH = "VG311"
+    SPREAD_GPUS_NOT_PROMISED = "VG312"
+    ELSEWHERE = "VG313"
+    RULE_WITHOUT_DRS = "VG314"
+    NUMA_NODE_ABSENT = "VG315"
+    NUMA_UNEVEN = "VG316"
+
+    NETWORK_NOT_FOUND = "VG401"
+    NETWORK_AMBIGUOUS = "VG402"
+    NETWORK_NOT_ON_HOST = "VG403"
+    NETWORK_IS_UPLINK = "VG404"
+    NETWORK_KIND = "VG405"
+    DATASTORE_NOT_FOUND = "VG411"
+    DATASTORE_AMBIGUOUS = "VG412"
+    DATASTORE_NOT_ON_HOST = "VG413"
+    DATASTORE_SPACE = "VG414"
+    DATASTORE_INACCESSIBLE = "VG415"
+    NO_DATASTORE = "VG416"
+    FOLDER_NOT_FOUND = "VG421"
+    FOLDER_AMBIGUOUS = "VG422"
+    POOL_NOT_FOUND = "VG423"
+    POOL_AMBIGUOUS = "VG424"
+    CLUSTER_NOT_FOUND = "VG425"
+    CLUSTER_AMBIGUOUS = "VG426"
+    DATACENTER_NOT_FOUND = "VG427"
+    DATACENTER_NOT_NAMED = "VG428"
+
+    NO_USABLE_HOST = "VG501"
+    NOT_SHARED_DIRECT = "VG502"
+    NO_HOST_DRIVER = "VG503"
+    NO_SUCH_BOARD = "VG504"
+    RESTART_PENDING = "VG505"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is known of a finding before it is made."""
+
+    code: Code
+    title: str
+    severity: Severity
+    basis: Basis
+
+    @property
+    def is_relaxable(self) -> bool:
+        """Whether a plan file may give it a lower severity."""
+        return self.basis is not Basis.VERIFIED
+
+
+_E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
+_V, _R, _F = Basis.VERIFIED, Basis.RECALLED, Basis.FIELD
+
+CHECKS: dict[Code, Check] = {
+    code: Check(code, title, severity, basis)
+    for code, title, severity, basis in (
+        (Code.NOT_OURS, "a VM of this name exists and is not this plan's", _E, _V),
+        (Code.MARK_DISAGREES, "owner mark, name and folder of a VM disagree", _E, _V),
+        (Code.MARK_COPIED, "another VM carries this plan's owner mark", _W, _V),
+        (Code.PROTECTED, "the plan file protects what it would write", _E, _V),
+        (Code.ORPHAN, "a VM of this plan is not in the plan file any more", _W, _V),
+        (Code.LOCKED, "a locked VM would be deleted", _E, _V),
+        (Code.POWER_CYCLE_NOT_ALLOWED, "a change needs a power cycle that is not allowed", _E, _V),
+        (Code.CHECK_NOT_RELAXABLE, "`checks` names a finding that cannot be relaxed", _E, _V),
+        (Code.SET_AT_CREATION_ONLY, "a key that takes effect at creation only has changed", _I, _V),
+        (Code.EXPIRED, "a VM is past its date", _I, _V),
+        (Code.NOTHING_SELECTED, "the selection matches nothing in the plan", _E, _V),
+        (Code.API_TOO_OLD, "the vCenter's API is too old for what the plan asks", _E, _V),
+        (Code.SUSPENDED, "a VM is suspended and cannot be changed", _E, _V),
+        (Code.NOT_READ, "a VM of this plan could not be read in detail", _E, _V),
+        (Code.STAYS_OFF, "a VM is off and its power state is ignored", _I, _V),
+        (Code.PROFILE_UNKNOWN, "no board is known to have this profile", _E, _R),
+        (Code.PROFILE_NOT_OFFERED, "no host in the VM's clusters offers the profile", _E, _V),
+        (Code.GPU_FULL, "every GPU that could give the profile is full", _E, _V),
+        (Code.SAME_SIZE_LOCK, "a GPU in same-size mode runs another size", _E, _V),
+        (Code.GPU_NOT_IN_MIG_MODE, "a MIG profile, and no GPU in MIG mode", _E, _V),
+        (Code.GPU_IN_MIG_MODE, "a time-sliced profile, and every GPU is in MIG mode", _E, _V),
+        (Code.NO_MIG_SLICE, "no MIG slices are free where the profile may start", _E, _V),
+        (Code.MIXED_SIZE_NO_ROOM, "no placement is free on a GPU in mixed-size mode", _E, _V),
+        (Code.MIXED_SIZE_UNKNOWN, "the mixed-size placements of the board are not published", _W, _R),
+        (Code.MIXED_SIZE_NOT_SUPPORTED, "the profile is not supported in mixed-size mode", _E, _R),
+        (Code.UNDECIDED, "no placement was found, and none was proven impossible", _E, _R),
+        (Code.BOARD_UNKNOWN, "a GPU's board is not in the catalogue", _W, _V),
+        (Code.OTHER_SERIES, "a profile that is not of the C series", _I, _V),
+        (Code.NOT_AN_ESXI_BOARD, "the board is not supported on ESXi", _E, _R),
+        (Code.PROFILE_NEEDS_NEWER_ESXI, "the profile needs a newer ESXi", _E, _V),
+        (Code.POWER_ON_ORDER, "it fits, but not the way ESXi spreads vGPUs", _W, _R),
+        (Code.POWERED_OFF_CLAIM, "a powered-off VM of others would need the same GPUs", _I, _V),
+        (Code.HOLDER_UNKNOWN, "a GPU is held by what could not be read", _W, _V),
+        (Code.CLASSES_CANNOT_SHARE, "series of one size share a GPU only from 8.0 U2 on", _E, _V),
+        (Code.MIXED_BOARDS, "vGPUs of different boards or series in one VM", _E, _V),
+        (Code.MULTI_VGPU_NEEDS_FULL, "vSphere 7: several vGPUs must be full-framebuffer C or Q ones", _E, _V),
+        (Code.TOO_MANY_VGPUS, "more vGPUs than the hardware version or release allows", _E, _V),
+        (Code.MANY_GPU_SERVER, "several GPUs for one VM on a server with more than four", _E, _R),
+        (Code.NVSWITCH_PASSTHROUGH, "GPU passthrough on an NVSwitch system", _E, _V),
+        (Code.UVM_NEEDS_FULL, "unified memory on a fraction of a GPU that takes turns", _E, _V),
+        (Code.UVM_DISABLES_P2P, "unified memory turns NVLink peers off on this board", _W, _V),
+        (Code.UVM_NO_MIGRATION, "unified memory turns vMotion off", _I, _V),
+        (Code.PASSTHROUGH_NOT_ACTIVE, "the device is not in passthrough mode", _E, _V),
+        (Code.GPU_IN_PASSTHROUGH, "every GPU that could give the profile is passed through", _E, _V),
+        (Code.PASSTHROUGH_ABSENT, "no host has a GPU at this PCI address", _E, _V),
+        (Code.PASSTHROUGH_TAKEN, "the device to pass through is in use", _E, _V),
+        (Code.LABEL_UNKNOWN, "no device has the label, model or ids", _E, _V),
+        (Code.TOO_MANY_PASSTHROUGH, "more passthrough devices than the hardware version allows", _E, _V),
+        (Code.PASSTHROUGH_SERVES_VGPUS, "the GPU to pass through serves vGPUs", _E, _V),
+        (Code.SYSTEM_ID_UNKNOWN, "the host's system id for fixed passthrough was not read", _E, _V),
+        (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
+        (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
+        (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),
+        (Code.TEMPLATE_WITHOUT_SNAPSHOT, "a linked clone needs a snapshot", _E, _V),
+        (Code.NOT_A_TEMPLATE, "what is to be cloned is a VM, not a template", _W, _V),
+        (Code.GUEST_ID_ODD, "the guest id is not one of a 64-bit system", _W, _R),
+        (Code.HARDWARE_VERSION, "the hardware version and the host do not go together", _E, _V),
+        (Code.COMPUTED_SETTING, "extra_config contradicts what a VM with GPUs needs", _E, _V),
+        (Code.MMIO_TOO_SMALL, "the 64-bit MMIO size is below the rule", _W, _V),
+        (Code.DISK_SHRINKS, "a disk would have to shrink", _E, _V),
+        (Code.DISK_HAS_SNAPSHOT, "a disk of a VM with snapshots would have to grow", _E, _R),
+        (Code.FIRMWARE_IS_BIOS, "a VM of this plan boots with BIOS firmware", _E, _V),
+        (Code.MANY_CPUS, "more than 128 virtual CPUs beside a vGPU", _W, _F),
+        (Code.TOO_MANY_NICS, "more than ten virtual NICs", _E, _V),
+        (Code.SIZE_UNKNOWN, "neither plan nor template says how large the VM is", _E, _V),
+        (Code.HOST_MEMORY, "the host cannot reserve that much memory", _E, _R),
+        (Code.NUMA_TOO_SMALL, "the VM is larger than a NUMA node", _E, _R),
+        (Code.NUMA_TAKEN, "the NUMA node is promised to other VMs", _W, _R),
+        (Code.NUMA_UNKNOWN, "the host does not tell the NUMA node of its GPUs", _W, _V),
+        (Code.SPREAD_IMPOSSIBLE, "too few hosts or GPUs to keep the VMs apart", _E, _V),
+        (Code.SPREAD_UNMET, "VMs that should run apart share a host", _W, _V),
+        (Code.NO_HOST_MATCHES, "no host matches `place.hosts`", _E, _V),
+        (Code.DRS_MAY_MOVE, "DRS may move a VM away from its NUMA node's GPU", _W, _R),
+        (Code.NUMA_ELSEWHERE, "a running VM is tied to another NUMA node than its GPU's", _W, _V),
+        (Code.FIXED_PASSTHROUGH, "fixed passthrough: no vMotion, HA restart or snapshot while on", _W, _V),
+        (Code.SPREAD_GPUS_NOT_PROMISED, "ESXi may put VMs that should run apart on one GPU", _W, _R),
+        (Code.ELSEWHERE, "a VM runs where the plan would not put it", _W, _V),
+        (Code.RULE_WITHOUT_DRS, "without DRS no rule keeps the VMs apart", _I, _R),
+        (Code.NUMA_NODE_ABSENT, "no host has the NUMA node that is named", _E, _V),
+        (Code.NUMA_UNEVEN, "the CPUs cannot be split evenly over the NUMA nodes", _W, _R),
+        (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
+        (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
+        (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),
+        (Code.NETWORK_IS_UPLINK, "the network is an uplink portgroup", _E, _V),
+        (Code.NETWORK_KIND, "the network is of a kind that is not supported", _E, _V),
+        (Code.DATASTORE_NOT_FOUND, "the datastore does not exist", _E, _V),
+        (Code.DATASTORE_AMBIGUOUS, "several datastores have this name", _E, _V),
+        (Code.DATASTORE_NOT_ON_HOST, "no host that could run the VM has the datastore", _E, _V),
+        (Code.DATASTORE_SPACE, "the datastore may run full", _W, _R),
+        (Code.DATASTORE_INACCESSIBLE, "the datastore is not accessible", _E, _V),
+        (Code.NO_DATASTORE, "no datastore is named, and none follows", _E, _V),
+        (Code.FOLDER_NOT_FOUND, "the VM folder does not exist", _E, _V),
+        (Code.FOLDER_AMBIGUOUS, "several VM folders have this name", _E, _V),
+        (Code.POOL_NOT_FOUND, "the resource pool does not exist", _E, _V),
+        (Code.POOL_AMBIGUOUS, "several resource pools have this name", _E, _V),
+        (Code.CLUSTER_NOT_FOUND, "the cluster does not exist", _E, _V),
+        (Code.CLUSTER_AMBIGUOUS, "several clusters have this name", _E, _V),
+        (Code.DATACENTER_NOT_FOUND, "the datacenter does not exist", _E, _V),
+        (Code.DATACENTER_NOT_NAMED, "there are several datacenters and none is named", _E, _V),
+        (Code.NO_USABLE_HOST, "no host is connected and out of maintenance mode", _E, _V),
+        (Code.NOT_SHARED_DIRECT, "no GPU's graphics type is sharedDirect", _E, _V),
+        (Code.NO_HOST_DRIVER, "the NVIDIA host driver does not serve the GPU", _E, _V),
+        (Code.NO_SUCH_BOARD, "no host in the VM's clusters has a GPU for this", _E, _V),
+        (Code.RESTART_PENDING, "a GPU's setting waits for a restart", _W, _V),
+    )
+}
+
+
+def check_of(code: str) -> Check | None:
+    """Return the check with a code as a user writes it, None where there is none."""
+    return CHECKS[Code(code)] if code in Code.__members__.values() else None

@@ -1,0 +1,189 @@
+"""What must change in a VM, or in the clone of a template, for it to be what is wanted.
+
+One function for both: a new VM is compared with its template in everything, a VM that
+exists only in the keys that the plan file states. The result is one VmSpec and the
+edits that a reader sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgpu_cfg.model.change import Edit, VmSpec
+from vgpu_cfg.model.desired import DesiredDisk
+from vgpu_cfg.model.inventory import VmDetail
+from vgpu_cfg.planning.gpu_devices import GpuEdits, WantedGpu, compare_gpus
+from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.other_devices import DeviceEdits, WantedNic, compare_disks, compare_nics
+from vgpu_cfg.planning.words import gib, node_list
+
+AFFINITY_KEY = "numa.nodeAffinity"
+EFI = "efi"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedVm:
+    """A VM as it shall be, every name looked up and every default filled in.
+
+    None means that the template or vCenter decides. `affinity` None leaves the NUMA
+    affinity alone, an empty one removes it. `nics` None leaves them alone.
+    """
+
+    cpus: int | None
+    memory_mib: int | None
+    gpus: tuple[WantedGpu, ...] = ()
+    gpu_notes: tuple[str, ...] = ()
+    mmio_gb: int | None = None
+    nics: tuple[WantedNic, ...] | None = None
+    disks: tuple[DesiredDisk, ...] = ()
+    inherited_disks: frozenset[int] = frozenset()
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[int, ...] | None = None
+    affinity_note: str = ""
+    secure_boot: bool = False
+    nodes: int = 1
+
+
+@dataclass(slots=True)
+class Difference:
+    """What `compare_vm` found. `is_default` tells the keys that the plan file does not state."""
+
+    is_default: Callable[[str], bool] = lambda _: False
+    fields: dict[str, Any] = field(default_factory=dict)
+    extra_config: dict[str, str] = field(default_factory=dict)
+    edits: list[Edit] = field(default_factory=list)
+    gpus: GpuEdits = field(default_factory=GpuEdits)
+    nics: DeviceEdits = field(default_factory=DeviceEdits)
+    disks: DeviceEdits = field(default_factory=DeviceEdits)
+
+    def spec(self, *, with_gpus: bool = True, only_gpus: bool = False, **more: Any) -> VmSpec:
+        """Return the ConfigSpec of everything, of all but the new GPU devices, or of those alone."""
+        if only_gpus:
+            return VmSpec(devices=(*self.gpus.additions,), **more)
+        removals = [*self.gpus.removals, *self.nics.removals]
+        additions = [*(self.gpus.additions if with_gpus else ()), *self.nics.additions, *self.disks.additions]
+        return VmSpec(
+            **self.fields,
+            **more,
+            extra_config=dict(sorted(self.extra_config.items())),
+            devices=(*removals, *additions),
+        )
+
+
+def compare_vm(
+    wanted: WantedVm,
+    detail: VmDetail,
+    manages: Callable[[str], bool],
+    *,
+    network_names: Mapping[str, str] | None = None,
+    is_default: Callable[[str], bool] = lambda _: False,
+) -> Difference:
+    """Compare what is wanted with what a VM or template has, in the keys that `manages` names.
+
+    Keys are those of the plan file. `is_default` tells which of them the plan file does not state.
+    """
+    found = Difference(is_default)
+    if manages("cpus"):
+        _compare_cpus(wanted, detail, found)
+    if manages("memory"):
+        _compare_memory(wanted, detail, found)
+    if manages("gpus"):
+        found.gpus = compare_gpus(wanted.gpus, detail, wanted.gpu_notes)
+        found.extra_config |= found.gpus.extra_config
+        found.edits += found.gpus.edits
+        _compare_mmio(wanted, detail, found)
+    if manages("gpus") or manages("memory"):
+        _compare_reservation(detail, found)
+    if manages("numa") and wanted.affinity is not None:
+        _compare_affinity(wanted.affinity, wanted.affinity_note, detail, found)
+    if manages("nics") and wanted.nics is not None:
+        found.nics = compare_nics(wanted.nics, detail, dict(network_names or {}))
+        found.edits += found.nics.edits
+    if manages("disks"):
+        found.disks = compare_disks(wanted.disks, detail, wanted.inherited_disks)
+        found.edits += found.disks.edits
+    if manages("extra_config"):
+        for key, value in sorted(wanted.extra_config.items()):
+            _set(key, value, detail, found)
+    return found
+
+
+def _compare_cpus(wanted: WantedVm, detail: VmDetail, found: Difference) -> None:
+    cpus = wanted.cpus or detail.cpus
+    if wanted.cpus is not None and wanted.cpus != detail.cpus:
+        found.fields["cpus"] = wanted.cpus
+        before = str(detail.cpus) if detail.cpus else None
+        is_default = found.is_default("cpus")
+        found.edits.append(Edit(key="cpus", before=before, after=str(cpus), is_default=is_default))
+    per_socket = _cores_per_socket(cpus, wanted.nodes, detail.cores_per_socket)
+    if per_socket is not None and per_socket != detail.cores_per_socket:
+        found.fields["cores_per_socket"] = per_socket
+        before, after = str(detail.cores_per_socket), str(per_socket)
+        found.edits.append(Edit(key="cores_per_socket", before=before, after=after, is_default=True))
+
+
+def _cores_per_socket(cpus: int, nodes: int, current: int) -> int | None:
+    """Return the cores of a socket where they must be set: one socket per NUMA node, or any that divides."""
+    if nodes > 1 and cpus % nodes == 0:
+        return cpus // nodes
+    if cpus and current and cpus % current:
+        return cpus
+    return None
+
+
+def _compare_memory(wanted: WantedVm, detail: VmDetail, found: Difference) -> None:
+    if wanted.memory_mib is None or wanted.memory_mib == detail.memory_mib:
+        return
+    found.fields["memory_mib"] = wanted.memory_mib
+    found.edits.append(
+        Edit(
+            key="memory",
+            before=gib(detail.memory_mib) if detail.memory_mib else None,
+            after=gib(wanted.memory_mib),
+            is_default=found.is_default("memory"),
+        )
+    )
+
+
+def _compare_reservation(detail: VmDetail, found: Difference) -> None:
+    if detail.memory_reservation_locked:
+        return
+    found.fields["reserve_all_memory"] = True
+    before = gib(detail.memory_reservation_mib)
+    found.edits.append(Edit(key="memory_reservation", before=before, after="all", is_default=True))
+
+
+def _compare_mmio(wanted: WantedVm, detail: VmDetail, found: Difference) -> None:
+    """Raise the 64-bit MMIO size to what is needed; a larger one is left as it is."""
+    if wanted.mmio_gb is None or any(key in wanted.extra_config for key in (USE_KEY, SIZE_KEY)):
+        return
+    if detail.extra_config.get(USE_KEY, "").upper() != "TRUE":
+        _set(USE_KEY, "TRUE", detail, found, is_default=True)
+    size = detail.extra_config.get(SIZE_KEY, "")
+    if not size.isdigit() or int(size) < wanted.mmio_gb:
+        _set(SIZE_KEY, str(wanted.mmio_gb), detail, found, is_default=True)
+
+
+def _compare_affinity(nodes: Sequence[int], note: str, detail: VmDetail, found: Difference) -> None:
+    wanted = node_list(nodes)
+    current = detail.extra_config.get(AFFINITY_KEY, "")
+    if current.replace(" ", "") != wanted:
+        found.extra_config[AFFINITY_KEY] = wanted
+        found.edits.append(
+            Edit(
+                key=AFFINITY_KEY,
+                before=current or None,
+                after=wanted or None,
+                is_default=found.is_default("numa"),
+                note=note,
+            )
+        )
+
+
+def _set(key: str, value: str, detail: VmDetail, found: Difference, *, is_default: bool = False) -> None:
+    current = detail.extra_config.get(key)
+    if (current or "") != value:
+        found.extra_config[key] = value
+        found.edits.append(Edit(key=key, before=current, after=value or None, is_default=is_default))

@@ -1,0 +1,134 @@
+"""What a VM needs of a host, with like VMs sharing one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import (
+    DesiredDynamicPassthrough,
+    DesiredGpu,
+    DesiredPassthrough,
+    DesiredVgpu,
+    NumaPolicy,
+    Spread,
+)
+from vgpu_cfg.planning.vgpu_need import VgpuNeed
+
+Variant = tuple[VgpuNeed, ...]
+"""One way to give a VM its vGPUs: a need for each, all of one board and series."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicNeed:
+    """Any function that has all that is said: hardware label, part of the board's name, PCI ids."""
+
+    label: str | None = None
+    model: str | None = None
+    vendor_id: int | None = None
+    device_id: int | None = None
+
+    def __str__(self) -> str:
+        words = []
+        if self.label:
+            words.append(f"label {self.label!r}")
+        if self.model:
+            words.append(f"model {self.model!r}")
+        if self.device_id is not None:
+            words.append(f"ids {self.vendor_id or 0:04x}:{self.device_id:04x}")
+        return " and ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What VMs that are alike need. `hosts` are indexes of hosts with the rank of their cluster.
+
+    `variants` are tried in order; with none there are no vGPUs. `line` is set only where
+    VMs of one line must or should run apart.
+    """
+
+    hosts: tuple[tuple[int, int], ...]
+    variants: tuple[Variant, ...] = ()
+    fixed: tuple[str, ...] = ()
+    dynamic: tuple[DynamicNeed, ...] = ()
+    cpus: int = 0
+    memory_mib: int = 0
+    numa: NumaPolicy = NumaPolicy.FOLLOW_GPU
+    numa_nodes: tuple[int, ...] = ()
+    spread: Spread | None = None
+    must: bool = True
+    line: str = ""
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPU devices such a VM has."""
+        return (len(self.variants[0]) if self.variants else 0) + len(self.fixed) + len(self.dynamic)
+
+    @property
+    def hardness(self) -> tuple[float, ...]:
+        """A key that sorts the hardest shapes to place first."""
+        slices = max((need.mig_size for need in self.variants[0]), default=0) if self.variants else 0
+        share = sum(need.share for need in self.variants[0]) if self.variants else 0.0
+        is_bound = bool(self.fixed) or len(self.hosts) == 1
+        return (
+            -int(is_bound),
+            -len(self.fixed),
+            -len(self.dynamic),
+            -len(self.variants[0]) if self.variants else 0,
+            -max((need.share for need in self.variants[0]), default=0.0) if self.variants else 0.0,
+            -slices,
+            -share,
+            len(self.hosts),
+            -self.memory_mib,
+            -self.cpus,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A VM that must get a place. `stays` tells that it exists on the one host of its shape."""
+
+    vm: str
+    line: str
+    shape: Shape
+    stays: bool = False
+
+
+def make_variants(
+    gpus: Sequence[DesiredGpu], needs: Callable[[str], Mapping[str, VgpuNeed]]
+) -> tuple[Variant, ...]:
+    """List the ways to give a VM its vGPUs, the plan file's first choice first.
+
+    All vGPUs of a VM are of one board model and series. Empty where it has none, and
+    where nothing can satisfy all of them.
+    """
+    wanted = [gpu.profiles for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    if not wanted:
+        return ()
+    variants: dict[Variant, None] = {}
+    for profile in wanted[0]:
+        for board_key in needs(profile.name):
+            variant = [needs(profile.name)[board_key]]
+            for profiles in wanted[1:]:
+                found = (needs(one.name).get(board_key) for one in profiles if one.series == profile.series)
+                chosen = next((need for need in found if need is not None), None)
+                if chosen is None:
+                    break
+                variant.append(chosen)
+            if len(variant) == len(wanted):
+                variants[tuple(variant)] = None
+    return tuple(variants)
+
+
+def fixed_addresses(gpus: Sequence[DesiredGpu]) -> tuple[str, ...]:
+    """List the PCI addresses of fixed passthrough."""
+    return tuple(gpu.pci_id for gpu in gpus if isinstance(gpu, DesiredPassthrough))
+
+
+def dynamic_needs(gpus: Sequence[DesiredGpu]) -> tuple[DynamicNeed, ...]:
+    """List what Dynamic DirectPath devices must be."""
+    return tuple(
+        DynamicNeed(gpu.label, gpu.model, gpu.vendor_id, gpu.device_id)
+        for gpu in gpus
+        if isinstance(gpu, DesiredDynamicPassthrough)
+    )

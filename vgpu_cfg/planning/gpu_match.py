@@ -1,0 +1,110 @@
+"""Whether the GPU devices of a VM are what the plan file accepts: of lists and labels, any fitting one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from vgpu_cfg.model.desired import (
+    DesiredDynamicPassthrough,
+    DesiredGpu,
+    DesiredPassthrough,
+    DesiredVgpu,
+    DesiredVm,
+)
+from vgpu_cfg.model.inventory import PassthroughDevice, VmDetail
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+DeviceNames = Mapping[tuple[int, int], Sequence[str]]
+"""What devices are called, by vendor and device id."""
+
+
+def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[DesiredGpu, ...]:
+    """Return the GPUs that a VM which exists will have.
+
+    A list of profiles shrinks to the one it has, where that is one of them. Where the plan does
+    not manage its GPUs they are what it has now.
+    """
+    if not vm.is_managed("gpus"):
+        return _own_gpus(detail)
+    chosen = iter(chosen_profiles(vm.gpus, detail))
+    return tuple(
+        gpu.model_copy(update={"profiles": (VgpuProfile.parse(name),)})
+        if isinstance(gpu, DesiredVgpu) and (name := next(chosen, ""))
+        else gpu
+        for gpu in vm.gpus
+    )
+
+
+def has_wanted_gpus(gpus: Sequence[DesiredGpu], detail: VmDetail, names: DeviceNames) -> bool:
+    """Whether a VM has exactly these GPU devices; unified memory aside, which moves none."""
+    profiles = sorted(device.profile for device in detail.vgpus)
+    if profiles != sorted(gpu.profiles[0].name for gpu in gpus if isinstance(gpu, DesiredVgpu)):
+        return False
+    if any(len(gpu.profiles) > 1 for gpu in gpus if isinstance(gpu, DesiredVgpu)):
+        return False
+    left = list(detail.passthrough)
+    for gpu in gpus:
+        if isinstance(gpu, DesiredVgpu):
+            continue
+        found = next((device for device in left if is_wanted_device(gpu, device, names)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
+def is_wanted_device(
+    gpu: DesiredPassthrough | DesiredDynamicPassthrough, device: PassthroughDevice, names: DeviceNames
+) -> bool:
+    """Whether a passed-through device is what the plan file means."""
+    if isinstance(gpu, DesiredPassthrough):
+        return device.pci_id == gpu.pci_id
+    if device.is_fixed or (device.label or None) != (gpu.label or None):
+        return False
+    if gpu.device_id is not None and device.allowed != ((gpu.vendor_id or 0, gpu.device_id),):
+        return False
+    model = (gpu.model or "").casefold()
+    return all(any(model in name.casefold() for name in names.get(ids, (model,))) for ids in device.allowed)
+
+
+def _own_gpus(detail: VmDetail) -> tuple[DesiredGpu, ...]:
+    own: list[DesiredGpu] = []
+    for vgpu in detail.vgpus:
+        with suppress(ValueError):
+            own.append(DesiredVgpu(profiles=(VgpuProfile.parse(vgpu.profile),)))
+    for device in detail.passthrough:
+        if device.pci_id is not None:
+            own.append(DesiredPassthrough(pci_id=device.pci_id))
+        else:
+            vendor_id, device_id = device.allowed[0] if len(device.allowed) == 1 else (None, None)
+            own.append(
+                DesiredDynamicPassthrough(label=device.label, vendor_id=vendor_id, device_id=device_id)
+            )
+    return tuple(own)
+
+
+def chosen_profiles(gpus: Sequence[DesiredGpu], detail: VmDetail) -> list[str]:
+    """Return, for each desired vGPU, the profile that a VM has for it; empty where it has other ones."""
+    lists = [{profile.name for profile in gpu.profiles} for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    names = [device.profile for device in detail.vgpus]
+    pairs: dict[int, int] = {}
+    if len(lists) != len(names) or not _can_pair(lists, names, pairs):
+        return []
+    by_list = {place: number for number, place in pairs.items()}
+    return [names[by_list[place]] for place in range(len(lists))]
+
+
+def _can_pair(lists: Sequence[set[str]], names: Sequence[str], pairs: dict[int, int]) -> bool:
+    """Match every list with a name of its own (augmenting paths); `pairs` maps names to lists."""
+
+    def settle(place: int, tried: set[int]) -> bool:
+        for number, name in enumerate(names):
+            if name in lists[place] and number not in tried:
+                tried.add(number)
+                if number not in pairs or settle(pairs[number], tried):
+                    pairs[number] = place
+                    return True
+        return False
+
+    return all(settle(place, set()) for place in range(len(lists)))

@@ -1,0 +1,38 @@
+"""What the user allows a plan to do, and which part of it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The command line's say in planning.
+
+    `allow_power_cycle` lets running VMs be switched off for a change, `prune` deletes
+    VMs that left the plan file. `only` restricts the plan to VMs by glob (`hvd-*`,
+    `vm:hvd-*`), or to the VMs of hosts (`host:esx-01`); empty means all.
+    """
+
+    allow_power_cycle: bool = False
+    prune: bool = False
+    only: tuple[str, ...] = ()
+
+    def selects(self, vm_name: str, host_name: str = "") -> bool:
+        """Whether a VM on this host belongs to the part that is wanted."""
+        return not self.only or any(_selects(selector, vm_name, host_name) for selector in self.only)
+
+
+def matches_any(text: str, globs: Iterable[str]) -> bool:
+    """Whether one of the globs matches, whatever the case."""
+    folded = text.casefold()
+    return any(fnmatchcase(folded, glob.casefold()) for glob in globs)
+
+
+def _selects(selector: str, vm_name: str, host_name: str) -> bool:
+    kind, colon, glob = selector.partition(":")
+    if colon and kind == "host":
+        return bool(host_name) and matches_any(host_name, [glob])
+    return matches_any(vm_name, [glob if colon and kind == "vm" else selector])

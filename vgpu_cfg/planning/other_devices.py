@@ -1,0 +1,133 @@
+"""Which edits give a VM the desired NICs and disks.
+
+NICs are matched by network first, then in their order, never by slot. A disk is
+never shrunk and never removed: what is in it is not ours to lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.change import (
+    DeviceEdit,
+    Edit,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewNic,
+    NicBacking,
+    RemoveDevice,
+)
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
+from vgpu_cfg.model.inventory import VirtualNic, VmDetail
+from vgpu_cfg.planning.words import gib
+
+VMXNET3 = "vmxnet3"
+MOST_NICS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WantedNic:
+    """A vmxnet3 NIC on a network that was found."""
+
+    backing: NicBacking
+    mac: str | None = None
+
+    @property
+    def network(self) -> str:
+        """What a VM's NIC on this network says: the portgroup key where distributed, else the moid."""
+        return self.backing.portgroup_key or self.backing.network_moid
+
+
+@dataclass(slots=True)
+class DeviceEdits:
+    """The difference. `shrinking` names disks that are larger than what is asked."""
+
+    removals: list[DeviceEdit] = field(default_factory=list)
+    additions: list[DeviceEdit] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    shrinking: list[tuple[int, int]] = field(default_factory=list)
+    grows: bool = False
+
+
+def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
+    """List the edits that give a VM exactly these NICs; `names` spells the networks of those it has."""
+    result = DeviceEdits()
+    usable = [nic for nic in detail.nics if nic.kind.casefold() == VMXNET3]
+    for nic in detail.nics:
+        if nic not in usable:
+            _remove_nic(nic, names, result)
+    missing: list[WantedNic] = []
+    for want in wanted:
+        same = [nic for nic in usable if nic.network == want.network]
+        found = min(same, key=lambda nic: not _has_mac(nic, want.mac), default=None)
+        if found is None:
+            missing.append(want)
+            continue
+        usable.remove(found)
+        if not _has_mac(found, want.mac):
+            result.additions.append(EditNic(key=found.key, backing=want.backing, mac=want.mac))
+            name = want.backing.network_name
+            result.edits.append(Edit(key="nic mac", before=found.mac, after=want.mac, note=name))
+    for want in missing:
+        name = want.backing.network_name
+        if usable:
+            found = usable.pop(0)
+            result.additions.append(EditNic(key=found.key, backing=want.backing, mac=want.mac))
+            result.edits.append(Edit(key="nic", before=names.get(found.network, found.network), after=name))
+        else:
+            result.additions.append(NewNic(backing=want.backing, mac=want.mac))
+            result.edits.append(Edit(key="nic", after=name, note=VMXNET3))
+    for nic in usable:
+        _remove_nic(nic, names, result)
+    return result
+
+
+def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: frozenset[int]) -> DeviceEdits:
+    """List the edits that grow the template's first disk and add the plan's own.
+
+    `inherited` are the keys of the disks that came with the template, which a clone keeps. The
+    others are the plan's: matched by the kind of their controller, then in their order.
+    """
+    result = DeviceEdits()
+    kinds = {controller.key: controller.kind for controller in detail.controllers}
+    disks = sorted(detail.disks, key=lambda disk: disk.key)
+    own = [disk for disk in disks if disk.key not in inherited]
+    for want in wanted:
+        if isinstance(want, DesiredDiskGrowth):
+            first = next((disk for disk in disks if disk.key in inherited), None)
+            if first is not None and first.capacity_mib < want.size_mib:
+                _grow(first.key, first.capacity_mib, want.size_mib, result)
+            continue
+        alike = [disk for disk in own if kinds.get(disk.controller_key, want.controller) == want.controller]
+        if not alike:
+            _add(want, result)
+            continue
+        own.remove(alike[0])
+        if alike[0].capacity_mib < want.size_mib:
+            _grow(alike[0].key, alike[0].capacity_mib, want.size_mib, result)
+        elif alike[0].capacity_mib > want.size_mib:
+            result.shrinking.append((alike[0].capacity_mib, want.size_mib))
+    return result
+
+
+def _grow(key: int, before: int, after: int, result: DeviceEdits) -> None:
+    result.grows = True
+    result.additions.append(GrowDisk(key=key, size_mib=after))
+    result.edits.append(Edit(key="disk", before=gib(before), after=gib(after), note="grown"))
+
+
+def _add(want: DesiredNewDisk, result: DeviceEdits) -> None:
+    result.additions.append(NewDisk(size_mib=want.size_mib, controller=want.controller))
+    result.edits.append(Edit(key="disk", after=gib(want.size_mib), note=f"thin, {want.controller}"))
+
+
+def _remove_nic(nic: VirtualNic, names: dict[str, str], result: DeviceEdits) -> None:
+    was = f"{nic.kind} NIC on {names.get(nic.network, nic.network or 'no network')}"
+    result.removals.append(RemoveDevice(key=nic.key, was=was))
+    result.edits.append(Edit(key="nic", before=was))
+
+
+def _has_mac(nic: VirtualNic, mac: str | None) -> bool:
+    return mac is None or nic.mac.casefold() == mac.casefold()

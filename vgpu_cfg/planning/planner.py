@@ -1,0 +1,254 @@
+"""From what is desired and what was observed to a plan: the order in which everything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.inventory import Folder, Inventory, Vm
+from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
+from vgpu_cfg.planning.capacity import CapacityReader
+from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.destroy import plan_removal
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
+from vgpu_cfg.planning.place_checks import (
+    check_boards,
+    check_datastores,
+    check_host,
+    check_spread,
+)
+from vgpu_cfg.planning.rules import plan_rules
+from vgpu_cfg.planning.sequence import order_power_ons
+from vgpu_cfg.planning.site import Site, check_networks
+from vgpu_cfg.planning.stage import Stage, device_names, hosts_in_order, make_shape, place_cases, set_stage
+from vgpu_cfg.planning.vm_checks import (
+    check_date,
+    check_settings,
+)
+from vgpu_cfg.planning.vm_plans import VmPlanner, VmPlans
+
+
+def make_plan(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
+) -> Plan:
+    """Compare what is desired with what was observed; pure, and the same whatever their order.
+
+    Errors among the plan's diagnostics mean that it must not be carried out; the changes are
+    those that would be made nevertheless.
+    """
+    return _Planning(desired, observed, catalog, options or PlanOptions()).run()
+
+
+class _Planning:
+    def __init__(
+        self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
+    ) -> None:
+        self.desired, self.observed, self.catalog, self.options = desired, observed, catalog, options
+        self.findings = Findings.for_plan(desired)
+        self.site = Site(desired, observed, self.findings)
+        self.lookup = Lookup(self.site, Site(desired, observed, Findings()), device_names(observed, catalog))
+        self.reader = CapacityReader(observed, catalog)
+        self.hosts = hosts_in_order(observed)
+        self.candidates = Candidates(
+            self.hosts,
+            {network.moid: network for network in observed.networks},
+            {datastore.moid: datastore for datastore in observed.datastores},
+        )
+
+    def run(self) -> Plan:
+        """Go through the stages."""
+        vms = sorted(self.desired.vms, key=lambda vm: vm.name)
+        check_networks(self.desired, self.site, self.findings)
+        folders = {vm.name: self.site.folder_of(vm) for vm in vms}
+        owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        cases = list(self._cases(folders, owned))
+        self._judge(cases)
+        pruned = self._pruned(owned)
+        stage = set_stage(self.hosts, self.observed, cases, pruned, self.reader)
+        self._shape(cases)
+        placed = place_cases(stage, cases, self.findings)
+        result = VmPlans()
+        planner = VmPlanner(self.desired, self.observed, self.lookup, self.options, self.findings)
+        self._remove(pruned, result)
+        for case in cases:
+            planner.plan_case(case, placed, result)
+        self._judge_places(cases, stage)
+        by_name = {case.name: case for case in cases}
+        changes = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
+        staying = frozenset(vm.moid for vm in owned.orphans if vm not in pruned)
+        changes += plan_rules(self.desired, self.observed, result.members, staying, self.findings)
+        self._report_orphans(owned, pruned)
+        return self._plan(changes, cases, owned, result)
+
+    def _cases(self, folders: dict[str, Folder | None], owned: Ownership) -> Iterator[Case]:
+        host_by_moid = self.observed.host_by_moid
+        for vm in sorted(self.desired.vms, key=lambda one: one.name):
+            folder = folders[vm.name]
+            covering = protects_vm(self.desired.protect, vm.name, folder)
+            if covering:
+                message = f"{covering} is protected by the plan file"
+                remedy = "remove it from `protect`, or the VM from the plan file"
+                self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
+            elif folder is not None and vm.name not in owned.blocked:
+                existing = owned.existing.get(vm.name)
+                case = make_case(vm, folder, existing, self.lookup, self.findings)
+                if case is not None:
+                    case.host = host_by_moid.get(existing.host_moid or "") if existing else None
+                    leave_protected(case, self.desired.protect, self.findings)
+                    yield case
+
+    def _judge(self, cases: Sequence[Case]) -> None:
+        """Say what can be said before any host is looked at."""
+        offered = OfferedBy(self.hosts)
+        today = self.observed.read_at.date()
+        for case in cases:
+            check_date(case.desired, today, self.findings)
+            check_settings(case, self.findings)
+            check_api(case.desired, case.gpus, self.observed.vcenter.api_version, self.findings)
+            check_gpus(case, self.catalog, self.reader, offered, self.findings)
+            if case.keeps_gpus:
+                case.held_boards = tuple(self._held_boards(case))
+
+    def _held_boards(self, case: Case) -> Iterator[Board | None]:
+        for device in case.base.vgpus:
+            yield next((entry.board for entry in self.catalog.by_profile(device.profile)), None)
+        devices = {pci.pci_id: pci for pci in case.host.pci_devices} if case.host else {}
+        for passed in case.base.passthrough:
+            pci = devices.get(passed.pci_id or passed.assigned_id or "")
+            board = self.reader.board_of(pci) if pci is not None else None
+            if board is not None or pci is None or pci.is_gpu:
+                yield board
+
+    def _pruned(self, owned: Ownership) -> list[Vm]:
+        if not self.options.prune:
+            return []
+        folders = {folder.moid: folder for folder in self.observed.folders}
+        return [
+            vm
+            for vm in owned.orphans
+            if not protects_vm(self.desired.protect, vm.name, folders.get(vm.folder_moid or ""))
+        ]
+
+    def _shape(self, cases: Sequence[Case]) -> None:
+        """Say what each VM needs that must be given a place."""
+        for case in cases:
+            if case.is_hopeless or case.keeps_gpus:
+                continue
+            if case.existing is not None:
+                if case.host is None or not (case.host.is_usable or case.desired.power == "on"):
+                    continue
+                owner = case.host.cluster_moid or case.host.compute_moid
+                wish = Wish((owner,), (), frozenset(), frozenset(), case.host.moid)
+            else:
+                wish = Wish(
+                    clusters_in_order(case.clusters),
+                    case.desired.place.hosts,
+                    case.network_moids,
+                    frozenset({case.datastore.moid} if case.datastore else ()),
+                )
+            ranked = self.candidates.of(wish, case.desired, self.findings)
+            if ranked:
+                case.shape = make_shape(case, ranked, self.reader)
+
+    def _remove(self, pruned: Sequence[Vm], result: VmPlans) -> None:
+        for vm in pruned:
+            removal = plan_removal(vm)
+            result.changes += removal
+            if vm.host_moid is not None and vm.is_on:
+                result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)
+
+    def _judge_places(self, cases: Sequence[Case], stage: Stage) -> None:
+        """Report what concerns hosts, datastores and VMs together."""
+        check_datastores((case for case in cases if case.fit is not None), self.findings)
+        used: dict[int, list[str]] = {}
+        residents: dict[tuple[str, str], list[Case]] = {}
+        for case in cases:
+            if case.fit is not None and (case.fit.gpus or case.fit.slots):
+                used.setdefault(case.fit.host, []).append(case.name)
+            if case.host is not None:
+                residents.setdefault((case.desired.line, case.host.name), []).append(case)
+        check_spread(residents, self.findings)
+        for index, users in used.items():
+            host = stage.hosts[index]
+            check_host(host, stage.claims[index], users, stage.unread[index], self.findings)
+        for index in {index for case in cases if case.shape for index, _ in case.shape.hosts}:
+            check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
+
+    def _report_orphans(self, owned: Ownership, pruned: Sequence[Vm]) -> None:
+        for vm in owned.orphans:
+            if vm in pruned:
+                continue
+            subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+            is_kept = self.options.prune
+            message = "it is this plan's VM, and the plan file does not name it any more"
+            remedy = (
+                "it is protected, so --prune leaves it"
+                if is_kept
+                else "delete it with --prune, or name it again"
+            )
+            self.findings.add(Code.ORPHAN, subject, message, remedy)
+
+    def _plan(self, changes: list[Change], cases: Sequence[Case], owned: Ownership, result: VmPlans) -> Plan:
+        chosen = self._chosen(cases, owned)
+        if chosen is not None:
+            changes = _only(changes, chosen)
+        touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}
+        placements = [one for one in result.placements if chosen is None or one.vm in chosen]
+        hosts = {one.host_moid for one in placements}
+        vcenter = self.observed.vcenter
+        return Plan(
+            name=self.desired.name,
+            target=PlanTarget(
+                address=vcenter.address,
+                instance_uuid=vcenter.instance_uuid,
+                datacenter=self.site.datacenter.name if self.site.datacenter else "",
+            ),
+            read_at=self.observed.read_at,
+            desired=self.desired,
+            placements=tuple(placements),
+            diagnostics=self.findings.diagnostics(chosen),
+            changes=tuple(changes),
+            in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
+            orphans=tuple(vm.name for vm in owned.orphans),
+            untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
+            untouched_hosts=sum(host.moid not in hosts for host in self.observed.hosts),
+        )
+
+    def _chosen(self, cases: Sequence[Case], owned: Ownership) -> set[str] | None:
+        """Return the names that `only` selects, None for all; a selector that matches nothing is an error."""
+        if not self.options.only:
+            return None
+        hosts = {case.name: case.host.name if case.host else "" for case in cases}
+        names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
+        chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
+        if not chosen:
+            subject = Subject(kind="plan", name=self.desired.name)
+            message = f"nothing in the plan matches {' or '.join(self.options.only)}"
+            remedy = "give a VM's name or glob, or host:NAME"
+            self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
+        return chosen
+
+
+def _only(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
+    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then."""
+    by_id = {change.id: change for change in changes}
+    kept: set[str] = set()
+    waiting = [
+        change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
+    ]
+    while waiting:
+        change_key = waiting.pop()
+        if change_key not in kept:
+            kept.add(change_key)
+            waiting += [need for need in by_id[change_key].needs if need in by_id]
+    made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
+    for change in changes:
+        if change.kind == "set_rule" and all(vm.moid or vm.name in made for vm in change.vms):
+            kept.add(change.id)
+    return [change for change in changes if change.id in kept]

@@ -1,0 +1,206 @@
+"""Why a VM fits nowhere, in words: which host or GPU refuses, what holds it, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.planning.capacity import Claim
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.demand import Shape
+from vgpu_cfg.planning.gpu_state import GpuState, Held
+from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.remedies import REMEDIES, closeness
+from vgpu_cfg.planning.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.words import counted, gib, listed, node_list
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The finding that a failed placement becomes."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+@dataclass(slots=True)
+class _HostRefusal:
+    host: str
+    codes: list[Code] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def code(self) -> Code:
+        return max(self.codes, key=closeness, default=Code.NO_SUCH_BOARD)
+
+    def add(self, code: Code, text: str) -> None:
+        self.codes.append(code)
+        self.texts.append(text)
+
+
+def explain_refusal(
+    hosts: Sequence[HostState], shape: Shape, claims: Mapping[int, Sequence[Claim]]
+) -> Refusal:
+    """Say why such a VM has no place on these hosts as they are.
+
+    `claims` are, per host index, the powered-off VMs of others.
+    """
+    found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
+    code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
+    close = [one for one in found if one.code is code]
+    texts = [f"{one.host}: {'; '.join(one.texts)}" for one in close]
+    others = [one.host for one in found if one.code is not code]
+    message = f"{wanted_words(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
+    if others:
+        message += f"; {counted(len(others), 'other host')} ({listed(sorted(others))}) cannot give it either"
+    return Refusal(code, message, REMEDIES.get(code, ""))
+
+
+def wanted_words(shape: Shape) -> str:
+    """Name what a VM asks for: its GPUs, or its memory."""
+    words = []
+    if shape.variants:
+        choices = dict.fromkeys(_counted_names(variant) for variant in shape.variants)
+        words.append(" or ".join(choices))
+    words += [f"the device at {pci_id}" for pci_id in shape.fixed]
+    words += [f"a device with {need}" for need in dict.fromkeys(shape.dynamic)]
+    return " and ".join(words) or f"a VM of {gib(shape.memory_mib)}"
+
+
+def _counted_names(variant: Sequence[VgpuNeed]) -> str:
+    counts: dict[str, int] = {}
+    for need in variant:
+        counts[need.name] = counts.get(need.name, 0) + 1
+    return " and ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+
+
+def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _HostRefusal:
+    found = _HostRefusal(host.host.name)
+    code = host.refuse_host(shape)
+    if code is not None:
+        found.add(code, _host_words(code, host, shape))
+        return found
+    code = host.refuse_slots(shape)
+    if code is not None:
+        found.add(code, _slot_words(code, host, shape))
+        return found
+    for variant in shape.variants:
+        code = host.refuse_variant(variant)
+        if code is not None:
+            found.add(code, _variant_words(code, host, variant))
+            continue
+        for need in dict.fromkeys(variant):
+            _judge_gpus(found, host, need, shape, variant.count(need))
+    if found.codes and claims:
+        off = [f"{claim.vm} ({claim.profile})" for claim in claims]
+        found.texts.append(f"powered off and in nobody's way now: {listed(off)}")
+    return found
+
+
+def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
+    room = 0
+    refused: list[tuple[Code, str]] = []
+    for gpu, code in host.refuse_need(need, shape):
+        if code is None:
+            room += gpu.room(need)
+        elif code is not Code.NO_SUCH_BOARD:
+            refused.append((code, f"{gpu.pci_id} {_gpu_words(code, gpu, host, need)}"))
+    if room >= count:
+        return
+    if room:
+        found.add(Code.GPU_FULL, f"room for {room} of the {count} × {need.name} that a VM needs at once")
+    for code, text in refused:
+        found.add(code, text)
+    if not room and not refused:
+        boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
+        found.add(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
+
+
+def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
+    holders = _holder_words(gpu.held)
+    match code:
+        case Code.GPU_FULL | Code.NO_MIG_SLICE if not gpu.held or gpu.refuse(need) is None:
+            return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
+        case Code.GPU_FULL:
+            return f"is full ({holders})"
+        case Code.SAME_SIZE_LOCK:
+            return f"is in same-size mode and runs {gpu.locked_size_gb} GB vGPUs ({holders})"
+        case Code.MIXED_SIZE_NO_ROOM:
+            return f"has no placement left for {need.size_gb} GB ({holders})"
+        case Code.MIXED_SIZE_NOT_SUPPORTED:
+            return f"is in mixed-size mode, which is not documented for {need.name}"
+        case Code.NO_MIG_SLICE:
+            return f"has no free slices where {need.name} may start ({holders})"
+        case Code.GPU_IN_MIG_MODE:
+            return "is in MIG mode"
+        case Code.GPU_NOT_IN_MIG_MODE:
+            return f"is not in MIG mode{f' ({holders})' if holders else ''}"
+        case Code.CLASSES_CANNOT_SHARE:
+            return f"runs another series ({holders}), and ESXi {host.host.version} keeps series apart"
+        case Code.GPU_IN_PASSTHROUGH:
+            return "is passed through as a whole"
+        case Code.NOT_SHARED_DIRECT:
+            return "has a graphics type that is not sharedDirect"
+        case Code.NO_HOST_DRIVER:
+            return "is not served by NVIDIA's host driver"
+        case Code.HOLDER_UNKNOWN:
+            return f"is held in a way that cannot be told ({holders})"
+        case Code.SPREAD_IMPOSSIBLE:
+            return f"has a VM of this line already ({holders})"
+        case _:
+            return f"refuses ({code})"
+
+
+def _holder_words(held: Iterable[Held]) -> str:
+    """Spell "4 × grid_a100-10c: a, b, c and 1 more"."""
+    by_profile: dict[str, list[str]] = {}
+    for one in held:
+        name = f"{one.vm}, planned" if one.is_planned else one.vm
+        by_profile.setdefault(one.need.name if one.need else "the whole GPU", []).append(name)
+    return "; ".join(f"{len(vms)} × {profile}: {listed(vms, shown=8)}" for profile, vms in by_profile.items())
+
+
+def _host_words(code: Code, host: HostState, shape: Shape) -> str:
+    match code:
+        case Code.HOST_MEMORY:
+            return f"{gib(max(0, host.free_mib))} can still be reserved, {gib(shape.memory_mib)} are needed"
+        case Code.NUMA_NODE_ABSENT:
+            known = node_list(node.node_id for node in host.nodes)
+            return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
+        case _:
+            return "has a VM of this line already"
+
+
+def _slot_words(code: Code, host: HostState, shape: Shape) -> str:
+    match code:
+        case Code.PASSTHROUGH_TAKEN:
+            return f"in use: {listed(_taken(host, shape), shown=8)}"
+        case Code.PASSTHROUGH_NOT_ACTIVE:
+            return "passthrough is not on for it, or waits for a restart"
+        case Code.PASSTHROUGH_SERVES_VGPUS:
+            return f"serves vGPUs: {'; '.join(_holder_words(gpu.held) for gpu in host.gpus if gpu.held)}"
+        case Code.PASSTHROUGH_ABSENT:
+            return "has no GPU at that address"
+        case _:
+            return "has no such device"
+
+
+def _taken(host: HostState, shape: Shape) -> Iterator[str]:
+    for pci_id, holder in host.holders.items():
+        if not shape.fixed or shape.dynamic or pci_id in shape.fixed:
+            yield f"{pci_id} by {holder}"
+
+
+def _variant_words(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
+    names = _counted_names(variant)
+    match code:
+        case Code.PROFILE_NEEDS_NEWER_ESXI:
+            least = next((need.min_esxi for need in variant if need.min_esxi), "")
+            return f"runs ESXi {host.host.version}, and {names} needs {least}"
+        case Code.MULTI_VGPU_NEEDS_FULL:
+            return f"runs vSphere {host.host.version}: several vGPUs in a VM must be of full framebuffer"
+        case Code.TOO_MANY_VGPUS:
+            return f"allows fewer than {len(variant)} vGPUs per VM"
+        case _:
+            return f"does not offer {names}"

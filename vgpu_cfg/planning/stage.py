@@ -1,0 +1,176 @@
+"""The estate set up for placement: what others hold and reserve is taken, what the plan will free is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.desired import Spread
+from vgpu_cfg.model.inventory import Host, Inventory, Vm
+from vgpu_cfg.planning.affinity import AFFINITY_KEY
+from vgpu_cfg.planning.candidates import Ranked
+from vgpu_cfg.planning.capacity import CapacityReader, Claim, HostCapacity
+from vgpu_cfg.planning.case import Case
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.demand import Demand, Shape, dynamic_needs, fixed_addresses, make_variants
+from vgpu_cfg.planning.expectation import expect_gpus
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.gpu_match import DeviceNames
+from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.numa import nodes_of_affinity
+from vgpu_cfg.planning.placement import Placed, Verdict, place
+from vgpu_cfg.planning.refusals import explain_refusal
+from vgpu_cfg.planning.search import SearchPlacer
+
+
+@dataclass(slots=True)
+class Stage:
+    """The hosts in their fixed order, as they will be before any VM of the plan is put on them.
+
+    `freeing` are the moids of running VMs whose GPUs the plan frees first.
+    """
+
+    hosts: list[Host]
+    states: list[HostState] = field(default_factory=list)
+    claims: dict[int, list[Claim]] = field(default_factory=dict)
+    unread: dict[int, list[str]] = field(default_factory=dict)
+    unknown_boards: dict[int, list[str]] = field(default_factory=dict)
+
+    def index_of(self, moid: str | None) -> int | None:
+        """Return a host's index by its moid."""
+        return next((index for index, host in enumerate(self.hosts) if host.moid == moid), None)
+
+
+def hosts_in_order(observed: Inventory) -> list[Host]:
+    """Sort the hosts so that vCenter's order does not matter."""
+    return sorted(observed.hosts, key=lambda host: (host.name, host.moid))
+
+
+def set_stage(
+    hosts: list[Host],
+    observed: Inventory,
+    cases: Sequence[Case],
+    pruned: Iterable[Vm],
+    reader: CapacityReader,
+) -> Stage:
+    """Read every host as it will be once the plan has freed what it frees."""
+    stage = Stage(hosts)
+    kept = {case.existing.moid: case for case in cases if case.existing is not None and case.keeps_gpus}
+    leaving = {case.existing.moid for case in cases if case.existing is not None and not case.keeps_gpus}
+    leaving |= {vm.moid for vm in pruned}
+    without = frozenset(leaving)
+    for index, host in enumerate(hosts):
+        vms = observed.vms_by_host.get(host.moid, ())
+        capacity = reader.read(host, without=without)
+        frees = any(vm.is_on and vm.moid in without for vm in vms)
+        state = HostState.of(index, capacity, frees_gpus=frees)
+        for vm in vms:
+            if vm.moid not in without:
+                _promise(state, vm, kept.get(vm.moid))
+        stage.states.append(state)
+        stage.claims[index] = [claim for claim in capacity.claims if claim.vm_moid not in kept]
+        stage.unread[index] = [*capacity.unread, *capacity.unplaced]
+        stage.unknown_boards[index] = _unknown_boards(capacity)
+    return stage
+
+
+def _promise(state: HostState, vm: Vm, case: Case | None) -> None:
+    """Take what a VM reserves that stays as it is; own VMs count with what they will have."""
+    detail = vm.detail
+    if detail is None or not vm.is_on:
+        return
+    nodes = nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, ""))
+    if case is None:
+        locked = detail.memory_mib if detail.memory_reservation_locked else 0
+        state.promise(detail.cpus if nodes else 0, max(locked, detail.memory_reservation_mib), nodes)
+        return
+    state.promise(case.cpus, case.memory_mib, nodes)
+    if case.desired.place.spread is not None:
+        line = case.desired.line
+        state.residents[line] = state.residents.get(line, 0) + 1
+        for gpu in state.gpus:
+            gpu.held = [replace(held, line=line) if held.vm == vm.name else held for held in gpu.held]
+
+
+def _unknown_boards(capacity: HostCapacity) -> list[str]:
+    return [gpu.pci_id for gpu in capacity.gpus if gpu.board is None]
+
+
+def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:
+    """Say what a VM needs of a host; one that exists is free of its line's spread."""
+    vm = case.desired
+    spread = vm.place.spread if case.existing is None else None
+    return Shape(
+        hosts=ranked,
+        variants=make_variants(case.gpus, reader.needs),
+        fixed=fixed_addresses(case.gpus),
+        dynamic=dynamic_needs(case.gpus),
+        cpus=case.cpus,
+        memory_mib=case.memory_mib,
+        numa=vm.numa.policy,
+        numa_nodes=vm.numa.nodes,
+        spread=spread,
+        must=vm.place.must,
+        line=vm.line if vm.place.spread is not None else "",
+    )
+
+
+def place_cases(stage: Stage, cases: Sequence[Case], findings: Findings) -> Placed:
+    """Give every case with a shape its place, and report those without one."""
+    demands = [
+        Demand(case.name, _line(case), case.shape, stays=case.existing is not None)
+        for case in cases
+        if case.shape is not None
+    ]
+    placed = expect_gpus(place(stage.states, demands, others=(SearchPlacer(),)), demands)
+    for case in cases:
+        case.fit = placed.fits.get(case.name)
+        if case.fit is not None:
+            case.host = stage.hosts[case.fit.host]
+    for case in cases:
+        if (failure := placed.failed.get(case.name)) is not None:
+            _report(case, *failure, placed, stage, findings)
+    return placed
+
+
+def _line(case: Case) -> str:
+    return case.desired.line if case.desired.place.spread in (Spread.HOSTS, Spread.GPUS) else ""
+
+
+def _report(
+    case: Case, demand: Demand, verdict: Verdict, placed: Placed, stage: Stage, findings: Findings
+) -> None:
+    """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's."""
+    shape = demand.shape
+    is_alone = not any(placed.initial[index].fit(shape) for index, _ in shape.hosts)
+    states = placed.initial if is_alone else placed.hosts
+    refusal = explain_refusal(states, shape, stage.claims)
+    if verdict is Verdict.UNDECIDED:
+        message = (
+            "no placement was found within the search's limit, and none was proven impossible; "
+            f"{refusal.message}"
+        )
+        remedy = "split the plan, name hosts with `place.hosts`, or free room"
+        findings.refuse_vm(Code.UNDECIDED, case.desired, message, remedy)
+        return
+    findings.refuse_vm(refusal.code, case.desired, refusal.message, refusal.remedy)
+
+
+def device_names(observed: Inventory, catalog: Catalog) -> DeviceNames:
+    """Collect what the devices of the estate are called, by vendor and device id."""
+    names: dict[tuple[int, int], dict[str, None]] = {}
+    boards: dict[tuple[int, int, int], Board | None] = {}
+    for host in observed.hosts:
+        for device in (*host.pci_devices, *(gpu.pci for gpu in host.gpus)):
+            if not (device.is_gpu or device.hardware_label or device.passthrough_active):
+                continue
+            ids = (device.vendor_id, device.device_id, device.subsystem_id)
+            if ids not in boards:
+                boards[ids] = catalog.by_pci(*ids)
+            board = boards[ids]
+            known = names.setdefault(ids[:2], {})
+            known[device.device_name] = None
+            known |= dict.fromkeys(board.names if board else ())
+    result: Mapping[tuple[int, int], Sequence[str]] = {ids: tuple(found) for ids, found in names.items()}
+    return result

@@ -1,0 +1,74 @@
+"""What one vGPU takes of a GPU, flattened from the catalogue for the inner loops of placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from vgpu_cfg.catalog import Catalog, ProfileEntry
+from vgpu_cfg.model.vgpu import Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class VgpuNeed:
+    """A profile on a board, as plain numbers.
+
+    `max_mixed` is None where mixed-size mode is not documented, `mixed_starts` None where
+    the placements are not published. The `mig_*` fields are 0 and empty for time-sliced types.
+    """
+
+    name: str
+    board_key: str
+    series: str
+    sharing: Sharing
+    framebuffer_mib: int
+    size_gb: int
+    max_per_gpu: int
+    max_mixed: int | None = None
+    mixed_starts: tuple[int, ...] | None = None
+    is_full: bool = False
+    mig_size: int = 0
+    mig_compute: int = 0
+    mig_starts: tuple[int, ...] = ()
+    mig_per_instance: int = 1
+    has_media_engines: bool = False
+    min_esxi: str | None = None
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether it stands on MIG slices of its own."""
+        return self.sharing is Sharing.MIG
+
+    @property
+    def share(self) -> float:
+        """The part of a GPU that it takes at least, for ordering."""
+        return 1.0 / self.max_per_gpu
+
+
+@cache
+def vgpu_need(entry: ProfileEntry) -> VgpuNeed:
+    """Flatten a catalogue entry."""
+    mig = entry.mig
+    return VgpuNeed(
+        name=entry.name,
+        board_key=entry.board.key,
+        series=entry.profile.series,
+        sharing=entry.profile.sharing,
+        framebuffer_mib=entry.framebuffer_mib,
+        size_gb=entry.profile.framebuffer_gb,
+        max_per_gpu=entry.max_per_gpu,
+        max_mixed=entry.max_mixed,
+        mixed_starts=entry.mixed_starts,
+        is_full=entry.is_full_framebuffer,
+        mig_size=mig.size if mig else 0,
+        mig_compute=mig.compute if mig else 0,
+        mig_starts=mig.starts if mig else (),
+        mig_per_instance=mig.per_instance if mig else 1,
+        has_media_engines=mig.has_media_engines if mig else False,
+        min_esxi=mig.min_esxi if mig else None,
+    )
+
+
+def needs_of(profile: str, catalog: Catalog) -> dict[str, VgpuNeed]:
+    """Return what a profile takes on each board that has it, by board key; empty where none has."""
+    return {entry.board.key: vgpu_need(entry) for entry in catalog.by_profile(profile)}

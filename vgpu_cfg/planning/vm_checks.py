@@ -1,0 +1,100 @@
+"""What can be said of a VM's settings without its host: clashes, limits, dates, keys without effect."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.planning.case import Case, Lookup
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.compare import WantedVm
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.hardware import least_version, passthrough_limit, vgpu_limit
+from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.other_devices import MOST_NICS
+
+_RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
+
+
+def check_settings(case: Case, findings: Findings) -> None:
+    """Judge what the plan file states by itself."""
+    vm = case.desired
+    for key, value in vm.extra_config.items():
+        folded = key.casefold()
+        if folded in _RESERVATION_KEYS and case.gpus:
+            message = f"extra_config sets {key}, and all memory of a VM with GPUs is reserved"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
+        elif folded == "firmware" and value.casefold() != "efi" and case.gpus:
+            message = f"extra_config sets firmware to {value}, and GPUs need EFI"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, "remove firmware")
+        elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and case.gpus:
+            message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
+    if len(vm.nics) > MOST_NICS:
+        message = f"{len(vm.nics)} NICs, and a VM can have {MOST_NICS}"
+        findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "ask for fewer")
+
+
+def check_mmio(vm: DesiredVm, wanted: WantedVm, findings: Findings) -> None:
+    """Warn of a stated 64-bit MMIO size that is below the rule."""
+    stated = next(
+        (value for key, value in vm.extra_config.items() if key.casefold() == SIZE_KEY.casefold()), None
+    )
+    if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
+        message = f"extra_config sets {SIZE_KEY} to {stated}; its GPUs need {wanted.mmio_gb} by the rule"
+        findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key, and the rule decides")
+
+
+def check_date(vm: DesiredVm, today: date, findings: Findings) -> None:
+    """Tell of a VM past its date; nothing acts on it."""
+    if vm.expires is not None and vm.expires < today:
+        message = f"it expired on {vm.expires.isoformat()}; nothing is done about it"
+        findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date")
+
+
+def check_hardware(case: Case, host: Host, version: int | None, findings: Findings) -> None:
+    """See that the hardware version a VM will have allows its devices."""
+    kinds = [gpu.kind for gpu in case.gpus]
+    vgpus, dynamic = kinds.count("vgpu"), kinds.count("dynamic_passthrough")
+    if version is None:
+        return
+    least = least_version(vgpus, dynamic, len(kinds))
+    if version < least:
+        message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
+        remedy = "update the host, or ask for fewer devices"
+        findings.refuse_vm(Code.HARDWARE_VERSION, case.desired, message, remedy)
+    elif vgpus > vgpu_limit(host, version):
+        message = (
+            f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked"
+        )
+        findings.refuse_vm(Code.TOO_MANY_VGPUS, case.desired, message, "ask for fewer vGPUs per VM")
+    passed = len(kinds) - vgpus
+    if passed > passthrough_limit(version):
+        message = (
+            f"hardware version {version} allows {passthrough_limit(version)} passed-through devices, not "
+            f"{passed}"
+        )
+        findings.refuse_vm(Code.TOO_MANY_PASSTHROUGH, case.desired, message, "ask for fewer devices per VM")
+
+
+def check_creation_keys(case: Case, lookup: Lookup, findings: Findings) -> None:
+    """Tell of stated keys that differ from a VM that exists and take effect at creation only."""
+    vm, base = case.desired, case.base
+    differing: list[str] = []
+    if vm.is_managed("secure_boot") and vm.secure_boot != base.secure_boot:
+        differing.append("secure_boot")
+    if vm.is_managed("datastore") and base.datastore_moids:
+        datastore = lookup.quiet.datastore_of(vm)
+        if datastore is not None and datastore.moid not in base.datastore_moids:
+            differing.append("datastore")
+    if vm.is_managed("resource_pool") and base.resource_pool_moid and case.host is not None:
+        owner = case.host.cluster_moid or case.host.compute_moid
+        cluster = next((one for one in lookup.quiet.clusters if one.moid == owner), None)
+        pool = lookup.quiet.pool_of(vm, cluster) if cluster is not None else None
+        if pool is not None and pool != base.resource_pool_moid:
+            differing.append("resource_pool")
+    if differing:
+        message = f"{', '.join(differing)} differs from the VM, and takes effect at creation only"
+        remedy = "change it by hand, or delete the VM and plan again"
+        findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)

@@ -1,0 +1,186 @@
+"""The changes, place and findings of one VM at a time, once all of them have their places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.change import Change, NumaPin, Placement
+from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
+from vgpu_cfg.model.inventory import Cluster, Host, Inventory, Vm
+from vgpu_cfg.planning.affinity import AFFINITY_KEY, held_gpus, held_nodes, is_choice_certain, numa_pin
+from vgpu_cfg.planning.case import Case, Lookup
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.compare import WantedVm
+from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.hardware import highest_version, least_version
+from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
+from vgpu_cfg.planning.numa import nodes_of_affinity
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.place_checks import check_place, check_running
+from vgpu_cfg.planning.placement import Placed
+from vgpu_cfg.planning.rules import Member
+from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio
+from vgpu_cfg.planning.wanted import make_wanted
+
+
+@dataclass(slots=True)
+class VmPlans:
+    """What came of the cases, as it grows. `freeing` names by host moid the changes that free GPUs."""
+
+    changes: list[Change] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
+    in_sync: list[str] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+    freeing: dict[str, list[str]] = field(default_factory=dict)
+
+
+class VmPlanner:
+    """Plans VMs one by one; what it knows of the estate is the same for all of them."""
+
+    def __init__(
+        self,
+        desired: DesiredPlan,
+        observed: Inventory,
+        lookup: Lookup,
+        options: PlanOptions,
+        findings: Findings,
+    ) -> None:
+        self.desired, self.observed, self.lookup = desired, observed, lookup
+        self.options, self.findings = options, findings
+        self.site = lookup.loud
+        self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
+        self._common_versions: dict[str, int | None] = {}
+
+    def plan_case(self, case: Case, placed: Placed, result: VmPlans) -> None:
+        """Plan one VM, once all have their places."""
+        initial = placed.initial[case.fit.host] if case.fit else None
+        final = placed.hosts[case.fit.host] if case.fit else None
+        wanted = make_wanted(case, initial, final, self.lookup.device_names)
+        check_mmio(case.desired, wanted, self.findings)
+        if case.fit is not None and initial is not None and final is not None:
+            check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
+        if case.existing is not None:
+            self._plan_existing(case, case.existing, wanted, placed, result)
+        elif case.fit is not None and case.host is not None:
+            self._plan_new(case, case.host, wanted, placed, result)
+        if case.host is not None and (case.fit is not None or case.existing is not None):
+            result.placements.append(self._placement(case, case.host, placed))
+
+    def _plan_new(self, case: Case, host: Host, wanted: WantedVm, placed: Placed, result: VmPlans) -> None:
+        cluster = self._cluster_of(host)
+        pool = self.site.pool_of(case.desired, cluster) if cluster is not None else None
+        if cluster is None or pool is None or case.datastore is None or case.fit is None:
+            return
+        version = self._hardware_version(case, host, cluster)
+        check_hardware(case, host, version, self.findings)
+        place = NewPlace(host, pool, case.datastore, version)
+        pin = numa_pin(case, placed.initial[case.fit.host], case.fit, wanted.affinity or ())
+        changes = plan_new(case, wanted, place, self.desired.name, pin)
+        result.changes += changes
+        result.members.append(Member(case, cluster, change_id("create", case.name)))
+
+    def _plan_existing(self, case: Case, vm: Vm, wanted: WantedVm, placed: Placed, result: VmPlans) -> None:
+        check_creation_keys(case, self.lookup, self.findings)
+        check_running(case, self.findings)
+        cluster = self._cluster_of(case.host)
+        if cluster is not None:
+            result.members.append(Member(case, cluster))
+        if case.shape is not None and case.fit is None:
+            return
+        upgrade_to = self._upgrade_of(case, vm, cluster)
+        if case.host is not None:
+            check_hardware(case, case.host, upgrade_to or case.base.hardware_version, self.findings)
+        pin = self._pin_of_existing(case, wanted, placed)
+        found, changes = plan_existing(case, vm, wanted, pin, upgrade_to, self.networks)
+        judge_changes(case, vm, found, changes, self.options, self.findings)
+        if not changes:
+            result.in_sync.append(vm.name)
+        result.changes += changes
+        if vm.is_on and not case.keeps_gpus and vm.host_moid is not None:
+            freed = [change.id for change in changes if change.kind == "reconfigure_vm"]
+            result.freeing.setdefault(vm.host_moid, []).extend(freed)
+
+    def _pin_of_existing(self, case: Case, wanted: WantedVm, placed: Placed) -> NumaPin | None:
+        """Return the pin for a VM that is powered on anew: ESXi then chooses anew as well."""
+        current = nodes_of_affinity(case.base.extra_config.get(AFFINITY_KEY, ""))
+        is_compared = case.manages("numa") and wanted.affinity is not None
+        nodes = (wanted.affinity or ()) if is_compared else current
+        if case.fit is not None:
+            return numa_pin(case, placed.initial[case.fit.host], case.fit, nodes)
+        follows = case.desired.numa.policy is NumaPolicy.FOLLOW_GPU and case.base.vgpus
+        if not follows or case.host is None:
+            return None
+        known = {gpu.pci_id: gpu.numa_node for gpu in case.host.gpus if gpu.numa_node is not None}
+        if len(known) != len(case.host.gpus) or set(known.values()) == set(nodes):
+            return None
+        return NumaPin(node_by_pci_id=known, nodes=nodes)
+
+    def _hardware_version(self, case: Case, host: Host, cluster: Cluster) -> int | None:
+        """Return the version that a VM shall have.
+
+        A template's own is kept where its devices allow that: raising it takes two more tasks and
+        cannot be undone. Else, and for a VM from scratch, it is the newest that all hosts of the cluster run.
+        """
+        common, base = self._common_version(cluster), case.base.hardware_version
+        highest = highest_version(host)
+        if base is not None and highest is not None and base > highest:
+            message = f"the template has hardware version {base}, and {host.name} runs {highest} at most"
+            remedy = "clone a template of an older version, or name newer hosts"
+            self.findings.refuse_vm(Code.HARDWARE_VERSION, case.desired, message, remedy)
+        if base is None:
+            return common
+        if common is None or base >= _least_version(case):
+            return base
+        return max(common, base)
+
+    def _upgrade_of(self, case: Case, vm: Vm, cluster: Cluster | None) -> int | None:
+        """Return the version that a VM must be raised to for its devices, None where its own does."""
+        base = case.base.hardware_version
+        if base is None or case.host is None or cluster is None or not case.manages("gpus"):
+            return None
+        if base >= _least_version(case):
+            return None
+        version = self._hardware_version(case, case.host, cluster)
+        return version if version is not None and version > base else None
+
+    def _cluster_of(self, host: Host | None) -> Cluster | None:
+        if host is None:
+            return None
+        return self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+
+    def _placement(self, case: Case, host: Host, placed: Placed) -> Placement:
+        fit = case.fit
+        if fit is None:
+            moid = case.existing.moid if case.existing else ""
+            gpus = tuple(pci_id for pci_id, _ in held_gpus(moid, case))
+            nodes, is_certain = held_nodes(case) or (), bool(gpus)
+        else:
+            initial = placed.initial[fit.host]
+            gpus = (*(initial.gpus[index].pci_id for index in fit.gpus), *fit.slots)
+            nodes, is_certain = fit.nodes, bool(gpus) and is_choice_certain(initial, fit)
+        return Placement(
+            vm=case.name,
+            host_moid=host.moid,
+            host_name=host.name,
+            gpu_pci_ids=gpus,
+            numa_nodes=nodes,
+            is_certain=is_certain,
+        )
+
+    def _common_version(self, cluster: Cluster) -> int | None:
+        if cluster.moid not in self._common_versions:
+            known = [
+                version
+                for host in self.observed.hosts
+                if (host.cluster_moid or host.compute_moid) == cluster.moid
+                if (version := highest_version(host)) is not None
+            ]
+            self._common_versions[cluster.moid] = min(known, default=None)
+        return self._common_versions[cluster.moid]
+
+
+def _least_version(case: Case) -> int:
+    """Return the lowest hardware version that can have the VM's GPUs."""
+    kinds = [gpu.kind for gpu in case.gpus]
+    return least_version(kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds))

@@ -1,0 +1,126 @@
+"""From a case and its place to the VM as it shall be, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.change import NewDynamicPassthrough, NewPassthrough, NewVgpu
+from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredPassthrough, DesiredVgpu
+from vgpu_cfg.model.inventory import PassthroughDevice
+from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
+from vgpu_cfg.planning.case import Case
+from vgpu_cfg.planning.compare import WantedVm
+from vgpu_cfg.planning.demand import DynamicNeed
+from vgpu_cfg.planning.gpu_devices import WantedGpu
+from vgpu_cfg.planning.gpu_match import DeviceNames, is_wanted_device
+from vgpu_cfg.planning.host_state import Fit, HostState, is_match
+from vgpu_cfg.planning.mmio import mmio_size_gb
+from vgpu_cfg.planning.numa import NodeState
+from vgpu_cfg.planning.words import counted, gib
+
+
+def make_wanted(
+    case: Case, initial: HostState | None, final: HostState | None, names: DeviceNames
+) -> WantedVm:
+    """Fill in what a VM shall have; `initial` and `final` are its host before and after placement."""
+    vm = case.desired
+    gpus = tuple(_gpus(case, final, names))
+    affinity = wanted_affinity(case, case.fit, initial)
+    notes = tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus)
+    return WantedVm(
+        cpus=vm.cpus,
+        memory_mib=vm.memory_mib,
+        gpus=gpus,
+        gpu_notes=notes,
+        mmio_gb=mmio_size_gb(_boards(case, final)),
+        nics=case.nics,
+        disks=vm.disks,
+        inherited_disks=_inherited_disks(case),
+        extra_config=vm.extra_config,
+        affinity=affinity,
+        affinity_note=_node_note(affinity, final),
+        nodes=max(1, len(affinity or ())),
+    )
+
+
+def _gpus(case: Case, host: HostState | None, names: DeviceNames) -> Iterator[WantedGpu]:
+    """Yield the GPU devices in the plan file's order; what the VM has already and may keep, as it is."""
+    left = list(case.base.passthrough) if case.existing is not None else []
+    chosen = iter(case.fit.variant if case.fit else ())
+    for gpu in case.gpus:
+        match gpu:
+            case DesiredVgpu():
+                need = next(chosen, None)
+                yield NewVgpu(profile=need.name if need else gpu.profiles[0].name, uvm=gpu.uvm)
+            case DesiredPassthrough():
+                yield _fixed(gpu.pci_id, host)
+            case DesiredDynamicPassthrough():
+                own = next((device for device in left if is_wanted_device(gpu, device, names)), None)
+                if own is not None:
+                    left.remove(own)
+                yield _dynamic(gpu, own, host)
+
+
+def _fixed(pci_id: str, host: HostState | None) -> NewPassthrough:
+    slot = next((one for one in host.slots if one.pci.pci_id == pci_id), None) if host else None
+    return NewPassthrough(
+        pci_id=pci_id,
+        system_id=(host.host.system_id or "") if host else "",
+        vendor_id=slot.pci.vendor_id if slot else 0,
+        device_id=slot.pci.device_id if slot else 0,
+        device_name=slot.pci.device_name if slot else "",
+    )
+
+
+def _dynamic(
+    gpu: DesiredDynamicPassthrough, own: PassthroughDevice | None, host: HostState | None
+) -> NewDynamicPassthrough:
+    """Ask for what the VM has already, else for any function with the ids of those that fit on its host."""
+    if own is not None:
+        return NewDynamicPassthrough(allowed=own.allowed, label=own.label)
+    if gpu.device_id is not None:
+        return NewDynamicPassthrough(allowed=((gpu.vendor_id or 0, gpu.device_id),), label=gpu.label)
+    need = DynamicNeed(gpu.label, gpu.model, gpu.vendor_id, gpu.device_id)
+    slots = [slot for slot in host.slots if is_match(slot, need)] if host else []
+    ids = sorted({(slot.pci.vendor_id, slot.pci.device_id) for slot in slots})
+    return NewDynamicPassthrough(allowed=tuple(ids), label=gpu.label)
+
+
+def _boards(case: Case, host: HostState | None) -> Iterator[Board | None]:
+    """Yield the board behind each GPU device, as far as the placement tells."""
+    if case.fit is None or host is None:
+        yield from case.held_boards
+        return
+    for index in case.fit.gpus:
+        yield host.gpus[index].board
+    by_address = {slot.pci.pci_id: slot for slot in host.slots}
+    for pci_id in case.fit.slots:
+        yield by_address[pci_id].board
+
+
+def _inherited_disks(case: Case) -> frozenset[int]:
+    """Return the keys of the disks that came with the template, the first one where that has gone."""
+    if case.template is not None and case.template.detail is not None:
+        return frozenset(disk.key for disk in case.template.detail.disks)
+    if case.desired.source.kind == "scratch":
+        return frozenset()
+    return frozenset(sorted(disk.key for disk in case.base.disks)[:1])
+
+
+def _gpu_note(gpu: WantedGpu, fit: Fit | None, initial: HostState | None) -> str:
+    if not isinstance(gpu, NewVgpu) or fit is None or initial is None:
+        return ""
+    choosable = choosable_gpus(initial, fit)
+    if len(choosable) == len(set(fit.gpus)):
+        return f"on {', '.join(choosable)}"
+    return f"on one of {counted(len(choosable), 'GPU')}: ESXi chooses"
+
+
+def _node_note(nodes: tuple[int, ...] | None, host: HostState | None) -> str:
+    if not nodes or host is None:
+        return ""
+    states: list[NodeState] = [state for state in host.nodes if state.node_id in nodes]
+    cores = sum(max(0, state.free_cores) for state in states)
+    whole_gib = max(0, sum(state.free_mib for state in states)) // 1024
+    return f"then free: {counted(cores, 'core')}, {gib(whole_gib * 1024)}"

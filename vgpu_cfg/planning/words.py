@@ -1,0 +1,44 @@
+"""How planning's messages spell sizes, counts and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+_SHOWN = 3
+
+
+def gib(mib: int) -> str:
+    """Spell MiB in the largest unit that keeps it whole."""
+    if mib % 1024:
+        return f"{mib} MiB"
+    return f"{mib // 1024} GiB" if mib % (1024 * 1024) or not mib else f"{mib // (1024 * 1024)} TiB"
+
+
+def counted(count: int, noun: str) -> str:
+    """Spell "1 host", "2 hosts"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(items: Iterable[str], *, shown: int = _SHOWN, separator: str = ", ") -> str:
+    """Join the first few and count the rest: "a, b, c and 5 more"."""
+    words = list(items)
+    rest = len(words) - shown
+    if rest <= 0:
+        return separator.join(words)
+    return f"{separator.join(words[:shown])} and {rest} more"
+
+
+def node_list(nodes: Iterable[int]) -> str:
+    """Spell NUMA nodes as `numa.nodeAffinity` does: "0,1"."""
+    return ",".join(str(node) for node in sorted(set(nodes)))
+
+
+def version_tuple(version: str) -> tuple[int, ...]:
+    """Take "8.0.3" apart; what is no number counts as 0, an empty text is ()."""
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")) if version else ()
+
+
+def is_at_least(version: str, minimum: Sequence[int]) -> bool:
+    """Whether a dotted version reaches a minimum; one that is not known is taken to."""
+    found = version_tuple(version)
+    return not found or found >= tuple(minimum)

@@ -1,0 +1,1 @@
+"""Which server, which account, which folders: what the surroundings of a command decide."""

@@ -1,0 +1,262 @@
+"""How a server, an account and its password are found: flags, then environment, then the context.
+
+A context is a named connection in the config file. A plan's `vcenter:` names one,
+or an address, or a lab. A password is never a flag and never stands in a file of
+ours: it comes from a file or a command the user names, the environment, the
+keyring, or a prompt.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from vgpu_cfg.documents import Document, build, did_you_mean, read_document
+from vgpu_cfg.errors import DocumentError, DocumentFault, LoginFailed, NotFound
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file.values import parse_secret
+from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.folders import APP_NAME, config_file
+from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_reference
+
+LAB_PREFIX = "lab:"
+LAB_USER = "administrator@vsphere.local"
+LAB_PASSWORD = "lab"  # noqa: S105 - the lab's own, printed by `vgpu-cfg lab`
+
+
+def _reference(value: str) -> str:
+    """Check a reference to a secret; as in a plan file, no message holds the value."""
+    found = parse_secret(value)
+    return f"{found.kind}:{found.value}"
+
+
+Reference = Annotated[str, AfterValidator(_reference)]
+
+
+class Context(Frozen):
+    """A named connection of the config file."""
+
+    server: str
+    user: str | None = None
+    password: Reference | None = None
+    datacenter: str | None = None
+    ca_file: Path | None = None
+    thumbprint: str | None = None
+    insecure: bool = False
+    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
+
+
+class ConfigFile(Frozen):
+    """The config file: `current` names the context that holds where nothing else is said."""
+
+    current: str | None = None
+    contexts: dict[str, Context] = Field(default_factory=dict)
+
+
+class Environment(BaseSettings):
+    """The `VGPU_CFG_*` variables that say how to connect."""
+
+    model_config = SettingsConfigDict(env_prefix="VGPU_CFG_", env_ignore_empty=True, extra="ignore")
+
+    context: str | None = None
+    server: str | None = None
+    user: str | None = None
+    password: SecretStr | None = None
+    datacenter: str | None = None
+    ca_file: Path | None = None
+    thumbprint: str | None = None
+    insecure: bool | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server and how to reach it. `password` is fetched when it is first needed."""
+
+    server: str
+    user: str = ""
+    datacenter: str | None = None
+    ca_file: Path | None = None
+    thumbprint: str | None = None
+    insecure: bool = False
+    timeout_seconds: float = 60.0
+    recording: Path | None = None
+    password_sources: tuple[str, ...] = ()
+
+    @property
+    def is_lab(self) -> bool:
+        """Whether it is a simulated vCenter."""
+        return self.server.startswith(LAB_PREFIX)
+
+    @property
+    def lab_estate(self) -> str:
+        """The name or file of the lab's estate."""
+        return self.server.removeprefix(LAB_PREFIX)
+
+    def password(self) -> str:
+        """Return the password from the first source that has one.
+
+        Raises LoginFailed where none has, and nobody can be asked.
+        """
+        if self.is_lab:
+            return LAB_PASSWORD
+        for source in self.password_sources:
+            if source == "prompt":
+                return ask_password(self.user, self.server)
+            found = resolve_reference(source) if source != "keyring" else read_keyring(self.server, self.user)
+            if found is not None:
+                return found
+        message = f"no password for {self.user}"
+        raise LoginFailed(
+            message,
+            subject=self.server,
+            remedy="set VGPU_CFG_PASSWORD, give --password-file, or store it: "
+            f"`keyring set {APP_NAME}:{self.server} {self.user}`",
+        )
+
+
+def resolve_connection(
+    flags: ConnectionFlags, *, plan_server: str | None = None, plan_datacenter: str | None = None
+) -> Connection:
+    """Decide which server to talk to, and as whom.
+
+    `plan_server` is the plan file's `vcenter:`, a context's name, an address or `lab:...`; a
+    server or context given by flag or environment goes before it.
+
+    Raises DocumentError for a config file that is broken, NotFound for a context that is not in it.
+    """
+    if flags.recording is not None:
+        return Connection(server=str(flags.recording), recording=flags.recording)
+    environment = _environment()
+    config, document = _read_config()
+    chosen, context = _choose(flags, environment, plan_server, config, document)
+    user = (
+        flags.user or environment.user or context.user or (LAB_USER if chosen.startswith(LAB_PREFIX) else "")
+    )
+    if not user:
+        message = "no user is named for this server"
+        raise LoginFailed(
+            message, subject=chosen, remedy="give --user, or set VGPU_CFG_USER, or `user:` in the context"
+        )
+    return Connection(
+        server=chosen,
+        user=user,
+        datacenter=flags.datacenter or environment.datacenter or plan_datacenter or context.datacenter,
+        ca_file=flags.ca_file or environment.ca_file or context.ca_file,
+        thumbprint=flags.thumbprint or environment.thumbprint or context.thumbprint,
+        insecure=flags.insecure
+        or (context.insecure if environment.insecure is None else environment.insecure),
+        timeout_seconds=flags.timeout_seconds
+        or environment.timeout_seconds
+        or context.timeout_seconds
+        or 60.0,
+        password_sources=_password_sources(flags, environment, context),
+    )
+
+
+def _environment() -> Environment:
+    try:
+        return Environment()
+    except ValidationError as error:
+        raise unusable_variables(error, "VGPU_CFG_") from error
+
+
+def unusable_variables(error: ValidationError, prefix: str) -> DocumentError:
+    """Say which environment variables cannot be used: each is a document of one line."""
+    faults = [
+        DocumentFault(f"{prefix}{fault['loc'][0]!s}".upper(), 1, 1, fault["msg"], "correct it, or unset it")
+        for fault in error.errors(include_url=False, include_input=False)
+    ]
+    return DocumentError(faults, remedy="correct the variables, or unset them")
+
+
+def _read_config() -> tuple[ConfigFile, Document | None]:
+    path = config_file()
+    if not path.exists():
+        return ConfigFile(), None
+    document = read_document(path)
+    return build(document, ConfigFile), document
+
+
+def _choose(
+    flags: ConnectionFlags,
+    environment: Environment,
+    plan_server: str | None,
+    config: ConfigFile,
+    document: Document | None,
+) -> tuple[str, Context]:
+    """Return the server's address and its context (an empty one for a bare address)."""
+    if flags.server or flags.context:
+        named = flags.context
+        server = flags.server
+    elif environment.server or environment.context:
+        named, server = environment.context, environment.server
+    elif plan_server:
+        return _server_of_plan(plan_server, config)
+    else:
+        named, server = config.current, None
+    if named is None and server is None:
+        message = "no vCenter is named"
+        raise NotFound(
+            message,
+            subject="command line",
+            remedy="give --server ADDRESS (or lab:two-a100 to try it out), set VGPU_CFG_SERVER, "
+            f"or write a context into {config_file()}",
+        )
+    context = _named_context(named, config, document) if named else Context(server=server or "")
+    return server or context.server, context
+
+
+def _server_of_plan(plan_server: str, config: ConfigFile) -> tuple[str, Context]:
+    if plan_server in config.contexts:
+        context = config.contexts[plan_server]
+        return context.server, context
+    if (
+        plan_server.startswith(LAB_PREFIX)
+        or "." in plan_server
+        or plan_server == "localhost"
+        or ":" in plan_server
+    ):
+        return plan_server, Context(server=plan_server)
+    message = f"the plan names the context {plan_server!r}, which is not in the config file"
+    raise NotFound(
+        message,
+        subject=str(config_file()),
+        remedy=_context_hint(plan_server, config) or "add it there, or give --server ADDRESS",
+    )
+
+
+def _named_context(name: str, config: ConfigFile, document: Document | None) -> Context:
+    if name in config.contexts:
+        return config.contexts[name]
+    message = f"there is no context {name!r}"
+    hint = _context_hint(name, config)
+    if document is not None:
+        raise DocumentError(
+            [document.fault(("contexts",), message, hint)],
+            remedy="correct the name, add it to the file, or give --server ADDRESS",
+        )
+    raise NotFound(message, subject=str(config_file()), remedy="write it there, or give --server ADDRESS")
+
+
+def _context_hint(name: str, config: ConfigFile) -> str:
+    return did_you_mean(name, config.contexts)
+
+
+def _password_sources(flags: ConnectionFlags, environment: Environment, context: Context) -> tuple[str, ...]:
+    sources = []
+    if flags.password_file:
+        sources.append(f"file:{flags.password_file}")
+    if environment.password is not None:
+        sources.append("env:VGPU_CFG_PASSWORD")
+    if context.password is not None:
+        sources.append(context.password)
+    sources.append("keyring")
+    if sys.stdin.isatty():
+        sources.append("prompt")
+    return tuple(sources)

@@ -1,0 +1,25 @@
+"""Where this tool keeps things on the user's machine, each movable by an environment variable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+APP_NAME = "vgpu-cfg"
+
+
+def state_folder() -> Path:
+    """Return the folder for journals, locks and the lab's memory (VGPU_CFG_STATE_FOLDER)."""
+    return _folder("VGPU_CFG_STATE_FOLDER", platformdirs.user_state_path(APP_NAME))
+
+
+def config_file() -> Path:
+    """Return the file with the named contexts (VGPU_CFG_CONFIG); it need not exist."""
+    return _folder("VGPU_CFG_CONFIG", platformdirs.user_config_path(APP_NAME) / "config.yaml")
+
+
+def _folder(variable: str, default: Path) -> Path:
+    value = os.environ.get(variable, "")
+    return Path(value).expanduser() if value else default

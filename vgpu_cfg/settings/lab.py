@@ -1,0 +1,32 @@
+"""How the lab behaves, from `VGPU_CFG_LAB_*`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from vgpu_cfg.settings.connection import unusable_variables
+
+
+class LabSettings(BaseSettings):
+    """How the lab behaves: `VGPU_CFG_LAB_*`.
+
+    `speed` is how many lab seconds pass in a real one, 0 for a virtual clock that never waits;
+    `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random".
+    """
+
+    model_config = SettingsConfigDict(env_prefix="VGPU_CFG_LAB_", env_ignore_empty=True, extra="ignore")
+
+    speed: Annotated[float, Field(ge=0)] = 20.0
+    gpu_choice: Literal["least_loaded", "lowest", "random"] = "least_loaded"
+    seed: int = 0
+
+
+def lab_settings() -> LabSettings:
+    """Read the lab's settings. Raises DocumentError for a variable that cannot be used."""
+    try:
+        return LabSettings()
+    except ValidationError as error:
+        raise unusable_variables(error, "VGPU_CFG_LAB_") from error
