@@ -73,10 +73,10 @@ class Lookup:
 
 
 def make_case(
-    vm: DesiredVm, folder: Folder, existing: Vm | None, lookup: Lookup, findings: Findings
+    vm: DesiredVm, folder: Folder | None, existing: Vm | None, lookup: Lookup, findings: Findings
 ) -> Case | None:
     """Look everything up that a VM names; None where too little is there to go on."""
-    if existing is not None:
+    if existing is not None and folder is not None:
         return _existing_case(vm, folder, existing, lookup, findings)
     loud = lookup.loud
     template = loud.template_of(vm)
@@ -84,16 +84,18 @@ def make_case(
     nics, moids = _nics(vm, loud)
     if vm.nics and nics is None:
         clusters = ()
-    if template is None and isinstance(vm.source, TemplateSource):
-        return None
+    is_missing = template is None and isinstance(vm.source, TemplateSource)
+    datastore = loud.datastore_of(vm) if is_missing else _datastore(vm, template, loud, findings)
     if template is not None and template.detail is None:
         message = f"the template {template.name} could not be read in detail"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
+    if folder is None or is_missing:
+        return None
     base = template.detail if template is not None and template.detail is not None else VmDetail()
     case = Case(vm, folder, clusters, base, template=template, nics=nics, network_moids=moids)
     case.gpus = vm.gpus
-    case.datastore = _datastore(vm, template, loud, findings)
+    case.datastore = datastore
     case.cpus, case.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
     if template is not None:
         _check_template(vm, template, base, findings)

@@ -65,8 +65,7 @@ class Difference:
         removals = [*self.gpus.removals, *self.nics.removals]
         additions = [*(self.gpus.additions if with_gpus else ()), *self.nics.additions, *self.disks.additions]
         return VmSpec(
-            **self.fields,
-            **more,
+            **(self.fields | more),
             extra_config=dict(sorted(self.extra_config.items())),
             devices=(*removals, *additions),
         )

@@ -55,7 +55,7 @@ def plan_new(case: Case, wanted: WantedVm, place: NewPlace, plan: str, pin: Numa
     defaulted = case.desired.defaulted
     found = compare_vm(wanted, case.base, lambda _: True, is_default=lambda key: key in defaulted)
     found.extra_config |= {MARK_PLAN_KEY: plan, MARK_VM_KEY: name}
-    more: dict[str, Any] = _firmware(case)
+    more: dict[str, Any] = _always(case)
     if is_scratch:
         more["hardware_version"] = place.hardware_version
     gpu_edits = found.gpus.edits if upgrades else []
@@ -145,8 +145,9 @@ def _head(case: Case, place: NewPlace) -> list[Edit]:
     return edits
 
 
-def _firmware(case: Case) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _always(case: Case) -> dict[str, Any]:
+    """Return the fields that a new VM is given whatever its template says: a clone may drop its own."""
+    fields: dict[str, Any] = {"reserve_all_memory": True}
     if case.base.firmware.casefold() != EFI:
         fields["firmware"] = EFI
     if "secure_boot" not in case.desired.defaulted and case.desired.secure_boot != case.base.secure_boot:

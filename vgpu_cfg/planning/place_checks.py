@@ -18,7 +18,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
-from vgpu_cfg.planning.words import counted, gib, is_at_least, listed, node_list
+from vgpu_cfg.planning.words import counted, gib, is_at_least, listed, node_list, whole_gib
 
 MANY_GPUS = 4
 
@@ -210,7 +210,7 @@ def _check_numa(case: Case, fit: Fit, host: HostState, findings: Findings) -> No
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:
         room = listed(
-            f"node {node.node_id} has {counted(node.cores, 'core')} and gives {gib(node.usable_mib)}"
+            f"node {node.node_id} has {counted(node.cores, 'core')} and gives {whole_gib(node.usable_mib)}"
             for node in nodes
         )
         message = f"{size} do not fit NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"

@@ -95,7 +95,7 @@ class _Planning:
                 message = f"{covering} is protected by the plan file"
                 remedy = "remove it from `protect`, or the VM from the plan file"
                 self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
-            elif folder is not None and vm.name not in owned.blocked:
+            elif folder is None or vm.name not in owned.blocked:
                 existing = owned.existing.get(vm.name)
                 case = make_case(vm, folder, existing, self.lookup, self.findings)
                 if case is not None:
@@ -115,14 +115,19 @@ class _Planning:
             if case.keeps_gpus:
                 case.held_boards = tuple(self._held_boards(case))
 
-    def _held_boards(self, case: Case) -> Iterator[Board | None]:
+    def _held_boards(self, case: Case) -> Iterator[Board]:
+        """Yield the boards behind a running VM's GPUs, as far as they can be told."""
         for device in case.base.vgpus:
-            yield next((entry.board for entry in self.catalog.by_profile(device.profile)), None)
+            yield from (entry.board for entry in self.catalog.by_profile(device.profile)[:1])
         devices = {pci.pci_id: pci for pci in case.host.pci_devices} if case.host else {}
         for passed in case.base.passthrough:
             pci = devices.get(passed.pci_id or passed.assigned_id or "")
-            board = self.reader.board_of(pci) if pci is not None else None
-            if board is not None or pci is None or pci.is_gpu:
+            if pci is not None:
+                board = self.reader.board_of(pci)
+            else:
+                boards = [self.catalog.by_pci(*ids) for ids in passed.allowed]
+                board = next((one for one in boards if one is not None), None)
+            if board is not None:
                 yield board
 
     def _pruned(self, owned: Ownership) -> list[Vm]:

@@ -12,7 +12,7 @@ from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.words import counted, gib, listed, node_list
+from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,14 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         return found
     for variant in shape.variants:
         code = host.refuse_variant(variant)
-        if code is not None:
+        if code not in (None, Code.PROFILE_NOT_OFFERED):
             found.add(code, _variant_words(code, host, variant))
             continue
+        told = len(found.codes)
         for need in dict.fromkeys(variant):
             _judge_gpus(found, host, need, shape, variant.count(need))
+        if code is not None and len(found.codes) == told:
+            found.add(code, _variant_words(code, host, variant))
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         found.texts.append(f"powered off and in nobody's way now: {listed(off)}")
@@ -154,17 +157,20 @@ def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> st
 
 def _holder_words(held: Iterable[Held]) -> str:
     """Spell "4 × grid_a100-10c: a, b, c and 1 more"."""
-    by_profile: dict[str, list[str]] = {}
+    groups: dict[tuple[str, bool], list[str]] = {}
     for one in held:
-        name = f"{one.vm}, planned" if one.is_planned else one.vm
-        by_profile.setdefault(one.need.name if one.need else "the whole GPU", []).append(name)
-    return "; ".join(f"{len(vms)} × {profile}: {listed(vms, shown=8)}" for profile, vms in by_profile.items())
+        profile = one.need.name if one.need else "the whole GPU"
+        groups.setdefault((profile, one.is_planned), []).append(one.vm)
+    return "; ".join(
+        f"{len(vms)} × {profile}{' planned' if is_planned else ''}: {listed(vms, shown=8)}"
+        for (profile, is_planned), vms in groups.items()
+    )
 
 
 def _host_words(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
-            return f"{gib(max(0, host.free_mib))} can still be reserved, {gib(shape.memory_mib)} are needed"
+            return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} are needed"
         case Code.NUMA_NODE_ABSENT:
             known = node_list(node.node_id for node in host.nodes)
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"

@@ -88,7 +88,7 @@ class VmPlanner:
             result.members.append(Member(case, cluster))
         if case.shape is not None and case.fit is None:
             return
-        upgrade_to = self._upgrade_of(case, vm, cluster)
+        upgrade_to = self._upgrade_of(case, cluster)
         if case.host is not None:
             check_hardware(case, case.host, upgrade_to or case.base.hardware_version, self.findings)
         pin = self._pin_of_existing(case, wanted, placed)
@@ -134,7 +134,7 @@ class VmPlanner:
             return base
         return max(common, base)
 
-    def _upgrade_of(self, case: Case, vm: Vm, cluster: Cluster | None) -> int | None:
+    def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
         """Return the version that a VM must be raised to for its devices, None where its own does."""
         base = case.base.hardware_version
         if base is None or case.host is None or cluster is None or not case.manages("gpus"):

@@ -17,7 +17,7 @@ from vgpu_cfg.planning.gpu_match import DeviceNames, is_wanted_device
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.mmio import mmio_size_gb
 from vgpu_cfg.planning.numa import NodeState
-from vgpu_cfg.planning.words import counted, gib
+from vgpu_cfg.planning.words import counted, whole_gib
 
 
 def make_wanted(
@@ -122,5 +122,5 @@ def _node_note(nodes: tuple[int, ...] | None, host: HostState | None) -> str:
         return ""
     states: list[NodeState] = [state for state in host.nodes if state.node_id in nodes]
     cores = sum(max(0, state.free_cores) for state in states)
-    whole_gib = max(0, sum(state.free_mib for state in states)) // 1024
-    return f"then free: {counted(cores, 'core')}, {gib(whole_gib * 1024)}"
+    left = whole_gib(sum(state.free_mib for state in states))
+    return f"then free: {counted(cores, 'core')}, {left}"

@@ -14,6 +14,11 @@ def gib(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib % (1024 * 1024) or not mib else f"{mib // (1024 * 1024)} TiB"
 
 
+def whole_gib(mib: int) -> str:
+    """Spell what is left in GiB, rounded down; nothing is left of less than nothing."""
+    return f"{max(0, mib) // 1024} GiB"
+
+
 def counted(count: int, noun: str) -> str:
     """Spell "1 host", "2 hosts"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

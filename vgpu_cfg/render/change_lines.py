@@ -30,7 +30,9 @@ TOPIC_WIDTH = 10
 GPU = "GPU"
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
-TOLD_BY_THE_HEAD = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power"})
+TOLD_BY_THE_HEAD = frozenset(
+    {"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"}
+)
 """Keys of edits that the line of the change itself tells."""
 
 

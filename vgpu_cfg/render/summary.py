@@ -170,6 +170,8 @@ def _done_word(change: Change) -> str:
             return "deleted"
         case _:
             return {
+                "set_rule": "rule set",
+                "remove_rule": "rule removed",
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",

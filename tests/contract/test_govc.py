@@ -1,0 +1,75 @@
+"""govc, somebody else's client, against the lab as `vgpu-cfg lab serve` serves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.contract.conftest import Govc, Server
+from vgpu_cfg.lab import estate_names, open_lab
+from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
+from vgpu_cfg.lab.soap.server import LabServer
+
+MakeGovc = Callable[[Server], Govc]
+
+
+@contextmanager
+def served(estate: str) -> Iterator[Server]:
+    """Serve an estate over HTTPS for the length of a block."""
+    with LabServer(open_lab(estate, clock=VirtualClock())) as server:
+        assert server.certificate is not None
+        yield Server(
+            url=server.url,
+            host="127.0.0.1",
+            port=server.port,
+            user=LAB_CREDENTIALS.user,
+            password=LAB_CREDENTIALS.password,
+            thumbprint=server.thumbprint,
+            certificate=server.certificate.certificate_pem.decode(),
+        )
+
+
+@pytest.mark.parametrize("estate", estate_names())
+def test_every_estate_can_be_looked_at(govc: MakeGovc, estate: str) -> None:
+    with served(estate) as server:
+        run = govc(server)
+        assert "VMware vCenter Server" in run("about")
+        paths = run("find", "/").splitlines()
+        assert "/dc1" in paths
+        for host in run("find", "/", "-type", "h").split():
+            assert host.rsplit("/", 1)[1] in run("host.info", "-host", host)
+            run("gpu.host.info", "-host", host)
+        for vm in run("find", "/", "-type", "m").split()[:3]:
+            assert vm.rsplit("/", 1)[1] in run("vm.info", vm)
+            assert run("device.info", "-vm", vm)
+
+
+def test_it_shows_a_gpu_and_what_can_be_made_on_it(govc: MakeGovc) -> None:
+    with served("two-a100") as server:
+        run = govc(server)
+        shown = run("gpu.host.info", "-host", "esx-a100-01.lab")
+        assert "0000:21:00.0" in shown
+        assert "0000:e2:00.0" in shown
+        profiles = run("gpu.host.profile.ls", "-host", "esx-a100-01.lab")
+        assert "grid_a100-40c" in profiles
+        assert "grid_a100-1-5c" not in profiles
+
+
+def test_it_makes_a_vm_with_a_vgpu_run_and_deletes_it(govc: MakeGovc) -> None:
+    with served("two-a100") as server:
+        run = govc(server)
+        host = "esx-a100-01.lab"
+        run("vm.clone", "-vm", "ubuntu-22.04-efi", "-on=false", "-host", host, "-ds", "vsan", "by-govc")
+        mmio = ["-e", "pciPassthru.use64bitMMIO=TRUE", "-e", "pciPassthru.64bitMMIOSizeGB=128"]
+        run("vm.change", "-vm", "by-govc", "-memory-pin=true", *mmio)
+        run("gpu.vm.add", "-vm", "by-govc", "-profile", "grid_a100-40c")
+        run("vm.power", "-on", "by-govc")
+        info = json.loads(run("vm.info", "-json", "by-govc"))
+        assert info["virtualMachines"][0]["runtime"]["powerState"] == "poweredOn"
+        run("vm.power", "-off", "by-govc")
+        run("vm.destroy", "by-govc")
+        assert "by-govc" not in run("find", "/", "-type", "m")
