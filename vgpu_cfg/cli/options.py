@@ -126,6 +126,7 @@ class CommandOptions:
     variable_files: tuple[Path, ...] = ()
     allow_power_cycle: bool = False
     prune: bool = False
+    only: tuple[str, ...] = ()
 
     def command(self, verb: str, path: Path, more: str = "") -> str:
         """Return what to type for a command on a plan; a saved plan has its variables filled in."""
@@ -135,6 +136,7 @@ class CommandOptions:
             words += (f"--set={name}={text}" for name, text in self.variables.items())
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle + ["--prune"] * self.prune
+            words += (f"--only={glob}" for glob in self.only)
         said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}
         said["timeout"] = said.pop("timeout_seconds")
         for name, value in said.items():

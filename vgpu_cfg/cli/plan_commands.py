@@ -30,6 +30,10 @@ _SaveOption = Annotated[
     typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
 ]
 _ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
+_OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="GLOB", help="Only these VMs (hvd-*), or those on a host (host:esx-01)."),
+]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
@@ -68,6 +72,7 @@ def plan(
     exit_code: _ExitCodeOption = False,
     allow_power_cycle: PowerCycleOption = False,
     prune: PruneOption = False,
+    only: _OnlyOption = None,
     verbose: _VerboseOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -78,10 +83,12 @@ def plan(
     from vgpu_cfg.cli import flow, show
 
     asked = flow.read_asked(path, variables, variable_files)
-    made, _ = flow.plan_once(asked, connection, _options(allow_power_cycle, prune))
+    made, _ = flow.plan_once(asked, connection, _options(allow_power_cycle, prune, only))
     if out is not None:
         flow.save_plan(made, out)
-    options = CommandOptions(connection, variables, variable_files, allow_power_cycle, prune)
+    options = CommandOptions(
+        connection, variables, variable_files, allow_power_cycle, prune, tuple(only or ())
+    )
     show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
     flow.refuse_errors(made)
     if exit_code and (made.changes or made.orphans):
@@ -96,6 +103,7 @@ def apply(
     yes: YesOption = False,
     allow_power_cycle: PowerCycleOption = False,
     prune: PruneOption = False,
+    only: _OnlyOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
     output: OutputOption = OutputFormat.TEXT,
@@ -110,14 +118,16 @@ def apply(
     code = flow.apply(
         asked,
         connection,
-        _options(allow_power_cycle, prune),
+        _options(allow_power_cycle, prune, only),
         flow.How(
             path=path,
             yes=yes,
             parallel=parallel,
             per_host=per_host,
             output=output,
-            options=CommandOptions(connection, variables, variable_files, allow_power_cycle, prune),
+            options=CommandOptions(
+                connection, variables, variable_files, allow_power_cycle, prune, tuple(only or ())
+            ),
         ),
     )
     raise typer.Exit(code)
@@ -177,7 +187,7 @@ def destroy(
     raise typer.Exit(code)
 
 
-def _options(allow_power_cycle: bool, prune: bool = False) -> PlanOptions:
+def _options(allow_power_cycle: bool, prune: bool = False, only: list[str] | None = None) -> PlanOptions:
     from vgpu_cfg.planning.options import PlanOptions
 
-    return PlanOptions(allow_power_cycle=allow_power_cycle, prune=prune)
+    return PlanOptions(allow_power_cycle=allow_power_cycle, prune=prune, only=tuple(only or ()))
