@@ -6,10 +6,11 @@ Everything above it gets a reader, and a writer only if it is going to write.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
 
 if TYPE_CHECKING:
+    from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.ports import ChangeWriter, InventoryReader, Transport
     from vgpu_cfg.vsphere.session import Session
@@ -32,6 +34,30 @@ class SystemClock:
 
     def pause(self, seconds: float) -> None:
         threading.Event().wait(seconds)
+
+
+class LabRunClock:
+    """The clock of a run on the lab: what it waits for passes there, at the lab's speed.
+
+    Time that a real run would have waited and this one did not is added to what it tells.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._spared = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self._spared)
+
+    def pause(self, seconds: float) -> None:
+        begun = time.monotonic()
+        with self._lab.changed:
+            clock = self._lab.clock
+            end = clock.now() + clock.scaled(seconds)
+            while clock.now() < end:
+                clock.wait(end, self._lab.changed)
+        self._lab.settle()
+        self._spared += max(0.0, seconds - (time.monotonic() - begun))
 
 
 @contextmanager
@@ -60,13 +86,15 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
 
 
 @contextmanager
-def connect_writer(connection: Connection) -> Iterator[tuple[InventoryReader, ChangeWriter]]:
-    """Log in and hand out a reader and a writer on one session."""
+def connect_writer(connection: Connection) -> Iterator[tuple[InventoryReader, ChangeWriter, RunClock]]:
+    """Log in and hand out a reader and a writer on one session, and the clock that a run goes by."""
     from vgpu_cfg.vsphere.reader import VCenterReader
     from vgpu_cfg.vsphere.writer import VCenterWriter
 
-    with _session(connection, make_transport(connection)) as session:
-        yield VCenterReader(session, SystemClock()), VCenterWriter(session)
+    lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
+    clock = SystemClock() if lab is None else LabRunClock(lab)
+    with _session(connection, lab or make_transport(connection)) as session:
+        yield VCenterReader(session, clock), VCenterWriter(session), clock
 
 
 def record(connection: Connection, path: Path) -> int:

@@ -32,6 +32,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
+    from vgpu_cfg.execution import RunClock
     from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.inventory import Inventory
@@ -294,7 +295,7 @@ def _change(
     from vgpu_cfg.execution import exit_code_of
 
     connection = connection_for(asked, flags)
-    with compose.connect_writer(connection) as (reader, writer):
+    with compose.connect_writer(connection) as (reader, writer, clock):
         observed = read_for(asked.desired, reader)
         plan = plan_for(observed)
         is_json = how.output is OutputFormat.JSON
@@ -312,7 +313,7 @@ def _change(
             return 0
         refuse_missing_privileges(plan, observed, reader)
         ask(_question(plan, verb), yes=how.yes)
-        report, journal = _carry_out(plan, reader, writer, how)
+        report, journal = _carry_out(plan, reader, writer, clock, how)
         after = _read_back(asked, reader)
         left = plan_for(after) if after is not None else None
     show.report(
@@ -350,12 +351,13 @@ def _read_back(asked: Asked, reader: InventoryReader) -> Inventory | None:
         return None
 
 
-def _carry_out(plan: Plan, reader: InventoryReader, writer: ChangeWriter, how: How) -> tuple[Report, str]:
+def _carry_out(
+    plan: Plan, reader: InventoryReader, writer: ChangeWriter, clock: RunClock, how: How
+) -> tuple[Report, str]:
     from vgpu_cfg.execution import Journal, RunOptions, hold_lock, run_plan, stop_on_interrupt
     from vgpu_cfg.render.console import make_console
     from vgpu_cfg.render.progress import make_display, tee
 
-    clock = compose.SystemClock()
     folder = state_folder()
     console = make_console(sys.stderr if how.output is OutputFormat.JSON else sys.stdout)
     with (
