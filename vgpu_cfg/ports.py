@@ -12,9 +12,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from vgpu_cfg.model.change import CreateVm, RemoveRule, SetRule, VmSpec
+from vgpu_cfg.model.change import CreateVm, RemoveRule, SetRule
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.inventory import Inventory, Vm
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.vm_spec import VmSpec
 
 
 class Transport(Protocol):
@@ -60,7 +62,9 @@ class InventoryReader(Protocol):
         """Read hosts, GPUs, VMs and what VMs can be placed on."""
         ...
 
-    def read_vms(self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()) -> tuple[Vm, ...]:
+    def read_vms(
+        self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[Vm, ...]:
         """Read some VMs again, in detail, in one round trip; what has gone is left out."""
         ...
 

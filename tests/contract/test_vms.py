@@ -12,23 +12,26 @@ from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.model.change import (
     CloneFrom,
     CreateVm,
-    EditNic,
-    GrowDisk,
     Location,
     MakeFromScratch,
+    RemoveRule,
+    SetRule,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.model.inventory import ClusterRule, Inventory, Network, NetworkKind
+from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.vm_spec import (
+    EditNic,
+    GrowDisk,
     NewDisk,
     NewDynamicPassthrough,
     NewNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
-    RemoveRule,
-    SetRule,
-    Subject,
-    VmRef,
     VmSpec,
 )
-from vgpu_cfg.model.inventory import ClusterRule, Inventory, Network, NetworkKind, PowerState, Vm, VmDetail
 from vgpu_cfg.ports import TaskState, TaskUpdate
 
 

@@ -13,9 +13,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from vgpu_cfg.errors import VCenterError
-from vgpu_cfg.model.change import (
-    CloneFrom,
-    CreateVm,
+from vgpu_cfg.model.change import CloneFrom, CreateVm, RemoveRule, SetRule
+from vgpu_cfg.model.inventory import Inventory, VCenter
+from vgpu_cfg.model.vm import (
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+from vgpu_cfg.model.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -25,21 +35,7 @@ from vgpu_cfg.model.change import (
     NewVgpu,
     NicBacking,
     RemoveDevice,
-    RemoveRule,
-    SetRule,
     VmSpec,
-)
-from vgpu_cfg.model.inventory import (
-    Inventory,
-    OwnerMark,
-    PassthroughDevice,
-    PowerState,
-    VCenter,
-    VgpuDevice,
-    VirtualDisk,
-    VirtualNic,
-    Vm,
-    VmDetail,
 )
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
 

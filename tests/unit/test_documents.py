@@ -236,13 +236,37 @@ def test_suggestions() -> None:
     assert did_you_mean("zzz", ["b", "a"]) == ""
 
 
+_text = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029\ufeff"),
+    max_size=12,
+)
+_tricky = st.sampled_from(
+    [
+        "off",
+        "2027-03-31",
+        "1_000",
+        "0b1",
+        ".5e3",
+        "1e3",
+        "12:30",
+        "=",
+        "<<",
+        "~",
+        "a: b",
+        "# c",
+        "\ttab",
+        "two\nlines",
+    ]
+)
+_numbers = st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
 _plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029\ufeff"), max_size=12)
-    | st.sampled_from(["off", "2027-03-31", "1_000", "0b1", ".5e3", "1e3", "12:30", "=", "<<", "~", "a: b", "# c", "64GiB", "\ttab", "two\nlines"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abcxyz-{}1<", min_size=1, max_size=6), inner, max_size=3),
+    st.none() | st.booleans() | _numbers | _text | _tricky,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("abcxyz-{}1<", min_size=1, max_size=6), inner, max_size=3)
+    ),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @given(st.dictionaries(st.sampled_from("abc"), _plain, min_size=1))

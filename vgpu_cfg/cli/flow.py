@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import socket
 import sys
 from collections.abc import Callable
@@ -15,18 +14,16 @@ import typer
 
 from vgpu_cfg.cli import compose, show
 from vgpu_cfg.cli.options import CommandOptions, OutputFormat
+from vgpu_cfg.cli.saved_plan import check_reviewed, load_plan_json
 from vgpu_cfg.errors import (
-    DocumentError,
-    DocumentFault,
     DoesNotFit,
     Interrupted,
     NobodyToAsk,
     NotConfirmed,
     NotPermitted,
-    StalePlan,
     VCenterError,
 )
-from vgpu_cfg.model.change import Report
+from vgpu_cfg.model.report import Report
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
@@ -62,45 +59,11 @@ def read_asked(path: Path, variables: dict[str, str], variable_files: tuple[Path
             raise typer.BadParameter(
                 "a reviewed plan has its variables filled in already", param_hint="--set"
             )
-        return _read_reviewed(path)
+        reviewed = load_plan_json(path)
+        return Asked(reviewed.desired, reviewed)
     from vgpu_cfg.plan_loading import load_plan
 
     return Asked(load_plan(path, variables=variables, variable_files=variable_files).desired)
-
-
-def _read_reviewed(path: Path) -> Asked:
-    from pydantic import ValidationError
-
-    from vgpu_cfg.model.change import Plan
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {reason}")
-        raise DocumentError([fault], remedy="check the path, or write it with `vgpu-cfg plan -o`") from error
-    try:
-        content = json.loads(text)
-        digest = content.pop("digest", None) if isinstance(content, dict) else None
-        plan = Plan.model_validate_json(json.dumps(content))
-    except json.JSONDecodeError as error:
-        fault = DocumentFault(str(path), error.lineno, error.colno, f"this is not JSON: {error.msg}")
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
-    except ValidationError as error:
-        message = f"this is no saved plan: {error.errors()[0]['msg']} at {_place(error)}"
-        fault = DocumentFault(str(path), 1, 1, message)
-        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
-    if digest is not None and digest != plan.digest:
-        fault = DocumentFault(
-            str(path), 1, 1, "the saved plan was edited: its digest does not fit its changes"
-        )
-        raise DocumentError([fault], remedy="change the plan file instead, and write it again")
-    return Asked(plan.desired, plan)
-
-
-def _place(error: object) -> str:
-    first = error.errors()[0]  # type: ignore[attr-defined]
-    return ".".join(str(part) for part in first["loc"]) or "the top"
 
 
 def connection_for(asked: Asked, flags: ConnectionFlags) -> Connection:
@@ -130,27 +93,6 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
 def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
     """Read what a plan needs."""
     return reader.read_inventory(scope_of(desired))
-
-
-def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
-    """Refuse where planning again did not come to what was reviewed, and would change something.
-
-    Raises StalePlan.
-    """
-    if reviewed is None or reviewed.digest == plan.digest or not plan.changes:
-        return
-    before = {change.id for change in reviewed.changes}
-    now = {change.id for change in plan.changes}
-    if before == now:
-        detail = "the same changes would be made in another way or place"
-    else:
-        gone, new = len(before - now), len(now - before)
-        detail = f"{gone} of its changes are gone, {new} are new"
-    raise StalePlan(
-        f"the reviewed plan {reviewed.digest} is out of date: {detail}",
-        subject=plan.target.address,
-        remedy="run `vgpu-cfg plan` again, review it, and apply that",
-    )
 
 
 def refuse_errors(plan: Plan) -> None:
@@ -215,7 +157,11 @@ def ask(question: str, *, yes: bool) -> None:
             subject=question,
             remedy="look at the plan above and give --yes",
         )
-    if not typer.confirm(question, default=False, err=True):
+    try:
+        goes_ahead = typer.confirm(question, default=False, err=True)
+    except typer.Abort:  # Ctrl-C or the end of input at the question
+        goes_ahead = False
+    if not goes_ahead:
         raise Interrupted("nothing was changed", subject=question, remedy="nothing; you said no")
 
 
@@ -257,18 +203,6 @@ def read_all(flags: ConnectionFlags) -> Inventory:
         return reader.read_inventory(ReadScope(datacenter=connection.datacenter))
 
 
-def save_plan(plan: Plan, path: Path) -> None:
-    """Write a plan down for review, with the digest that `apply` will hold it to."""
-    content = {"digest": plan.digest, **plan.model_dump(mode="json")}
-    try:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DocumentError(
-            [DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror}")],
-            remedy="choose another place with -o",
-        ) from error
-
-
 def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
     """Plan, show, ask, carry out, read back; return the exit code."""
     from vgpu_cfg.catalog import load_catalog
@@ -305,7 +239,8 @@ def _change(
         else:
             show.plan(plan, how.output, command="", verbose=False, is_only_shown=False)
         refuse_errors(plan)
-        check_reviewed(asked.reviewed, plan)
+        if verb == "apply":
+            check_reviewed(asked.reviewed, plan)
         if not plan.changes:
             if is_json:
                 nothing = Report(plan=plan.name, digest=plan.digest)
@@ -322,7 +257,10 @@ def _change(
         after,
         how.output,
         journal=journal,
-        next_command=how.command("plan", f"-o {how.path}") if asked.reviewed else how.command(verb),
+        # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
+        next_command=how.command("plan", f"-o {how.path}")
+        if asked.reviewed and verb == "apply"
+        else how.command(verb),
         check_command=how.command("plan" if verb == "apply" else "status"),
     )
     code = exit_code_of(report)

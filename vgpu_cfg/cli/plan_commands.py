@@ -81,11 +81,12 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli import flow, show
+    from vgpu_cfg.cli.saved_plan import save_plan
 
     asked = flow.read_asked(path, variables, variable_files)
     made, _ = flow.plan_once(asked, connection, _options(allow_power_cycle, prune, only))
     if out is not None:
-        flow.save_plan(made, out)
+        save_plan(made, out)
     options = CommandOptions(
         connection, variables, variable_files, allow_power_cycle, prune, tuple(only or ())
     )

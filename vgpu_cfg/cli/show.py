@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from vgpu_cfg.cli.compose import ServedLab
-    from vgpu_cfg.model.change import Plan, Report
+    from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.report import Report
 
 
 def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:

@@ -19,8 +19,9 @@ from typing import IO, Any, Self
 from pydantic import BaseModel, ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.change import Event, EventKind, Outcome, Plan, Report
+from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.report import Event, EventKind, Outcome, Report
 
 FORMAT = 1
 SUFFIX = ".jsonl"

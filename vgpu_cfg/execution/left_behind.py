@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_cfg.execution.session import RunSession
-from vgpu_cfg.model.change import Outcome, OutcomeStatus, Plan
+from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.report import Outcome, OutcomeStatus
 
 _NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.session import AFFINITY_KEY, PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait, wait_for
-from vgpu_cfg.model.change import NumaPin, PowerOffVm, PowerOnVm, VmSpec
-from vgpu_cfg.model.inventory import PowerState, Vm
+from vgpu_cfg.model.change import NumaPin, PowerOffVm, PowerOnVm
+from vgpu_cfg.model.vm import PowerState, Vm
+from vgpu_cfg.model.vm_spec import VmSpec
 
 
 def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:

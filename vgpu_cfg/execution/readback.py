@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.vm import VirtualNic, Vm, VmDetail
+from vgpu_cfg.model.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -24,7 +25,6 @@ from vgpu_cfg.model.change import (
     RemoveDevice,
     VmSpec,
 )
-from vgpu_cfg.model.inventory import VirtualNic, Vm, VmDetail
 from vgpu_cfg.planning.gpu_devices import uvm_key
 
 T = TypeVar("T")

@@ -25,16 +25,8 @@ from vgpu_cfg.execution.scheduler import Scheduler
 from vgpu_cfg.execution.session import RunClock, RunOptions, RunSession
 from vgpu_cfg.execution.step import Pause, Step, StepResult
 from vgpu_cfg.execution.steps import make_step
-from vgpu_cfg.model.change import (
-    Change,
-    Event,
-    EventKind,
-    ManualStep,
-    Outcome,
-    OutcomeStatus,
-    Plan,
-    Report,
-)
+from vgpu_cfg.model.change import Change, ManualStep, Plan
+from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
@@ -121,7 +113,8 @@ class _Run:
                     break
                 self._wait()
             except KeyboardInterrupt:
-                self._interrupts += 1
+                # The first may have come during a wait, when nobody asked `stop`.
+                self._interrupts = 2 if self._interrupts or self._stop() else 1
                 self._session.is_stopping = True
         self._abandon("the run was left while this went on")
         reason = "the run was stopped before" if self._interrupts else "contact with vCenter was lost before"

@@ -9,7 +9,7 @@ from typing import Protocol
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.change import Plan, ReconfigureVm, VmRef
-from vgpu_cfg.model.inventory import Vm, VmDetail
+from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, TaskState, TaskUpdate
 
 AFFINITY_KEY = "numa.nodeAffinity"

@@ -27,9 +27,9 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     SetRule,
     UpgradeVm,
-    VmSpec,
 )
-from vgpu_cfg.model.inventory import PowerState, Vm, VmDetail
+from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.vm_spec import VmSpec
 
 
 def make_step(change: Change, session: RunSession) -> Step:

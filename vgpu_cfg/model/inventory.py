@@ -16,17 +16,11 @@ from functools import cached_property
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.vm import Vm
 
 NVIDIA_VENDOR_ID = 0x10DE
-
-
-class PowerState(StrEnum):
-    """vim `VirtualMachinePowerState`, in this house's spelling."""
-
-    ON = "poweredOn"
-    OFF = "poweredOff"
-    SUSPENDED = "suspended"
 
 
 class GraphicsType(StrEnum):
@@ -51,14 +45,6 @@ class Connection(StrEnum):
     CONNECTED = "connected"
     DISCONNECTED = "disconnected"
     NOT_RESPONDING = "notResponding"
-
-
-class ManagedObject(Frozen):
-    """An object of vCenter: `inventory_path` is what an admin types, `moid` what the API takes."""
-
-    moid: str
-    name: str
-    inventory_path: str = ""
 
 
 class NumaNode(Frozen):
@@ -285,112 +271,6 @@ class ResourcePool(ManagedObject):
     """A resource pool; `owner_moid` is its cluster or standalone compute resource."""
 
     owner_moid: str = ""
-
-
-class OwnerMark(Frozen):
-    """The pair that this tool writes at a clone: extraConfig `vgpu_cfg.plan` and `vgpu_cfg.vm`."""
-
-    plan: str
-    vm: str
-
-
-class VgpuDevice(Frozen):
-    """A vGPU of a VM. `key` is vSphere's device key, never a slot."""
-
-    key: int
-    profile: str
-    group_key: int | None = None
-
-
-class PassthroughDevice(Frozen):
-    """A passed-through PCI function of a VM, fixed (`pci_id`) or dynamic (`allowed`, `label`).
-
-    `assigned_id` is the function that a dynamic one holds while its VM runs.
-    `allowed` holds (vendor id, device id) pairs.
-    """
-
-    key: int
-    pci_id: str | None = None
-    system_id: str | None = None
-    allowed: tuple[tuple[int, int], ...] = ()
-    label: str | None = None
-    assigned_id: str | None = None
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it names one function of one host."""
-        return self.pci_id is not None
-
-
-class VirtualNic(Frozen):
-    """A virtual NIC of a VM; `network` is the network's moid, the portgroup key where distributed."""
-
-    key: int
-    kind: str
-    network: str = ""
-    mac: str = ""
-
-
-class VirtualDisk(Frozen):
-    """A disk of a VM."""
-
-    key: int
-    capacity_mib: int
-    controller_key: int
-    unit_number: int | None = None
-
-
-class DiskController(Frozen):
-    """A disk controller of a VM; `kind` is "scsi", "nvme", "sata" or "ide"."""
-
-    key: int
-    kind: str
-    bus_number: int = 0
-
-
-class VmDetail(Frozen):
-    """What is read only of VMs that matter: those on GPU hosts, the plan's own, and templates.
-
-    `extra_config` holds the keys this tool judges or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
-    and those the plan names), not all. `memory_reservation_mib` is the reservation as set.
-    """
-
-    change_version: str = ""
-    hardware_version: int | None = None
-    guest_id: str = ""
-    firmware: str = ""
-    secure_boot: bool = False
-    cpus: int = 0
-    cores_per_socket: int = 1
-    memory_mib: int = 0
-    memory_reservation_mib: int = 0
-    memory_reservation_locked: bool = False
-    extra_config: Mapping[str, str] = Field(default_factory=dict)
-    vgpus: tuple[VgpuDevice, ...] = ()
-    passthrough: tuple[PassthroughDevice, ...] = ()
-    nics: tuple[VirtualNic, ...] = ()
-    disks: tuple[VirtualDisk, ...] = ()
-    controllers: tuple[DiskController, ...] = ()
-    resource_pool_moid: str = ""
-    datastore_moids: tuple[str, ...] = ()
-    snapshot_moid: str | None = None
-
-
-class Vm(ManagedObject):
-    """A VM or template. `detail` is None where only the first, light pass read it."""
-
-    folder_moid: str | None = None
-    host_moid: str | None = None
-    power_state: PowerState = PowerState.OFF
-    is_template: bool = False
-    instance_uuid: str = ""
-    mark: OwnerMark | None = None
-    detail: VmDetail | None = None
-
-    @property
-    def is_on(self) -> bool:
-        """Whether it runs."""
-        return self.power_state is PowerState.ON
 
 
 class VCenter(Frozen):

@@ -13,7 +13,7 @@ from vgpu_cfg.model.change import NumaPin
 from vgpu_cfg.model.desired import NumaPolicy
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.host_state import Fit, HostState
+from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.numa import nodes_of_affinity
 
 AFFINITY_KEY = "numa.nodeAffinity"
@@ -27,9 +27,31 @@ def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:
     return tuple(gpu.pci_id for gpu in initial.gpus if gpu.pci_id in found)
 
 
-def is_choice_certain(initial: HostState, fit: Fit) -> bool:
-    """Whether the VM can only get the GPUs that were planned."""
-    return len(choosable_gpus(initial, fit)) == len(set(fit.gpus))
+def is_choice_certain(case: Case, initial: HostState, fit: Fit) -> bool:
+    """Whether the VM can only get the GPUs that were planned.
+
+    Where its vGPUs could also stand together on one GPU, or more devices than it asks for could
+    be assigned by Dynamic DirectPath I/O, it can get others.
+    """
+    choosable = choosable_gpus(initial, fit)
+    is_whole = all(need.max_per_gpu == 1 for need in fit.variant) and len(choosable) == len(fit.gpus)
+    return (len(choosable) <= 1 or is_whole) and len(assignable_nodes(case, initial)) <= 1
+
+
+def assignable_nodes(case: Case, initial: HostState) -> set[int | None]:
+    """Name the NUMA nodes of the devices that Dynamic DirectPath I/O could assign to the VM.
+
+    Empty where it asks for none, or for all of them.
+    """
+    needs = case.shape.dynamic if case.shape else ()
+    fitting = [
+        slot
+        for slot in initial.slots
+        if slot.pci.passthrough_active
+        and slot.pci.pci_id not in initial.holders
+        and any(is_match(slot, need) for need in needs)
+    ]
+    return {slot.pci.numa_node for slot in fitting} if len(fitting) > len(needs) else set()
 
 
 def numa_pin(case: Case, initial: HostState, fit: Fit, nodes: Sequence[int]) -> NumaPin | None:
@@ -39,7 +61,7 @@ def numa_pin(case: Case, initial: HostState, fit: Fit, nodes: Sequence[int]) -> 
     choosable = choosable_gpus(initial, fit)
     node_by_gpu = {gpu.pci_id: gpu.node for gpu in initial.gpus}
     possible = {node_by_gpu[pci_id] for pci_id in choosable}
-    is_certain = len(possible) == 1 or is_choice_certain(initial, fit)
+    is_certain = len(possible) == 1 or is_choice_certain(case, initial, fit)
     if is_certain and possible == set(nodes):
         return None
     boards = {need.board_key for need in fit.variant}

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host, Inventory, PciDevice, Vm
+from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host, Inventory, PciDevice
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.gpu_state import GpuState, Held, arrange
 from vgpu_cfg.planning.vgpu_need import VgpuNeed, needs_of
@@ -88,7 +89,8 @@ class CapacityReader:
     def read(self, host: Host, *, without: frozenset[str] = frozenset()) -> HostCapacity:
         """Read one host, as if the VMs of these moids held nothing and claimed nothing."""
         found = HostCapacity(host)
-        vms = [vm for vm in self._observed.vms_by_host.get(host.moid, ()) if vm.moid not in without]
+        here = self._observed.vms_by_host.get(host.moid, ())
+        vms = sorted((vm for vm in here if vm.moid not in without), key=lambda vm: (vm.name, vm.moid))
         for gpu in host.gpus:
             found.gpus.append(self._empty_gpu(gpu, found))
         found.slots = self._slots(host)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.change import NicBacking
 from vgpu_cfg.model.desired import DesiredGpu, DesiredVm, Protection, ScratchSource, TemplateSource
-from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Host, Network, Vm, VmDetail
+from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Host, Network
+from vgpu_cfg.model.vm import Vm, VmDetail
+from vgpu_cfg.model.vm_spec import NicBacking
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Shape
 from vgpu_cfg.planning.findings import Findings
@@ -26,7 +27,8 @@ class Case:
 
     `base` is what it is compared with: its own detail where it exists, else its template's.
     `gpus` are those that it will have: of a list of profiles only the one that it has, and its
-    own where the plan does not manage them. `keeps_gpus` tells that it runs with them already.
+    own where the plan does not manage them. `keeps_gpus` tells that it runs with them already,
+    `is_stuck` that it runs with others and no place was found for the new ones.
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
     `held_boards` are the boards behind the GPUs of a VM that keeps them.
     """
@@ -44,6 +46,7 @@ class Case:
     cpus: int = 0
     memory_mib: int = 0
     is_hopeless: bool = False
+    is_stuck: bool = False
     shape: Shape | None = None
     fit: Fit | None = None
     host: Host | None = None
@@ -54,6 +57,11 @@ class Case:
     def name(self) -> str:
         """The VM's name."""
         return self.desired.name
+
+    @property
+    def stays_put(self) -> bool:
+        """Whether it runs on with the GPUs that it holds."""
+        return self.keeps_gpus or self.is_stuck
 
     def manages(self, key: str) -> bool:
         """Whether a key of the plan file is compared: all of a new VM, the stated ones of one that exists."""

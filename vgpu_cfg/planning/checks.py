@@ -110,6 +110,7 @@ class Code(StrEnum):
     RULE_WITHOUT_DRS = "VG314"
     NUMA_NODE_ABSENT = "VG315"
     NUMA_UNEVEN = "VG316"
+    ASSIGNED_NODE_OPEN = "VG317"
 
     NETWORK_NOT_FOUND = "VG401"
     NETWORK_AMBIGUOUS = "VG402"
@@ -239,6 +240,7 @@ CHECKS: dict[Code, Check] = {
         (Code.RULE_WITHOUT_DRS, "without DRS no rule keeps the VMs apart", _I, _R),
         (Code.NUMA_NODE_ABSENT, "no host has the NUMA node that is named", _E, _V),
         (Code.NUMA_UNEVEN, "the CPUs cannot be split evenly over the NUMA nodes", _W, _R),
+        (Code.ASSIGNED_NODE_OPEN, "the device that is assigned may be of another NUMA node", _W, _R),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.model.change import Edit, VmSpec
+from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk
-from vgpu_cfg.model.inventory import VmDetail
+from vgpu_cfg.model.vm import VmDetail
+from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.gpu_devices import GpuEdits, WantedGpu, compare_gpus
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.other_devices import DeviceEdits, WantedNic, compare_disks, compare_nics
@@ -28,7 +29,8 @@ class WantedVm:
     """A VM as it shall be, every name looked up and every default filled in.
 
     None means that the template or vCenter decides. `affinity` None leaves the NUMA
-    affinity alone, an empty one removes it. `nics` None leaves them alone.
+    affinity alone, an empty one removes it. `nics` None leaves them alone. Over `nodes` NUMA
+    nodes the CPUs are split into sockets.
     """
 
     cpus: int | None

@@ -16,7 +16,8 @@ from vgpu_cfg.model.change import (
     VmRef,
 )
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory, PowerState, Vm
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vm import PowerState, Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.new_vms import change_id

@@ -22,7 +22,7 @@ from vgpu_cfg.model.change import (
     VmRef,
 )
 from vgpu_cfg.model.desired import DesiredPower
-from vgpu_cfg.model.inventory import PowerState, Vm
+from vgpu_cfg.model.vm import PowerState, Vm
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import Difference, WantedVm, compare_vm

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import (
-    DeviceEdit,
-    Edit,
-    NewDynamicPassthrough,
-    NewPassthrough,
-    NewVgpu,
-    RemoveDevice,
-)
-from vgpu_cfg.model.inventory import PassthroughDevice, VgpuDevice, VmDetail
+from vgpu_cfg.model.change import Edit
+from vgpu_cfg.model.vm import PassthroughDevice, VgpuDevice, VmDetail
+from vgpu_cfg.model.vm_spec import DeviceEdit, NewDynamicPassthrough, NewPassthrough, NewVgpu, RemoveDevice
 
 FIRST_PASSTHROUGH_KEY = 13000
 """`pciPassthru<n>` is the device with the key 13000 + n: seen on vSphere 8.0.3 for passthrough."""

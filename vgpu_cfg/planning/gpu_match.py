@@ -12,8 +12,8 @@ from vgpu_cfg.model.desired import (
     DesiredVgpu,
     DesiredVm,
 )
-from vgpu_cfg.model.inventory import PassthroughDevice, VmDetail
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.vm import PassthroughDevice, VmDetail
 
 DeviceNames = Mapping[tuple[int, int], Sequence[str]]
 """What devices are called, by vendor and device id."""

@@ -9,18 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import (
-    DeviceEdit,
-    Edit,
-    EditNic,
-    GrowDisk,
-    NewDisk,
-    NewNic,
-    NicBacking,
-    RemoveDevice,
-)
+from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
-from vgpu_cfg.model.inventory import VirtualNic, VmDetail
+from vgpu_cfg.model.vm import VirtualNic, VmDetail
+from vgpu_cfg.model.vm_spec import DeviceEdit, EditNic, GrowDisk, NewDisk, NewNic, NicBacking, RemoveDevice
 from vgpu_cfg.planning.words import gib
 
 VMXNET3 = "vmxnet3"

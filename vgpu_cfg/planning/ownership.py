@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, Protection
-from vgpu_cfg.model.inventory import Cluster, Folder, Inventory, Vm
+from vgpu_cfg.model.inventory import Cluster, Folder, Inventory
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.options import matches_any

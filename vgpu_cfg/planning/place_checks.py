@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vgpu_cfg.model.change import Severity, Subject
 from vgpu_cfg.model.desired import DesiredVm, NumaPolicy, Spread
 from vgpu_cfg.model.inventory import Cluster, Datastore, GraphicsType, Host
-from vgpu_cfg.planning.affinity import AFFINITY_KEY, held_nodes
+from vgpu_cfg.planning.affinity import AFFINITY_KEY, assignable_nodes, held_nodes
 from vgpu_cfg.planning.capacity import Claim
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
@@ -51,6 +51,18 @@ def check_place(case: Case, fit: Fit, host: HostState, cluster: Cluster | None, 
         message = "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one"
         remedy = "take full-framebuffer profiles, or one VM per GPU"
         findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
+
+
+def check_assignable(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+    """Warn where the device that ESXi assigns may be of another NUMA node than the affinity names."""
+    nodes = assignable_nodes(case, initial)
+    if fit.nodes and case.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
+        known = node_list(node for node in nodes if node is not None)
+        message = (
+            f"ESXi may assign a device of NUMA node {known}, and {AFFINITY_KEY} says {node_list(fit.nodes)}"
+        )
+        remedy = "give the devices of each node a label of their own, or name one with `pin`"
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, case.desired, message, remedy)
 
 
 def check_running(case: Case, findings: Findings) -> None:

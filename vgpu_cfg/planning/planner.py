@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Folder, Inventory, Vm
+from vgpu_cfg.model.inventory import Folder, Inventory
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
@@ -23,10 +24,19 @@ from vgpu_cfg.planning.place_checks import (
     check_host,
     check_spread,
 )
+from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import plan_rules
 from vgpu_cfg.planning.sequence import order_power_ons
 from vgpu_cfg.planning.site import Site, check_networks
-from vgpu_cfg.planning.stage import Stage, device_names, hosts_in_order, make_shape, place_cases, set_stage
+from vgpu_cfg.planning.stage import (
+    Stage,
+    device_names,
+    hosts_in_order,
+    make_shape,
+    place_cases,
+    report_failures,
+    set_stage,
+)
 from vgpu_cfg.planning.vm_checks import (
     check_date,
     check_settings,
@@ -70,9 +80,8 @@ class _Planning:
         cases = list(self._cases(folders, owned))
         self._judge(cases)
         pruned = self._pruned(owned)
-        stage = set_stage(self.hosts, self.observed, cases, pruned, self.reader)
         self._shape(cases)
-        placed = place_cases(stage, cases, self.findings)
+        stage, placed = self._place(cases, pruned)
         result = VmPlans()
         planner = VmPlanner(self.desired, self.observed, self.lookup, self.options, self.findings)
         self._remove(pruned, result)
@@ -160,6 +169,19 @@ class _Planning:
             ranked = self.candidates.of(wish, case.desired, self.findings)
             if ranked:
                 case.shape = make_shape(case, ranked, self.reader)
+
+    def _place(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> tuple[Stage, Placed]:
+        """Place the VMs; a running one for whose new GPUs there is no room keeps those that it holds."""
+        while True:
+            stage = set_stage(self.hosts, self.observed, cases, pruned, self.reader)
+            placed = place_cases(stage, cases)
+            failed = [case for case in cases if case.name in placed.failed]
+            stuck = [case for case in failed if case.existing is not None and case.existing.is_on]
+            report_failures(placed, stuck or failed, stage, self.findings)
+            if not stuck:
+                return stage, placed
+            for case in stuck:
+                case.is_stuck = True
 
     def _remove(self, pruned: Sequence[Vm], result: VmPlans) -> None:
         for vm in pruned:

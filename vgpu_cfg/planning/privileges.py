@@ -14,11 +14,7 @@ from vgpu_cfg.model.change import (
     Change,
     CreateVm,
     DestroyVm,
-    EditNic,
-    GrowDisk,
     ManualStep,
-    NewDisk,
-    NewNic,
     Plan,
     PowerOffVm,
     PowerOnVm,
@@ -26,9 +22,9 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     SetRule,
     UpgradeVm,
-    VmSpec,
 )
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, VmSpec
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"

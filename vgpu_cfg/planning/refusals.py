@@ -38,6 +38,14 @@ class _HostRefusal:
         self.codes.append(code)
         self.texts.append(text)
 
+    def drop_strange_boards(self) -> None:
+        """Of a list of profiles, leave out those of other boards where one is of the host's own."""
+        close = [
+            pair for pair in zip(self.codes, self.texts, strict=True) if pair[0] is not Code.NO_SUCH_BOARD
+        ]
+        if close:
+            self.codes, self.texts = [code for code, _ in close], [text for _, text in close]
+
 
 def explain_refusal(
     hosts: Sequence[HostState], shape: Shape, claims: Mapping[int, Sequence[Claim]]
@@ -95,6 +103,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
             _judge_gpus(found, host, need, shape, variant.count(need))
         if code is not None and len(found.codes) == told:
             found.add(code, _variant_words(code, host, variant))
+    found.drop_strange_boards()
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         found.texts.append(f"powered off and in nobody's way now: {listed(off)}")

@@ -12,16 +12,9 @@ from typing import TypeVar
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.inventory import (
-    Cluster,
-    Datastore,
-    Folder,
-    Inventory,
-    ManagedObject,
-    Network,
-    NetworkKind,
-    Vm,
-)
+from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
+from vgpu_cfg.model.managed_object import ManagedObject
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.words import listed

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import Spread
-from vgpu_cfg.model.inventory import Host, Inventory, Vm
+from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.affinity import AFFINITY_KEY
 from vgpu_cfg.planning.candidates import Ranked
 from vgpu_cfg.planning.capacity import CapacityReader, Claim, HostCapacity
@@ -56,8 +57,8 @@ def set_stage(
 ) -> Stage:
     """Read every host as it will be once the plan has freed what it frees."""
     stage = Stage(hosts)
-    kept = {case.existing.moid: case for case in cases if case.existing is not None and case.keeps_gpus}
-    leaving = {case.existing.moid for case in cases if case.existing is not None and not case.keeps_gpus}
+    kept = {case.existing.moid: case for case in cases if case.existing is not None and case.stays_put}
+    leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
     leaving |= {vm.moid for vm in pruned}
     without = frozenset(leaving)
     for index, host in enumerate(hosts):
@@ -116,22 +117,26 @@ def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:
     )
 
 
-def place_cases(stage: Stage, cases: Sequence[Case], findings: Findings) -> Placed:
-    """Give every case with a shape its place, and report those without one."""
+def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
+    """Give every case that needs one its place; those without one are among the placed's failures."""
     demands = [
         Demand(case.name, _line(case), case.shape, stays=case.existing is not None)
         for case in cases
-        if case.shape is not None
+        if case.shape is not None and not case.is_stuck
     ]
     placed = expect_gpus(place(stage.states, demands, others=(SearchPlacer(),)), demands)
     for case in cases:
         case.fit = placed.fits.get(case.name)
         if case.fit is not None:
             case.host = stage.hosts[case.fit.host]
+    return placed
+
+
+def report_failures(placed: Placed, cases: Sequence[Case], stage: Stage, findings: Findings) -> None:
+    """Say of every case without a place why it has none."""
     for case in cases:
         if (failure := placed.failed.get(case.name)) is not None:
             _report(case, *failure, placed, stage, findings)
-    return placed
 
 
 def _line(case: Case) -> str:

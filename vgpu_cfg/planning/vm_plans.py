@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Change, NumaPin, Placement
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
-from vgpu_cfg.model.inventory import Cluster, Host, Inventory, Vm
+from vgpu_cfg.model.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.affinity import AFFINITY_KEY, held_gpus, held_nodes, is_choice_certain, numa_pin
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
@@ -17,7 +18,7 @@ from vgpu_cfg.planning.hardware import highest_version, least_version
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.place_checks import check_place, check_running
+from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio
@@ -60,6 +61,7 @@ class VmPlanner:
         check_mmio(case.desired, wanted, self.findings)
         if case.fit is not None and initial is not None and final is not None:
             check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
+            check_assignable(case, case.fit, initial, self.findings)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
@@ -102,10 +104,15 @@ class VmPlanner:
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
 
     def _pin_of_existing(self, case: Case, wanted: WantedVm, placed: Placed) -> NumaPin | None:
-        """Return the pin for a VM that is powered on anew: ESXi then chooses anew as well."""
+        """Return the pin for a VM that is powered on anew: ESXi then chooses anew as well.
+
+        A VM without an affinity that the plan file does not speak of is left without one.
+        """
         current = nodes_of_affinity(case.base.extra_config.get(AFFINITY_KEY, ""))
         is_compared = case.manages("numa") and wanted.affinity is not None
         nodes = (wanted.affinity or ()) if is_compared else current
+        if not is_compared and not current:
+            return None
         if case.fit is not None:
             return numa_pin(case, placed.initial[case.fit.host], case.fit, nodes)
         follows = case.desired.numa.policy is NumaPolicy.FOLLOW_GPU and case.base.vgpus
@@ -158,7 +165,7 @@ class VmPlanner:
         else:
             initial = placed.initial[fit.host]
             gpus = (*(initial.gpus[index].pci_id for index in fit.gpus), *fit.slots)
-            nodes, is_certain = fit.nodes, bool(gpus) and is_choice_certain(initial, fit)
+            nodes, is_certain = fit.nodes, bool(gpus) and is_choice_certain(case, initial, fit)
         return Placement(
             vm=case.name,
             host_moid=host.moid,

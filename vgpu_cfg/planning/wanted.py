@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.change import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredPassthrough, DesiredVgpu
-from vgpu_cfg.model.inventory import PassthroughDevice
+from vgpu_cfg.model.vm import PassthroughDevice
+from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.compare import WantedVm
@@ -27,6 +27,7 @@ def make_wanted(
     vm = case.desired
     gpus = tuple(_gpus(case, final, names))
     affinity = wanted_affinity(case, case.fit, initial)
+    is_sized_anew = case.existing is None or vm.cpus not in (None, case.base.cpus)
     notes = tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus)
     return WantedVm(
         cpus=vm.cpus,
@@ -40,7 +41,7 @@ def make_wanted(
         extra_config=vm.extra_config,
         affinity=affinity,
         affinity_note=_node_note(affinity, final),
-        nodes=max(1, len(affinity or ())),
+        nodes=max(1, len(affinity or ())) if is_sized_anew else 1,
     )
 
 

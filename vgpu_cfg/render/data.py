@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
-from vgpu_cfg.model.change import Plan, Report
+from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.report import Report
 from vgpu_cfg.render.inventory_view import InventoryView
 from vgpu_cfg.render.profiles_text import pci_words
 from vgpu_cfg.render.status_view import StatusView

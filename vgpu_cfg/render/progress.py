@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from vgpu_cfg.model.change import Event, EventKind, OutcomeStatus, Plan
+from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.render.console import print_lines, width_of
 from vgpu_cfg.render.layout import duration, fold
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from vgpu_cfg.model.inventory import PowerState
+from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.render.findings_text import render_findings
 from vgpu_cfg.render.inventory_view import profile_words
 from vgpu_cfg.render.layout import (

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Edit, Impact, ManualStep, Plan
-from vgpu_cfg.model.inventory import Inventory, Vm
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vm import Vm
 
 AFFINITY_KEY = "numa.nodeAffinity"
 

@@ -8,17 +8,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import (
-    Change,
-    CreateVm,
-    DestroyVm,
-    ManualStep,
-    Outcome,
-    OutcomeStatus,
-    Plan,
-    Report,
-)
+from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.render.inventory_view import profile_words
 from vgpu_cfg.render.layout import (
     Cell,

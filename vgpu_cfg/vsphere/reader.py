@@ -13,7 +13,8 @@ from datetime import datetime
 from itertools import chain
 
 from vgpu_cfg.catalog import Catalog, load_catalog
-from vgpu_cfg.model.inventory import Host, Inventory, PciDevice, Vm
+from vgpu_cfg.model.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere import reader_paths, reader_places
 from vgpu_cfg.vsphere.collector import Item, Paths, Start, collect_all, collect_from

@@ -14,11 +14,11 @@ from vgpu_cfg.model.inventory import (
     ClusterRule,
     Datastore,
     Folder,
-    ManagedObject,
     Network,
     NetworkKind,
     ResourcePool,
 )
+from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.vsphere.collector import Item
 
 _ESCAPE = re.compile(r"%(2f|5c|25)", re.IGNORECASE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.inventory import (
+from vgpu_cfg.model.vm import (
     DiskController,
     OwnerMark,
     PassthroughDevice,

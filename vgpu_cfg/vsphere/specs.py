@@ -12,7 +12,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.change import CloneFrom, CreateVm, VmSpec
+from vgpu_cfg.model.change import CloneFrom, CreateVm
+from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.vsphere.devices import device_specs
 from vgpu_cfg.vsphere.reader_places import escaped
 

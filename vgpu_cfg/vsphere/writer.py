@@ -8,7 +8,8 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.change import CloneFrom, CreateVm, MakeFromScratch, RemoveRule, SetRule, VmSpec
+from vgpu_cfg.model.change import CloneFrom, CreateVm, MakeFromScratch, RemoveRule, SetRule
+from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.devices import needs_current

@@ -12,22 +12,20 @@ from vgpu_cfg.model.change import (
     CloneFrom,
     CreateVm,
     DestroyVm,
-    Event,
     Location,
-    NewVgpu,
     NumaPin,
     Plan,
     PlanTarget,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
-    Report,
     Subject,
     VmRef,
-    VmSpec,
 )
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import VmDetail
+from vgpu_cfg.model.report import Event, Report
+from vgpu_cfg.model.vm import VmDetail
+from vgpu_cfg.model.vm_spec import NewVgpu, VmSpec
 from vgpu_cfg.ports import ReadScope
 
 SCOPE = ReadScope()

@@ -17,7 +17,7 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.model.change import NumaPin
-from vgpu_cfg.model.inventory import PowerState
+from vgpu_cfg.model.vm import PowerState
 
 NODE_0, NODE_1 = "0000:3b:00.0", "0000:af:00.0"
 

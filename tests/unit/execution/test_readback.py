@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.execution import describe_spec, missing_from
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.vm import PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, Vm, VmDetail
+from vgpu_cfg.model.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -16,14 +17,6 @@ from vgpu_cfg.model.change import (
     NicBacking,
     RemoveDevice,
     VmSpec,
-)
-from vgpu_cfg.model.inventory import (
-    PassthroughDevice,
-    VgpuDevice,
-    VirtualDisk,
-    VirtualNic,
-    Vm,
-    VmDetail,
 )
 
 C40 = "grid_a100-40c"

@@ -6,13 +6,8 @@ from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import create, estate, pin, plan_of, power_on, run, statuses
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable
 from vgpu_cfg.execution import exit_code_of, run_plan
-from vgpu_cfg.model.change import (
-    Diagnostic,
-    EventKind,
-    ManualStep,
-    Severity,
-    Subject,
-)
+from vgpu_cfg.model.change import Diagnostic, ManualStep, Severity, Subject
+from vgpu_cfg.model.report import EventKind
 
 INSUFFICIENT = ("InsufficientGraphicsResourcesFault", "The amount of graphics resource is insufficient.")
 
@@ -191,7 +186,7 @@ def test_ctrl_c_amid_a_call_fails_that_change_and_stops() -> None:
     def interrupted(moid: str) -> str:
         raise KeyboardInterrupt
 
-    server.power_on_vm = interrupted  # type: ignore[method-assign]
+    server.power_on_vm = interrupted  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run(server, create("a"), power_on("a"), create("b", needs=("power on a",)))
     assert statuses(report) == {"create a": "done", "power on a": "failed", "create b": "skipped"}
     assert report.is_interrupted

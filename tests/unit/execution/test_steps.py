@@ -15,17 +15,9 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.execution import missing_from, run_plan
-from vgpu_cfg.model.change import (
-    NewVgpu,
-    RemoveDevice,
-    RemoveRule,
-    SetRule,
-    Subject,
-    UpgradeVm,
-    VmRef,
-    VmSpec,
-)
-from vgpu_cfg.model.inventory import PowerState, VgpuDevice, VmDetail
+from vgpu_cfg.model.change import RemoveRule, SetRule, Subject, UpgradeVm, VmRef
+from vgpu_cfg.model.vm import PowerState, VgpuDevice, VmDetail
+from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice, VmSpec
 
 C40 = "grid_a100-40c"
 DROPPED_BY_CLONE = frozenset(
@@ -63,7 +55,7 @@ def test_a_dropped_hardware_version_alone_takes_no_reconfigure() -> None:
 def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
     server = estate(drops=frozenset({"firmware"}))
     apply = server._apply
-    server._apply = lambda moid, spec: apply(moid, spec.model_copy(update={"firmware": None}))  # type: ignore[method-assign]
+    server._apply = lambda moid, spec: apply(moid, spec.model_copy(update={"firmware": None}))  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run(server, create("hvd-01"))
     assert statuses(report) == {"create hvd-01": "failed"}
     assert report.outcomes[0].message == "hvd-01 does not show what was asked for: firmware"
@@ -148,7 +140,7 @@ def test_this_runs_own_changes_do_not_make_its_plan_stale() -> None:
     change = reconfigure("hvd-01", "vm-7", VmSpec(cpus=32, change_version=version), needs=("upgrade hvd-01",))
     report, _ = run(server, raise_it, change)
     assert set(statuses(report).values()) == {"done"}
-    assert server.vm("hvd-01").detail.cpus == 32  # type: ignore[union-attr]
+    assert server.vm("hvd-01").detail.cpus == 32  # type: ignore[union-attr]  # it is there, or the test fails
 
 
 def test_unified_memory_of_a_new_vgpu_takes_a_second_request() -> None:
@@ -158,7 +150,7 @@ def test_unified_memory_of_a_new_vgpu_takes_a_second_request() -> None:
     report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
     assert statuses(report) == {"reconfigure hvd-01": "done"}
     assert report.tasks == 2
-    assert server.vm("hvd-01").detail.extra_config["pciPassthru0.cfg.enable_uvm"] == "1"  # type: ignore[union-attr]
+    assert server.vm("hvd-01").detail.extra_config["pciPassthru0.cfg.enable_uvm"] == "1"  # type: ignore[union-attr]  # it is there, or the test fails
 
 
 # ------------------------------------------------------------- upgrade

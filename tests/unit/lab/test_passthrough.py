@@ -17,8 +17,10 @@ FREE = "0000:e2:00.0"
 
 @pytest.fixture
 def rig() -> Rig:
-    """The VM `research-pt` holds the first of the host's two A100 80 GB."""
-    return Rig("mixed-fleet")
+    """The VM `research-pt` holds the first of the host's A100 80 GB; one more is left in."""
+    rig = Rig("mixed-fleet")
+    del rig.host(HOST).gpus[1]
+    return rig
 
 
 def fixed(rig: Rig, host: str = HOST, pci_id: str = FREE, device_id: str = "20b5") -> Any:
@@ -70,6 +72,13 @@ def test_a_dynamic_device_is_assigned_at_power_on(rig: Rig) -> None:
     rig.done(vm, "PowerOffVM_Task")
     assert dynamic_of(vm.devices)[0].backing.assignedId is None
     rig.done(rig.vm("b"), "PowerOnVM_Task")
+
+
+def test_one_by_label_and_one_by_address() -> None:
+    whole = Rig("mixed-fleet")
+    by_label = whole.running("any", devices=(dynamic(),), cluster="a100")
+    whole.running("fixed", devices=(fixed(whole),), host=HOST)
+    assert dynamic_of(by_label.devices)[0].backing.assignedId == "0000:41:00.0"
 
 
 @pytest.mark.parametrize(("label", "device_id"), [("other", 0x20B5), ("a100-pt", 0x20F1)])

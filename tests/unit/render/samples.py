@@ -27,7 +27,6 @@ from vgpu_cfg.model.change import (
     Subject,
     UpgradeVm,
     VmRef,
-    VmSpec,
 )
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
 from vgpu_cfg.model.inventory import (
@@ -40,15 +39,12 @@ from vgpu_cfg.model.inventory import (
     HostNic,
     Inventory,
     NumaNode,
-    OwnerMark,
     PciDevice,
-    PowerState,
     VCenter,
-    VgpuDevice,
-    Vm,
-    VmDetail,
 )
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
+from vgpu_cfg.model.vm_spec import VmSpec
 
 READ_AT = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
 GPUS = ("0000:3b:00.0", "0000:af:00.0")

@@ -14,19 +14,10 @@ from rich.text import Text
 from tests.unit.execution import makers
 from tests.unit.render import samples
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import (
-    Diagnostic,
-    Event,
-    ManualStep,
-    Outcome,
-    OutcomeStatus,
-    Plan,
-    Report,
-    Severity,
-    Subject,
-)
+from vgpu_cfg.model.change import Diagnostic, ManualStep, Plan, Severity, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import PowerState
+from vgpu_cfg.model.report import Event, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.render.console import make_console, plain
 from vgpu_cfg.render.inventory_text import render_inventory
 from vgpu_cfg.render.inventory_view import view_inventory

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.inventory import (
-    AssignmentPolicy,
-    Connection,
-    GraphicsType,
-    Host,
-)
+from vgpu_cfg.model.inventory import AssignmentPolicy, Connection, GraphicsType, Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.reader_hosts import gpu_holders, lists_nvidia, make_host, pci_address

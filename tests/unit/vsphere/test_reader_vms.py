@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.inventory import OwnerMark, PowerState, Vm, VmDetail
+from vgpu_cfg.model.vm import OwnerMark, PowerState, Vm, VmDetail
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.reader_places import Places
 from vgpu_cfg.vsphere.reader_vms import hardware_version, make_detail, make_vm

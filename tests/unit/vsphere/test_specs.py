@@ -9,14 +9,11 @@ from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.wire import serialized
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.change import (
-    CloneFrom,
-    CreateVm,
+from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, MakeFromScratch, Subject, VmRef
+from vgpu_cfg.model.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
-    Location,
-    MakeFromScratch,
     NewDisk,
     NewDynamicPassthrough,
     NewNic,
@@ -24,8 +21,6 @@ from vgpu_cfg.model.change import (
     NewVgpu,
     NicBacking,
     RemoveDevice,
-    Subject,
-    VmRef,
     VmSpec,
 )
 from vgpu_cfg.vsphere.devices import device_specs, needs_current

@@ -29,11 +29,11 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
     """
 
     def __init__(self, writer: StringIO, version: str) -> None:
-        super().__init__(writer, version, DECLARED)  # type: ignore[no-untyped-call]
+        super().__init__(writer, version, DECLARED)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         self.outermostAttrs = ""
 
     def _QName(self, typ: Any, defNS: str) -> tuple[str, str]:
-        attributes, name = super()._QName(typ, defNS)  # type: ignore[no-untyped-call]
+        attributes, name = super()._QName(typ, defNS)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         return attributes, f"{name}Reference" if typ is VmomiSupport.ManagedObject else name
 
     def _SerializeDataObject(self, val: Any, info: Any, attr: str, currDefNS: str) -> None:
@@ -43,7 +43,7 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         """
         kind: Any = type(val)
         if info.flags & VmomiSupport.F_LINK or kind is SoapAdapter.LocalizedMethodFault:
-            super()._SerializeDataObject(val, info, attr, currDefNS)  # type: ignore[no-untyped-call]
+            super()._SerializeDataObject(val, info, attr, currDefNS)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
             return
         plan: Any = _plan(kind, self.version)
         shown, fields = plan
@@ -54,7 +54,7 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         for name, field in fields:
             value = getattr(val, name)
             if value is not None or not field.flags & VmomiSupport.F_OPTIONAL:
-                self._Serialize(value, field, currDefNS)  # type: ignore[no-untyped-call]
+                self._Serialize(value, field, currDefNS)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         self.writer.write(f"</{info.name}>")
 
 

@@ -81,7 +81,7 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
     """expat's handlers down to the parameters; below each of them pyvmomi's take over."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         self.parser = expat.ParserCreate(namespace_separator=SoapAdapter.NS_SEP)
         self.parser.buffer_text = True
         self.path: list[str] = []

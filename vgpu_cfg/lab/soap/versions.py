@@ -71,7 +71,7 @@ def version_name(version_id: str) -> str | None:
 
 def is_at_least(version: str, wanted: str) -> bool:
     """Whether one version (pyvmomi's name) holds everything of another."""
-    return bool(VmomiSupport.IsChildVersion(version, wanted))  # type: ignore[attr-defined,no-untyped-call]
+    return bool(VmomiSupport.IsChildVersion(version, wanted))  # type: ignore[attr-defined,no-untyped-call]  # pyvmomi is untyped
 
 
 def requested_version_id(soap_action: str) -> str | None:

@@ -20,13 +20,13 @@ class LabStub(SoapAdapter.SoapStubAdapterBase):
     requestContext: dict[str, str] = {}  # noqa: N815, RUF012 - pyvmomi's own attribute
 
     def __init__(self, lab: Lab, version_id: str | None = None) -> None:
-        super().__init__(version_name(version_id or lab.state.api_version))  # type: ignore[no-untyped-call]
+        super().__init__(version_name(version_id or lab.state.api_version))  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         self.lab = lab
         self.cookie = ""
         self.answers: list[bytes] = []
 
     def InvokeMethod(self, mo: Any, info: Any, args: Any) -> Any:  # noqa: N802 - pyvmomi's name
-        request = self.SerializeRequest(mo, info, args)  # type: ignore[no-untyped-call]
+        request = self.SerializeRequest(mo, info, args)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         headers = {"SOAPAction": self.versionId, "Cookie": self.cookie, "User-Agent": "test"}
         status, answered, body = self.lab.exchange("POST", "/sdk", headers, request)
         self.cookie = answered.get("Set-Cookie", self.cookie)

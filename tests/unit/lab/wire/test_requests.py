@@ -24,12 +24,12 @@ class Seen(SoapAdapter.SoapStubAdapterBase):
     requestContext: dict[str, str] = {}  # noqa: N815, RUF012 - pyvmomi's own attribute
 
     def InvokeMethod(self, mo: Any, info: Any, args: Any) -> Any:  # noqa: N802 - pyvmomi's name
-        return read_request(self.SerializeRequest(mo, info, args))  # type: ignore[no-untyped-call]
+        return read_request(self.SerializeRequest(mo, info, args))  # type: ignore[no-untyped-call]  # pyvmomi is untyped
 
 
 @pytest.fixture
 def stub() -> Any:
-    return Seen(AT)  # type: ignore[no-untyped-call]
+    return Seen(AT)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
 
 
 def test_arguments_arrive_with_their_types(stub: Any) -> None:

@@ -139,7 +139,7 @@ def test_a_bug_in_the_lab_is_a_fault_at_the_client(
     server: LabServer, lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     instance = log_in(server)
-    lab.state.all(VirtualMachine)[0].extra_config["a"] = object()  # type: ignore[assignment]
+    lab.state.all(VirtualMachine)[0].extra_config["a"] = object()  # type: ignore[assignment]  # a wrong value on purpose
     vm = instance.content.searchIndex.FindByInventoryPath("/dc1/vm/ubuntu-22.04-efi")
     with pytest.raises(vmodl.fault.SystemError):
         assert vm.config

@@ -129,7 +129,7 @@ def test_waiting_jumps_the_virtual_clock_from_event_to_event(lab: Lab, instance:
         version = update.version
         states += [values["info.state"] for _, _, values in told(update) if "info.state" in values]
     assert states == ["running", "success"]
-    assert lab.clock.now() == lab.state.objects[task._moId].ended_at  # type: ignore[attr-defined]
+    assert lab.clock.now() == lab.state.objects[task._moId].ended_at  # type: ignore[attr-defined]  # any kind of object
 
 
 def test_a_wait_without_events_ends_when_the_client_said(lab: Lab, instance: Any) -> None:
@@ -198,7 +198,7 @@ def test_the_elder_wait_gives_up_instead_of_hanging(instance: Any) -> None:
 
 def test_two_who_wait_do_not_wake_each_other(lab: Lab, instance: Any) -> None:
     notified: list[int] = []
-    lab.changed.notify_all = lambda: notified.append(1)  # type: ignore[method-assign]
+    lab.changed.notify_all = lambda: notified.append(1)  # type: ignore[method-assign]  # the fake is bent for this test
     collector = watch(instance, everything(instance, vim.VirtualMachine), vim.VirtualMachine, ["name"])
     version = collector.CheckForUpdates("").version
     notified.clear()

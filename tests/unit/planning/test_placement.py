@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.plans.estate import make_inventory
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.desired import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity import CapacityReader
+from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
+from vgpu_cfg.planning.expectation import expect_gpus
+from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.placement import GreedyPlacer, Placed, Verdict, place
+from vgpu_cfg.planning.power_order import Start, power_on_tiers, simulate_starts
+from vgpu_cfg.planning.search import SearchPlacer
+from vgpu_cfg.planning.vgpu_need import needs_of
+
+CATALOG = load_catalog()
+
+
+def a100s(count: int = 1, board: str = "A100", **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"board": board, "pci": f"0000:{16 + number:02x}:00.0", "node": number % 2} | more
+        for number in range(count)
+    ]
+
+
+def states(hosts: dict[str, Any], vms: dict[str, Any] | None = None) -> list[HostState]:
+    observed = make_inventory({"hosts": hosts, "vms": vms or {}})
+    reader = CapacityReader(observed, CATALOG)
+    return [HostState.of(index, reader.read(host)) for index, host in enumerate(observed.hosts)]
+
+
+def shape(*profiles: str, hosts: int | Sequence[int] = 1, **more: Any) -> Shape:
+    indexes = range(hosts) if isinstance(hosts, int) else hosts
+    needs = tuple(next(iter(needs_of(profile, CATALOG).values())) for profile in profiles)
+    base = Shape(tuple((index, 0) for index in indexes), (needs,) if needs else (), cpus=4, memory_mib=16_384)
+    return dataclasses.replace(base, **more)
+
+
+def demands(count: int, wanted: Shape, prefix: str = "vm") -> list[Demand]:
+    return [Demand(f"{prefix}-{number}", wanted.line, wanted) for number in range(count)]
+
+
+def hosts_of(found: Placed) -> dict[str, int]:
+    return {vm: fit.host for vm, fit in sorted(found.fits.items())}
+
+
+def test_like_vms_fill_one_host_before_the_next() -> None:
+    hosts = states({"a": {"gpus": a100s(2)}, "b": {"gpus": a100s(2)}})
+    found = place(hosts, demands(3, shape("grid_a100-20c", hosts=2)))
+    assert hosts_of(found) == {"vm-0": 0, "vm-1": 0, "vm-2": 0}
+    assert not found.failed
+
+
+def test_a_gpu_that_runs_the_size_already_goes_before_an_idle_one() -> None:
+    vms = {"x": {"host": "b", "gpus": ["grid_a100-20c"], "on": ["0000:11:00.0"]}}
+    found = place(
+        states({"a": {"gpus": a100s()}, "b": {"gpus": a100s(2)}}, vms),
+        demands(1, shape("grid_a100-20c", hosts=2)),
+    )
+    assert found.fits["vm-0"].host == 1
+    assert found.fits["vm-0"].gpus == (1,)
+
+
+def test_the_first_cluster_goes_before_better_fits() -> None:
+    hosts = states({"a": {"gpus": a100s()}, "b": {"gpus": a100s()}})
+    wanted = dataclasses.replace(shape("grid_a100-20c"), hosts=((1, 0), (0, 1)))
+    assert hosts_of(place(hosts, demands(3, wanted))) == {"vm-0": 1, "vm-1": 1, "vm-2": 0}
+
+
+def test_the_hosts_are_not_changed() -> None:
+    hosts = states({"a": {"gpus": a100s()}})
+    before = hosts[0].copy()
+    place(hosts, demands(1, shape("grid_a100-20c")))
+    assert hosts[0].gpus == before.gpus
+    assert hosts[0].free_mib == before.free_mib
+
+
+def test_one_too_many_is_proven_impossible_and_the_others_are_placed() -> None:
+    found = place(states({"a": {"gpus": a100s(sharing="mig")}}), demands(8, shape("grid_a100-1-5c")))
+    assert len(found.fits) == 7
+    assert [verdict for _, verdict in found.failed.values()] == [Verdict.IMPOSSIBLE]
+
+
+def greedy_trap() -> tuple[list[HostState], list[Demand]]:
+    """Two VMs of like hardness: whoever takes host 0 first must be the one that cannot go to host 1."""
+    hosts = states({"a": {"gpus": a100s()}, "b": {"gpus": a100s()}, "c": {"gpus": a100s()}})
+    first = shape("grid_a100-40c", hosts=[0, 1])
+    second = shape("grid_a100-40c", hosts=[0, 1], cpus=3)
+    third = shape("grid_a100-40c", hosts=[0, 2], cpus=5)
+    return hosts, [Demand("one", "", first), Demand("two", "", second), Demand("zzz", "", third)]
+
+
+def test_the_search_finds_what_the_greedy_way_misses() -> None:
+    hosts, wanted = greedy_trap()
+    assert GreedyPlacer().place(hosts, wanted).left
+    assert {verdict for _, verdict in place(hosts, wanted).failed.values()} == {Verdict.UNDECIDED}
+    found = place(hosts, wanted, others=(SearchPlacer(),))
+    assert sorted(fit.host for fit in found.fits.values()) == [0, 1, 2]
+    assert not found.failed
+
+
+def test_the_search_proves_what_cannot_be() -> None:
+    hosts, wanted = greedy_trap()
+    wanted.append(Demand("four", "", shape("grid_a100-40c", hosts=3, cpus=2)))
+    found = place(hosts, wanted, others=(SearchPlacer(),))
+    assert {verdict for _, verdict in found.failed.values()} == {Verdict.IMPOSSIBLE}
+
+
+@pytest.mark.parametrize("placer", [SearchPlacer(most_steps=1), SearchPlacer(most_vms=2)])
+def test_a_search_that_reaches_its_limit_decides_nothing(placer: SearchPlacer) -> None:
+    hosts, wanted = greedy_trap()
+    assert {verdict for _, verdict in place(hosts, wanted, others=(placer,)).failed.values()} == {
+        Verdict.UNDECIDED
+    }
+
+
+def test_the_order_of_demands_does_not_matter() -> None:
+    hosts = states({"a": {"gpus": a100s(2)}, "b": {"gpus": a100s(2)}})
+    wanted = [
+        *demands(3, shape("grid_a100-20c", hosts=2), "a"),
+        *demands(2, shape("grid_a100-40c", hosts=2), "b"),
+    ]
+    assert hosts_of(place(hosts, wanted)) == hosts_of(place(hosts, wanted[::-1]))
+
+
+@pytest.mark.parametrize(("must", "left"), [(True, 1), (False, 0)])
+def test_vms_that_must_run_apart_need_as_many_hosts(must: bool, left: int) -> None:
+    hosts = states({"a": {"gpus": a100s(2)}, "b": {"gpus": a100s(2)}})
+    wanted = shape("grid_a100-40c", hosts=2, spread=Spread.HOSTS, must=must, line="l")
+    found = place(hosts, demands(3, wanted))
+    assert len(found.failed) == left
+    assert set(hosts_of(found).values()) == {0, 1}
+
+
+@pytest.mark.parametrize(("must", "left"), [(True, 1), (False, 0)])
+def test_vms_that_must_not_share_a_gpu_need_as_many_gpus(must: bool, left: int) -> None:
+    wanted = shape("grid_a100-10c", spread=Spread.GPUS, must=must, line="l")
+    found = place(states({"a": {"gpus": a100s(2)}}), demands(3, wanted))
+    assert len(found.failed) == left
+
+
+def test_memory_is_reserved() -> None:
+    found = place(states({"a": {"gpus": a100s(), "node_gib": 20}}), demands(3, shape("grid_a100-10c")))
+    assert len(found.fits) == 2
+
+
+def test_several_vgpus_prefer_one_node() -> None:
+    gpus = [
+        {"board": "L40S", "pci": f"0000:{16 + number:02x}:00.0", "node": number % 2} for number in range(4)
+    ]
+    found = place(states({"a": {"gpus": gpus}}), demands(2, shape("nvidia_l40s-48c", "nvidia_l40s-48c")))
+    assert sorted((fit.gpus, fit.nodes) for fit in found.fits.values()) == [((0, 2), (0,)), ((1, 3), (1,))]
+
+
+def test_a_vm_on_two_nodes_is_split() -> None:
+    found = place(states({"a": {"gpus": a100s(2)}}), demands(1, shape("grid_a100-40c", "grid_a100-40c")))
+    assert found.fits["vm-0"].nodes == (0, 1)
+
+
+@pytest.mark.parametrize(("cpus", "level"), [(20, 0), (33, 2)])
+def test_a_node_that_is_too_small_is_a_last_resort(cpus: int, level: int) -> None:
+    found = place(states({"a": {"gpus": a100s()}}), demands(1, shape("grid_a100-40c", cpus=cpus)))
+    assert found.fits["vm-0"].numa_level == level
+
+
+def test_what_vms_promise_each_other_on_a_node_is_counted() -> None:
+    found = place(states({"a": {"gpus": a100s()}}), demands(2, shape("grid_a100-20c", cpus=20)))
+    assert [fit.numa_level for fit in found.fits.values()] == [0, 1]
+
+
+def test_a_named_node_must_be_there() -> None:
+    wanted = shape("grid_a100-20c", numa=NumaPolicy.NODE, numa_nodes=(3,))
+    assert place(states({"a": {"gpus": a100s()}}), demands(1, wanted)).failed
+
+
+def test_the_hosts_word_on_what_it_can_create_goes_before_ours() -> None:
+    host = {"gpus": a100s(), "creatable": ["grid_a100-10c"]}
+    assert place(states({"a": host}), demands(1, shape("grid_a100-20c"))).failed
+    assert not place(states({"a": host}), demands(1, shape("grid_a100-10c"))).failed
+
+
+def test_passed_through_devices_are_taken_once() -> None:
+    hosts = states({"a": {"gpus": a100s(2, passthrough=True, label="x")}})
+    by_label = shape(dynamic=(DynamicNeed(label="x"),))
+    found = place(hosts, [*demands(2, by_label), Demand("pin", "", shape(fixed=("0000:10:00.0",)))])
+    assert found.fits["pin"].slots == ("0000:10:00.0",)
+    assert [fit.slots for vm, fit in found.fits.items() if vm != "pin"] == [("0000:11:00.0",)]
+    assert len(found.failed) == 1
+
+
+@pytest.mark.parametrize(
+    ("need", "is_met"),
+    [
+        (DynamicNeed(model="a100"), True),
+        (DynamicNeed(model="L40S"), False),
+        (DynamicNeed(vendor_id=0x10DE, device_id=0x20F1), True),
+        (DynamicNeed(vendor_id=0x10DE, device_id=0x20F2), False),
+        (DynamicNeed(label="x", model="A100"), True),
+        (DynamicNeed(label="y"), False),
+    ],
+)
+def test_a_dynamic_device_is_all_that_is_said(need: DynamicNeed, is_met: bool) -> None:
+    hosts = states({"a": {"gpus": a100s(passthrough=True, label="x")}})
+    assert bool(place(hosts, demands(1, shape(dynamic=(need,)))).fits) is is_met
+
+
+def test_a_vm_that_stays_goes_before_new_ones() -> None:
+    wanted = [
+        Demand("new", "", shape("grid_a100-40c")),
+        Demand("zz-old", "", shape("grid_a100-40c"), stays=True),
+    ]
+    found = place(states({"a": {"gpus": a100s()}}), wanted)
+    assert list(found.fits) == ["zz-old"]
+
+
+def start(vm: str, *profiles: str) -> Start:
+    return Start(vm, shape(*profiles).variants[0])
+
+
+def test_large_vgpus_start_first() -> None:
+    starts = [start("c", "grid_a100-10c"), start("a", "grid_a100-20c"), start("b", "grid_a100-40c")]
+    assert power_on_tiers(starts) == [["b"], ["a"], ["c"]]
+    assert power_on_tiers(starts[:1] * 2) == [["c", "c"]]
+
+
+def test_boards_do_not_wait_for_each_other() -> None:
+    assert power_on_tiers([start("a", "grid_a100-10c"), start("b", "nvidia_l40s-48c")]) == [["a", "b"]]
+
+
+@pytest.mark.parametrize(("policy", "stranded"), [("performance", "c"), ("consolidation", None)])
+def test_breadth_first_may_strand_a_vm(policy: str, stranded: str | None) -> None:
+    (host,) = states({"a": {"gpus": a100s(2), "policy": policy}})
+    starts = [start("a", "grid_a100-20c"), start("b", "grid_a100-20c"), start("c", "grid_a100-10c")]
+    assert simulate_starts(host, starts)[1] == stranded
+
+
+@pytest.mark.parametrize(("policy", "nodes"), [("performance", [0, 1]), ("consolidation", [0, 0])])
+def test_the_expected_gpu_follows_the_hosts_policy(policy: str, nodes: list[int]) -> None:
+    hosts = states({"a": {"gpus": a100s(2), "policy": policy}})
+    wanted = demands(2, shape("grid_a100-20c"))
+    found = expect_gpus(place(hosts, wanted), wanted)
+    assert [fit.nodes[0] for _, fit in sorted(found.fits.items())] == nodes

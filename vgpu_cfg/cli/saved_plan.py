@@ -1,0 +1,81 @@
+"""A plan written down for review: how it is saved, read again, and held against a new planning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.change import Plan
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan down for review, with the digest that `apply` will hold it to."""
+    content = {"digest": plan.digest, **plan.model_dump(mode="json")}
+    try:
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DocumentError(
+            [DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror}")],
+            remedy="choose another place with -o",
+        ) from error
+
+
+def load_plan_json(path: Path) -> Plan:
+    """Read a saved plan. Raises DocumentError for a file that is none, or was edited."""
+    from pydantic import ValidationError
+
+    from vgpu_cfg.model.change import Plan
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {reason}")
+        raise DocumentError([fault], remedy="check the path, or write it with `vgpu-cfg plan -o`") from error
+    try:
+        content = json.loads(text)
+        digest = content.pop("digest", None) if isinstance(content, dict) else None
+        plan = Plan.model_validate_json(json.dumps(content))
+    except json.JSONDecodeError as error:
+        fault = DocumentFault(str(path), error.lineno, error.colno, f"this is not JSON: {error.msg}")
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    except ValidationError as error:
+        message = f"this is no saved plan: {error.errors()[0]['msg']} at {_place(error)}"
+        fault = DocumentFault(str(path), 1, 1, message)
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    if digest is not None and digest != plan.digest:
+        fault = DocumentFault(
+            str(path), 1, 1, "the saved plan was edited: its digest does not fit its changes"
+        )
+        raise DocumentError([fault], remedy="change the plan file instead, and write it again")
+    return plan
+
+
+def _place(error: object) -> str:
+    first = error.errors()[0]  # type: ignore[attr-defined]  # any kind of object
+    return ".".join(str(part) for part in first["loc"]) or "the top"
+
+
+def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
+    """Refuse where planning again did not come to what was reviewed, and would change something.
+
+    Raises StalePlan.
+    """
+    if reviewed is None or reviewed.digest == plan.digest or not plan.changes:
+        return
+    before = {change.id for change in reviewed.changes}
+    now = {change.id for change in plan.changes}
+    if before == now:
+        detail = "the same changes would be made in another way or place"
+    else:
+        gone, new = len(before - now), len(now - before)
+        detail = f"{gone} of its changes are gone, {new} are new"
+    raise StalePlan(
+        f"the reviewed plan {reviewed.digest} is out of date: {detail}",
+        subject=plan.target.address,
+        remedy="run `vgpu-cfg plan` again, review it, and apply that",
+    )

@@ -1,0 +1,123 @@
+"""What a VM is asked to become: vSphere's ConfigSpec as plain values, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+
+
+class NewVgpu(Frozen):
+    """Add a vGPU of a profile.
+
+    With `uvm` its unified memory is turned on once its key can be read back: the extraConfig
+    key `pciPassthru<n>.cfg.enable_uvm` with n = key - 13000 is to be "1".
+    """
+
+    kind: Literal["new_vgpu"] = "new_vgpu"
+    profile: str
+    uvm: bool = False
+
+
+class NewPassthrough(Frozen):
+    """Add a fixed passthrough of one PCI function of the VM's host."""
+
+    kind: Literal["new_passthrough"] = "new_passthrough"
+    pci_id: str
+    system_id: str
+    vendor_id: int
+    device_id: int
+    device_name: str = ""
+
+
+class NewDynamicPassthrough(Frozen):
+    """Add a Dynamic DirectPath device: any function with these ids and, if given, this label."""
+
+    kind: Literal["new_dynamic_passthrough"] = "new_dynamic_passthrough"
+    allowed: tuple[tuple[int, int], ...]
+    label: str | None = None
+
+
+class NicBacking(Frozen):
+    """The network that a vNIC is tied to, with what its backing needs."""
+
+    network_moid: str
+    network_name: str
+    portgroup_key: str | None = None
+    switch_uuid: str | None = None
+
+
+class NewNic(Frozen):
+    """Add a vmxnet3 NIC."""
+
+    kind: Literal["new_nic"] = "new_nic"
+    backing: NicBacking
+    mac: str | None = None
+
+
+class EditNic(Frozen):
+    """Tie an existing NIC to another network, or give it a MAC."""
+
+    kind: Literal["edit_nic"] = "edit_nic"
+    key: int
+    backing: NicBacking
+    mac: str | None = None
+
+
+class NewDisk(Frozen):
+    """Add a thin disk on a controller of the kind "scsi" or "nvme" (made where there is none)."""
+
+    kind: Literal["new_disk"] = "new_disk"
+    size_mib: int
+    controller: str = "scsi"
+
+
+class GrowDisk(Frozen):
+    """Grow an existing disk."""
+
+    kind: Literal["grow_disk"] = "grow_disk"
+    key: int
+    size_mib: int
+
+
+class RemoveDevice(Frozen):
+    """Remove a device by its key; `was` says what it was, for a reader."""
+
+    kind: Literal["remove_device"] = "remove_device"
+    key: int
+    was: str
+
+
+DeviceEdit = Annotated[
+    NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | EditNic | NewDisk | GrowDisk | RemoveDevice,
+    Field(discriminator="kind"),
+]
+
+
+class VmSpec(Frozen):
+    """A ConfigSpec as plain values; None leaves a field as it is.
+
+    In `extra_config` an empty value deletes the key. Removals stand first in
+    `devices`, since the memory they free may be what the additions need.
+    `change_version` makes vCenter refuse the change where the VM has moved on.
+    """
+
+    hardware_version: int | None = None
+    guest_id: str | None = None
+    firmware: str | None = None
+    secure_boot: bool | None = None
+    cpus: int | None = None
+    cores_per_socket: int | None = None
+    memory_mib: int | None = None
+    reserve_all_memory: bool | None = None
+    extra_config: Mapping[str, str] = Field(default_factory=dict)
+    devices: tuple[DeviceEdit, ...] = ()
+    change_version: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it would change nothing."""
+        return self == VmSpec(change_version=self.change_version)
