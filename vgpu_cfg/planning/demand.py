@@ -60,11 +60,6 @@ class Shape:
     line: str = ""
 
     @property
-    def gpu_count(self) -> int:
-        """How many GPU devices such a VM has."""
-        return (len(self.variants[0]) if self.variants else 0) + len(self.fixed) + len(self.dynamic)
-
-    @property
     def hardness(self) -> tuple[float, ...]:
         """A key that sorts the hardest shapes to place first."""
         slices = max((need.mig_size for need in self.variants[0]), default=0) if self.variants else 0

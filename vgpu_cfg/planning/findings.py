@@ -28,7 +28,6 @@ class Findings:
     lines: Mapping[str, int] = field(default_factory=dict)
     _others: dict[Diagnostic, None] = field(default_factory=dict)
     _of_vms: dict[tuple[str, Code, Severity, str, str], dict[str, None]] = field(default_factory=dict)
-    _failing: set[str] = field(default_factory=set)
 
     @classmethod
     def for_plan(cls, desired: DesiredPlan) -> Findings:
@@ -61,8 +60,6 @@ class Findings:
         self._take_vm(code, vm, self.severity_of(code, severity), message, remedy)
 
     def _take_vm(self, code: Code, vm: DesiredVm, weight: Severity, message: str, remedy: str) -> None:
-        if weight is Severity.ERROR:
-            self._failing.add(vm.name)
         self._of_vms.setdefault((vm.line, code, weight, message, remedy), {})[vm.name] = None
 
     def severity_of(self, code: Code, severity: Severity | None = None) -> Severity:
@@ -73,10 +70,6 @@ class Findings:
         if wish is None or (_WEIGHT[wish] > _WEIGHT[weight] and not check.is_relaxable):
             return weight
         return wish
-
-    def is_failing(self, vm_name: str) -> bool:
-        """Whether a finding of severity error stands against the VM."""
-        return vm_name in self._failing
 
     def diagnostics(self, wanted: Iterable[str] | None = None) -> tuple[Diagnostic, ...]:
         """Return everything found, or of VMs only what concerns the wanted ones."""

@@ -121,10 +121,6 @@ class GpuState:
         self.held.append(held)
         return held
 
-    def release(self, vm: str) -> None:
-        """Take everything of a VM off it."""
-        self.held = [held for held in self.held if held.vm != vm]
-
     def room(self, need: VgpuNeed) -> int:
         """Count how many more such vGPUs it takes."""
         trial, count = self.copy(), 0

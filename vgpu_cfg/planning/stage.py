@@ -21,7 +21,7 @@ from vgpu_cfg.planning.gpu_match import DeviceNames
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.placement import Placed, Verdict, place
-from vgpu_cfg.planning.refusals import explain_refusal
+from vgpu_cfg.planning.refusals import Refusal, explain_refusal
 from vgpu_cfg.planning.search import SearchPlacer
 
 
@@ -29,7 +29,8 @@ from vgpu_cfg.planning.search import SearchPlacer
 class Stage:
     """The hosts in their fixed order, as they will be before any VM of the plan is put on them.
 
-    `freeing` are the moids of running VMs whose GPUs the plan frees first.
+    By host index: powered-off VMs of others that would need a GPU, running ones that hold one in
+    a way that was not told, and GPUs of boards that the catalogue lacks.
     """
 
     hosts: list[Host]
@@ -37,10 +38,6 @@ class Stage:
     claims: dict[int, list[Claim]] = field(default_factory=dict)
     unread: dict[int, list[str]] = field(default_factory=dict)
     unknown_boards: dict[int, list[str]] = field(default_factory=dict)
-
-    def index_of(self, moid: str | None) -> int | None:
-        """Return a host's index by its moid."""
-        return next((index for index, host in enumerate(self.hosts) if host.moid == moid), None)
 
 
 def hosts_in_order(observed: Inventory) -> list[Host]:
@@ -133,24 +130,29 @@ def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
 
 
 def report_failures(placed: Placed, cases: Sequence[Case], stage: Stage, findings: Findings) -> None:
-    """Say of every case without a place why it has none."""
+    """Say of every case without a place why it has none; VMs that are alike have the same reason."""
+    refusals: dict[Shape, Refusal] = {}
     for case in cases:
-        if (failure := placed.failed.get(case.name)) is not None:
-            _report(case, *failure, placed, stage, findings)
+        failure = placed.failed.get(case.name)
+        if failure is None:
+            continue
+        demand, verdict = failure
+        if demand.shape not in refusals:
+            refusals[demand.shape] = _refusal(demand.shape, placed, stage)
+        _report(case, refusals[demand.shape], verdict, findings)
+
+
+def _refusal(shape: Shape, placed: Placed, stage: Stage) -> Refusal:
+    """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's."""
+    is_alone = not any(placed.initial[index].fit(shape) for index, _ in shape.hosts)
+    return explain_refusal(placed.initial if is_alone else placed.hosts, shape, stage.claims)
 
 
 def _line(case: Case) -> str:
     return case.desired.line if case.desired.place.spread in (Spread.HOSTS, Spread.GPUS) else ""
 
 
-def _report(
-    case: Case, demand: Demand, verdict: Verdict, placed: Placed, stage: Stage, findings: Findings
-) -> None:
-    """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's."""
-    shape = demand.shape
-    is_alone = not any(placed.initial[index].fit(shape) for index, _ in shape.hosts)
-    states = placed.initial if is_alone else placed.hosts
-    refusal = explain_refusal(states, shape, stage.claims)
+def _report(case: Case, refusal: Refusal, verdict: Verdict, findings: Findings) -> None:
     if verdict is Verdict.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "

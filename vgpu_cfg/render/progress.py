@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.change import DestroyVm, Plan
 from vgpu_cfg.model.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.render.console import print_lines, width_of
 from vgpu_cfg.render.layout import duration, fold
@@ -120,6 +120,7 @@ class LiveDisplay:
         for change in plan.changes:
             self._left[change.subject.name] = self._left.get(change.subject.name, 0) + 1
         self._all = dict(self._left)
+        self._removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
         self._bars: dict[str, TaskID] = {}
         self._began: dict[str, datetime] = {}
         self._progress = Progress(
@@ -184,7 +185,8 @@ class LiveDisplay:
             self._progress.remove_task(self._bars.pop(name))
             if event.status is OutcomeStatus.DONE:
                 took = duration((event.at - self._began[name]).total_seconds())
-                ended = Text.assemble((f"{'ready':<8}", "green"), name, (f"  {took}", "dim"))
+                word = "gone" if name in self._removed else "ready"
+                ended = Text.assemble((f"{word:<8}", "green"), name, (f"  {took}", "dim"))
                 print_lines(self._progress.console, _dated(event, "", ended, width_of(self._console)))
 
     def _print(self, event: Event) -> None:

@@ -37,7 +37,8 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     """Lay out one row per VM, what differs under it, and the findings at the end."""
     differing = sum(not row.is_in_sync for row in view.vms)
     place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
-    verdict = Text(f"{differing} of them differ", "yellow") if differing else Text("in sync", "green")
+    verb = "differs" if differing == 1 else "differ"
+    verdict = Text(f"{differing} {verb}", "yellow") if differing else Text("in sync", "green")
     left = Text.assemble((view.plan, "bold"), f" on {place}")
     right = Text.assemble(f"{counted(len(view.vms), 'VM')}, ", verdict)
     lines = both_ends(left, right, width)

@@ -1,0 +1,392 @@
+"""Inventories in few words: what a test does not say of an estate is ordinary.
+
+One datacenter `dc1`; hosts of two NUMA nodes with 32 cores and 256 GiB each, ESXi 8.0.3,
+graphics type sharedDirect; the template `ubuntu` (EFI, 4 CPUs, 8 GiB, one disk of 64 GiB,
+hardware version 21), the network `vm-network`, the datastore `vsan`, the folder `training`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from vgpu_cfg.catalog import Board, load_catalog
+from vgpu_cfg.model.inventory import (
+    NVIDIA_VENDOR_ID,
+    Cluster,
+    ClusterRule,
+    Connection,
+    Datastore,
+    Folder,
+    Gpu,
+    GraphicsType,
+    Host,
+    Inventory,
+    Network,
+    NetworkKind,
+    NumaNode,
+    PciDevice,
+    ProfileInfo,
+    ResourcePool,
+    VCenter,
+)
+from vgpu_cfg.model.managed_object import ManagedObject
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.vm import (
+    DiskController,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+
+GIB = 1024
+READ_AT = datetime(2026, 11, 20, 21, 4, 11, tzinfo=UTC)
+ROOT = "/dc1/vm"
+
+Row = Mapping[str, Any]
+
+
+def make_inventory(estate: Row) -> Inventory:
+    """Build an inventory from the rows of an estate; see tests/plans/README.md for its keys."""
+    clusters = dict(estate.get("clusters") or {"gpu": {}})
+    host_rows = estate.get("hosts") or {}
+    vm_rows = estate.get("vms") or {}
+    networks = _networks(estate)
+    datastores = _datastores(estate)
+    folders = _folders(estate)
+    vms = [*_templates(estate), *(_vm(name, row or {}, host_rows, folders) for name, row in vm_rows.items())]
+    running = {vm.name: vm for vm in vms if vm.is_on}
+    hosts = [
+        _host(name, row or {}, number, vm_rows, running, networks, datastores)
+        for number, (name, row) in enumerate(host_rows.items())
+    ]
+    datacenters = estate.get("datacenters") or ["dc1"]
+    return Inventory(
+        vcenter=VCenter(
+            address="vc.example", api_version=str(estate.get("api", "8.0.3.0")), instance_uuid="vc-uuid"
+        ),
+        read_at=READ_AT,
+        datacenters=tuple(ManagedObject(moid=f"dc-{n}", name=n, inventory_path=f"/{n}") for n in datacenters),
+        clusters=tuple(_cluster(name, row or {}, host_rows, vms) for name, row in clusters.items()),
+        hosts=tuple(hosts),
+        vms=tuple(vms),
+        networks=networks,
+        datastores=datastores,
+        folders=folders,
+        resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
+    )
+
+
+def _cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
+    moids = {vm.name: vm.moid for vm in vms}
+    return Cluster(
+        moid=f"cluster-{name}",
+        name=name,
+        inventory_path=f"/dc1/host/{name}",
+        datacenter="dc1",
+        resource_pool_moid=f"pool-{name}",
+        host_moids=tuple(
+            f"host-{host}" for host, made in hosts.items() if (made or {}).get("cluster", "gpu") == name
+        ),
+        drs_enabled=row.get("drs", "manual") != "off",
+        drs_behavior=row.get("drs", "manual"),
+        rules=tuple(
+            ClusterRule(
+                key=number,
+                name=rule["name"],
+                kind="anti_affinity",
+                is_enabled=rule.get("enabled", True),
+                is_mandatory=rule.get("must", True),
+                vm_moids=tuple(moids[vm] for vm in rule["vms"]),
+            )
+            for number, rule in enumerate(row.get("rules") or (), start=1)
+        ),
+    )
+
+
+def _pool(name: str, row: Row) -> ResourcePool:
+    return ResourcePool(
+        moid=f"pool-{name}",
+        name=name,
+        inventory_path=f"/dc1/host/{row['cluster']}/Resources/{name}",
+        owner_moid=f"cluster-{row['cluster']}",
+    )
+
+
+def _networks(estate: Row) -> tuple[Network, ...]:
+    rows: dict[str, Any] = {"vm-network": {}} | dict(estate.get("networks") or {})
+    return tuple(
+        Network(
+            moid=f"network-{name}",
+            name=(row or {}).get("name", name),
+            inventory_path=f"/dc1/network/{name}",
+            kind=NetworkKind((row or {}).get("kind", "standard")),
+            portgroup_key=f"dvportgroup-{name}" if (row or {}).get("kind") == "distributed" else None,
+            switch_uuid="50 0f" if (row or {}).get("kind") == "distributed" else None,
+            is_uplink=(row or {}).get("uplink", False),
+        )
+        for name, row in rows.items()
+    )
+
+
+def _datastores(estate: Row) -> tuple[Datastore, ...]:
+    rows: dict[str, Any] = {"vsan": {}} | dict(estate.get("datastores") or {})
+    return tuple(
+        Datastore(
+            moid=f"datastore-{name}",
+            name=(row or {}).get("name", name),
+            inventory_path=f"/dc1/datastore/{name}",
+            free_mib=(row or {}).get("free_gib", 15_000) * GIB,
+            capacity_mib=20_000 * GIB,
+            is_accessible=(row or {}).get("accessible", True),
+        )
+        for name, row in rows.items()
+    )
+
+
+def _folders(estate: Row) -> tuple[Folder, ...]:
+    root = Folder(moid="folder-root", name="vm", inventory_path=ROOT, datacenter="dc1", is_root=True)
+    names = ["training", *(estate.get("folders") or ())]
+    return (
+        root,
+        *(
+            Folder(
+                moid=f"folder-{name}",
+                name=name.rpartition("/")[2],
+                inventory_path=f"{ROOT}/{name}",
+                datacenter="dc1",
+            )
+            for name in names
+        ),
+    )
+
+
+def _host(
+    name: str,
+    row: Row,
+    number: int,
+    vms: Row,
+    running: Mapping[str, Vm],
+    networks: Sequence[Network],
+    datastores: Sequence[Datastore],
+) -> Host:
+    gpus = list(row.get("gpus") or ())
+    holders = {
+        gpu["pci"]: tuple(
+            vm.moid
+            for vm_name, vm in running.items()
+            if gpu["pci"] in ((vms.get(vm_name) or {}).get("on") or ()) and vm.host_moid == f"host-{name}"
+        )
+        for gpu in gpus
+    }
+    made = [_gpu(gpu, holders[gpu["pci"]]) for gpu in gpus]
+    tells_nodes = row.get("tells_nodes", True)
+    nodes = [
+        NumaNode(
+            node_id=node,
+            cores=row.get("cores", 32),
+            memory_mib=row.get("node_gib", 256) * GIB,
+            pci_ids=frozenset(gpu.pci_id for gpu in made if gpu.numa_node == node),
+        )
+        for node in range(row.get("nodes", 2))
+    ]
+    names = _profile_names(gpus) if row.get("driver", True) else ()
+    creatable = tuple(row["creatable"]) if "creatable" in row else names
+    known = names if row.get("tells_profiles", True) else None
+    cluster = row.get("cluster", "gpu")
+    return Host(
+        moid=f"host-{name}",
+        name=name,
+        inventory_path=f"/dc1/host/{cluster}/{name}",
+        datacenter="dc1",
+        cluster_moid=f"cluster-{cluster}",
+        compute_moid=f"cluster-{cluster}",
+        version=str(row.get("version", "8.0.3")),
+        model="PowerEdge R7525",
+        connection=Connection(row.get("connection", "connected")),
+        is_in_maintenance_mode=row.get("maintenance", False),
+        cores=sum(node.cores for node in nodes),
+        memory_mib=sum(node.memory_mib for node in nodes),
+        numa_nodes=tuple(nodes) if tells_nodes else (),
+        pci_devices=tuple(gpu.pci for gpu in made),
+        gpus=tuple(made),
+        graphics_type=GraphicsType.SHARED_DIRECT,
+        assignment_policy=row.get("policy", "performance"),
+        creatable_profiles=creatable,
+        profiles=tuple(ProfileInfo(name=one) for one in known) if known is not None else None,
+        network_moids=frozenset(
+            network.moid
+            for network in networks
+            if network.name in row.get("networks", [one.name for one in networks])
+        ),
+        datastore_moids=frozenset(
+            one.moid
+            for one in datastores
+            if one.name in row.get("datastores", [one.name for one in datastores])
+        ),
+        max_hardware_version=row.get("hardware", 21),
+        system_id=f"system-{number}" if row.get("tells_system", True) else None,
+    )
+
+
+def _profile_names(gpus: Sequence[Row]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for gpu in gpus:
+        if gpu.get("board") == "unknown" or gpu.get("passthrough"):
+            continue
+        for entry in load_catalog().board(gpu["board"]).profiles:
+            is_mig = entry.profile.sharing is Sharing.MIG
+            if is_mig is (gpu.get("sharing") == "mig"):
+                names[entry.name] = None
+                names[entry.name.removesuffix("c") + "q"] = None
+    return tuple(names)
+
+
+def _gpu(row: Row, holders: tuple[str, ...]) -> Gpu:
+    board = None if row["board"] == "unknown" else load_catalog().board(row["board"])
+    node = row.get("node", 0)
+    is_passed = bool(row.get("passthrough"))
+    return Gpu(
+        pci=PciDevice(
+            pci_id=row["pci"],
+            vendor_id=NVIDIA_VENDOR_ID,
+            device_id=_device(board)[0],
+            subdevice_id=_device(board)[1],
+            class_id=0x0302,
+            vendor_name="NVIDIA Corporation",
+            device_name=f"GA100 [{board.name}]" if board else "Something new",
+            passthrough_capable=True,
+            passthrough_enabled=is_passed or row.get("passthrough_pending", False),
+            passthrough_active=is_passed,
+            hardware_label=row.get("label"),
+            numa_node=node if node != "unknown" else None,
+        ),
+        name=board.name if board else "Something new",
+        memory_mib=board.framebuffer_mib if board else 0,
+        graphics_type=None if is_passed else GraphicsType(row.get("type", "sharedDirect")),
+        configured_graphics_type=GraphicsType(row.get("configured", row.get("type", "sharedDirect"))),
+        vgpu_mode=VgpuMode(row["mode"]) if "mode" in row else VgpuMode.SAME_SIZE,
+        sharing=None if row.get("sharing") == "untold" else Sharing(row.get("sharing", "time_sliced")),
+        vm_moids=holders,
+    )
+
+
+def _device(board: Board | None) -> tuple[int, int]:
+    if board is None:
+        return 0x9999, 0
+    return board.pci_ids[0].device_id, board.pci_ids[0].subsystem_id or 0
+
+
+def _templates(estate: Row) -> list[Vm]:
+    rows: dict[str, Any] = {"ubuntu": {}} | dict(estate.get("templates") or {})
+    return [_template(name, row or {}) for name, row in rows.items()]
+
+
+def _template(name: str, row: Row) -> Vm:
+    return Vm(
+        moid=f"vm-{row.get('moid', name)}",
+        name=row.get("name", name),
+        inventory_path=f"{ROOT}/templates/{name}",
+        folder_moid="folder-root",
+        host_moid=None,
+        is_template=row.get("template", True),
+        detail=_detail(
+            {"hardware": 21, "cpus": 4, "memory_gib": 8, "disks": [64], "nics": ["vm-network"]} | dict(row)
+        )
+        if row.get("readable", True)
+        else None,
+    )
+
+
+def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
+    folder = row.get("folder", "training")
+    known = {one.inventory_path.removeprefix(f"{ROOT}/"): one for one in folders}
+    mark = row.get("mark")
+    if mark is True:
+        mark = f"demo/{row.get('name', name)}"
+    plan, _, marked_vm = (mark or "").partition("/")
+    return Vm(
+        moid=f"vm-{name}",
+        name=row.get("name", name),
+        inventory_path=f"{known[folder].inventory_path}/{row.get('name', name)}" if folder else "",
+        folder_moid=known[folder].moid,
+        host_moid=f"host-{row['host']}" if "host" in row else f"host-{next(iter(hosts))}",
+        power_state=PowerState(row.get("power", "poweredOn")),
+        instance_uuid=f"uuid-{name}",
+        mark=OwnerMark(plan=plan, vm=marked_vm) if mark else None,
+        detail=_detail({"reserved": True, "mmio": 128 if row.get("gpus") else None} | dict(row))
+        if row.get("readable", True)
+        else None,
+    )
+
+
+def _detail(row: Row) -> VmDetail:
+    extra = dict(row.get("extra_config") or {})
+    if row.get("mmio"):
+        extra = {
+            "pciPassthru.use64bitMMIO": "TRUE",
+            "pciPassthru.64bitMMIOSizeGB": str(row["mmio"]),
+        } | extra
+    memory = int(row.get("memory_gib", 64) * GIB)
+    is_reserved = row.get("reserved", False)
+    return VmDetail(
+        change_version="1",
+        hardware_version=row.get("hardware", 21),
+        guest_id="ubuntu64Guest",
+        firmware=row.get("firmware", "efi"),
+        secure_boot=row.get("secure_boot", False),
+        cpus=row.get("cpus", 16),
+        cores_per_socket=row.get("cores_per_socket", 1),
+        memory_mib=memory,
+        memory_reservation_mib=memory if is_reserved else 0,
+        memory_reservation_locked=is_reserved,
+        extra_config=extra,
+        vgpus=tuple(
+            VgpuDevice(key=13000 + number, profile=profile)
+            for number, profile in enumerate(row.get("gpus") or ())
+        ),
+        passthrough=tuple(
+            _passthrough(13020 + number, device) for number, device in enumerate(row.get("passthrough") or ())
+        ),
+        nics=tuple(
+            VirtualNic(key=4000 + number, kind=kind or "vmxnet3", network=_network_of(network), mac=mac)
+            for number, (network, kind, mac) in enumerate(map(_nic, row.get("nics") or ()))
+        ),
+        disks=tuple(
+            VirtualDisk(
+                key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000, unit_number=number
+            )
+            for number, size in enumerate(row.get("disks") or [64])
+        ),
+        controllers=(DiskController(key=1000, kind="scsi"),),
+        resource_pool_moid="pool-gpu",
+        datastore_moids=(f"datastore-{row.get('datastore', 'vsan')}",),
+        snapshot_moid="snapshot-1" if row.get("snapshot") else None,
+    )
+
+
+def _nic(row: Any) -> tuple[str, str, str]:
+    if isinstance(row, str):
+        return row, "", "00:50:56:00:00:01"
+    return row["network"], row.get("kind", ""), row.get("mac", "00:50:56:00:00:01")
+
+
+def _network_of(name: str) -> str:
+    return name if name.startswith("dvportgroup-") else f"network-{name}"
+
+
+def _passthrough(key: int, row: Row) -> PassthroughDevice:
+    return PassthroughDevice(
+        key=key,
+        pci_id=row.get("pci"),
+        system_id="system-0" if row.get("pci") else None,
+        allowed=tuple(tuple(pair) for pair in row.get("allowed") or ()),
+        label=row.get("label"),
+        assigned_id=row.get("assigned"),
+    )

@@ -1,0 +1,348 @@
+"""What an inventory becomes when a plan is carried out: a small vCenter without a network or judgement.
+
+It knows the changes and nothing of why they were made. Which GPU a vGPU gets is chosen
+here as ESXi would, among those that the plan's own capacity model is not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, assert_never
+
+from vgpu_cfg.catalog import ProfileEntry, load_catalog
+from vgpu_cfg.model.change import (
+    Change,
+    CreateVm,
+    DestroyVm,
+    ManualStep,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    ReconfigureVm,
+    RemoveRule,
+    SetRule,
+    UpgradeVm,
+    VmRef,
+)
+from vgpu_cfg.model.inventory import ClusterRule, Gpu, Host, Inventory
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.vm import (
+    DiskController,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+from vgpu_cfg.model.vm_spec import (
+    DeviceEdit,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewVgpu,
+    RemoveDevice,
+    VmSpec,
+)
+
+Chooser = Callable[[list[Gpu]], Gpu]
+
+
+def least_loaded(gpus: list[Gpu]) -> Gpu:
+    """Choose as the policy `performance` does."""
+    return min(gpus, key=lambda gpu: (len(gpu.vm_moids), gpu.pci_id))
+
+
+def fullest(gpus: list[Gpu]) -> Gpu:
+    """Choose as the policy `consolidation` does."""
+    return max(gpus, key=lambda gpu: (len(gpu.vm_moids), gpu.pci_id))
+
+
+def carry_out(plan: Plan, observed: Inventory, choose: Chooser = least_loaded) -> Inventory:
+    """Return the inventory after every change of the plan, in an order that its needs allow."""
+    world = _World(observed, plan.name, choose)
+    done: set[str] = set()
+    waiting = list(plan.changes)
+    while waiting:
+        ready = [change for change in waiting if set(change.needs) <= done]
+        if not ready:
+            raise AssertionError(f"these wait for each other: {[change.id for change in waiting]}")
+        for change in ready:
+            world.do(change)
+            done.add(change.id)
+            waiting.remove(change)
+    return world.inventory()
+
+
+class _World:
+    def __init__(self, observed: Inventory, plan: str, choose: Chooser) -> None:
+        self.observed, self.plan, self.choose = observed, plan, choose
+        self.vms: dict[str, Vm] = {vm.moid: vm for vm in observed.vms}
+        self.hosts: dict[str, Host] = {host.moid: host for host in observed.hosts}
+        self.rules = {cluster.moid: list(cluster.rules) for cluster in observed.clusters}
+        self.made: dict[str, str] = {}
+
+    def inventory(self) -> Inventory:
+        clusters = tuple(
+            cluster.model_copy(update={"rules": tuple(self.rules[cluster.moid])})
+            for cluster in self.observed.clusters
+        )
+        update = {"vms": tuple(self.vms.values()), "hosts": tuple(self.hosts.values()), "clusters": clusters}
+        kept = {name: getattr(self.observed, name) for name in Inventory.model_fields}
+        return Inventory(**(kept | update))
+
+    def do(self, change: Change) -> None:
+        match change:
+            case CreateVm():
+                self._create(change)
+            case UpgradeVm():
+                self._set_detail(self._vm(change.vm), {"hardware_version": change.hardware_version})
+            case ReconfigureVm():
+                self._reconfigure(self._vm(change.vm), change.spec)
+            case PowerOnVm():
+                self._power_on(self._vm(change.vm), change)
+            case PowerOffVm():
+                self._power_off(self._vm(change.vm))
+            case DestroyVm():
+                assert self._vm(change.vm).power_state is PowerState.OFF
+                del self.vms[self._vm(change.vm).moid]
+            case SetRule():
+                self._set_rule(change)
+            case RemoveRule():
+                rules = self.rules[change.cluster_moid]
+                self.rules[change.cluster_moid] = [rule for rule in rules if rule.key != change.rule_key]
+            case ManualStep():
+                raise AssertionError("no plan of today has a manual step")
+            case _:
+                assert_never(change)
+
+    def _vm(self, ref: VmRef) -> Vm:
+        return self.vms[ref.moid or self.made[ref.name]]
+
+    def _create(self, change: CreateVm) -> None:
+        base = VmDetail(cores_per_socket=1)
+        if change.source.kind == "clone":
+            template = self.vms[change.source.template.moid or ""]
+            base = template.detail or base
+        else:
+            base = base.model_copy(update={"guest_id": change.source.guest_id})
+        moid = f"vm-new-{change.vm.name}"
+        assert moid not in self.vms
+        self.made[change.vm.name] = moid
+        extra = change.spec.extra_config
+        self.vms[moid] = Vm(
+            moid=moid,
+            name=change.vm.name,
+            folder_moid=change.location.folder_moid,
+            host_moid=change.location.host_moid,
+            mark=OwnerMark(plan=extra["vgpu_cfg.plan"], vm=extra["vgpu_cfg.vm"]),
+            detail=base.model_copy(
+                update={
+                    "datastore_moids": (change.location.datastore_moid,),
+                    "resource_pool_moid": change.location.resource_pool_moid,
+                    "change_version": "1",
+                    "snapshot_moid": None,
+                }
+            ),
+        )
+        self._reconfigure(self.vms[moid], change.spec)
+
+    def _reconfigure(self, vm: Vm, spec: VmSpec) -> None:
+        assert vm.power_state is PowerState.OFF, f"{vm.name} runs"
+        detail = vm.detail or VmDetail()
+        update: dict[str, Any] = {
+            name: value
+            for name in (
+                "hardware_version",
+                "firmware",
+                "secure_boot",
+                "cpus",
+                "cores_per_socket",
+                "memory_mib",
+            )
+            if (value := getattr(spec, name)) is not None
+        }
+        extra = {**detail.extra_config, **spec.extra_config}
+        if spec.reserve_all_memory:
+            update["memory_reservation_locked"] = True
+        detail = detail.model_copy(update=update)
+        for edit in spec.devices:
+            detail, learned = _with_device(detail, edit)
+            extra |= learned
+        kept = {key: value for key, value in extra.items() if value}
+        if detail.memory_reservation_locked:
+            detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
+        self._set_detail(
+            vm.model_copy(update={"detail": detail}),
+            {"extra_config": kept, "change_version": f"{vm.detail.change_version if vm.detail else 0}+"},
+        )
+
+    def _set_detail(self, vm: Vm, update: Mapping[str, Any]) -> None:
+        detail = (vm.detail or VmDetail()).model_copy(update=dict(update))
+        self.vms[vm.moid] = vm.model_copy(update={"detail": detail})
+
+    def _power_on(self, vm: Vm, change: PowerOnVm) -> None:
+        assert not vm.is_on
+        host = self.hosts[vm.host_moid or ""]
+        for device in vm.detail.vgpus if vm.detail else ():
+            host = self._give(host, vm, device.profile)
+        self.hosts[host.moid] = host
+        self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.ON})
+        if change.pin is not None:
+            held = [gpu.pci_id for gpu in host.gpus if vm.moid in gpu.vm_moids]
+            nodes = sorted({change.pin.node_by_pci_id[pci_id] for pci_id in held})
+            extra = dict(vm.detail.extra_config if vm.detail else {})
+            extra["numa.nodeAffinity"] = ",".join(map(str, nodes))
+            self._set_detail(self.vms[vm.moid], {"extra_config": extra})
+
+    def _give(self, host: Host, vm: Vm, profile: str) -> Host:
+        fitting = [gpu for gpu in host.gpus if self._takes(gpu, profile)]
+        assert fitting, f"no GPU of {host.name} takes {profile} of {vm.name}"
+        chosen = self.choose(fitting)
+        return host.model_copy(
+            update={
+                "gpus": tuple(
+                    gpu.model_copy(update={"vm_moids": (*gpu.vm_moids, vm.moid)}) if gpu is chosen else gpu
+                    for gpu in host.gpus
+                )
+            }
+        )
+
+    def _takes(self, gpu: Gpu, profile: str) -> bool:
+        entries = [
+            entry
+            for entry in load_catalog().by_profile(profile)
+            if (gpu.pci.device_id in {pci.device_id for pci in entry.board.pci_ids})
+        ]
+        return bool(entries) and not gpu.is_passthrough and is_legal(gpu, [*self.on(gpu), entries[0]])
+
+    def on(self, gpu: Gpu) -> list[ProfileEntry]:
+        """List what runs on a GPU; a VM that is listed twice has two vGPUs on it."""
+        held: list[ProfileEntry] = []
+        for moid in dict.fromkeys(gpu.vm_moids):
+            detail = self.vms[moid].detail or VmDetail()
+            count = gpu.vm_moids.count(moid)
+            held += [load_catalog().by_profile(device.profile)[0] for device in detail.vgpus[:count]]
+        return held
+
+    def _power_off(self, vm: Vm) -> None:
+        self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.OFF})
+        self.hosts = {
+            moid: host.model_copy(update={"gpus": tuple(_without(gpu, vm.moid) for gpu in host.gpus)})
+            for moid, host in self.hosts.items()
+        }
+
+    def _set_rule(self, change: SetRule) -> None:
+        rules = self.rules[change.cluster_moid]
+        key = change.rule_key or 1 + max((rule.key for rule in rules), default=0)
+        made = ClusterRule(
+            key=key,
+            name=change.rule_name,
+            kind="anti_affinity",
+            is_enabled=True,
+            is_mandatory=change.is_mandatory,
+            vm_moids=tuple(self._vm(vm).moid for vm in change.vms),
+        )
+        self.rules[change.cluster_moid] = [*(rule for rule in rules if rule.key != key), made]
+
+
+def _without(gpu: Gpu, moid: str) -> Gpu:
+    if moid not in gpu.vm_moids:
+        return gpu
+    return gpu.model_copy(update={"vm_moids": tuple(one for one in gpu.vm_moids if one != moid)})
+
+
+def is_legal(gpu: Gpu, held: Iterable[ProfileEntry]) -> bool:
+    """Whether a GPU in same-size mode or MIG mode can hold these at once, told apart from the planner."""
+    entries = list(held)
+    if not entries:
+        return True
+    if {entry.profile.sharing for entry in entries} != {gpu.sharing}:
+        return False
+    if gpu.sharing is Sharing.MIG:
+        geometry = entries[0].board.mig
+        assert geometry is not None
+        compute = sum(entry.mig_compute or 0 for entry in entries)
+        counts = all(sum(one.name == entry.name for one in entries) <= entry.max_per_gpu for entry in entries)
+        return counts and compute <= geometry.compute_slices and _packs(entries, frozenset())
+    if gpu.vgpu_mode is VgpuMode.MIXED_SIZE:
+        return sum(entry.framebuffer_mib for entry in entries) <= entries[0].board.framebuffer_mib
+    sizes = {entry.framebuffer_mib for entry in entries}
+    return len(sizes) == 1 and len(entries) <= min(entry.max_per_gpu for entry in entries)
+
+
+def _packs(entries: list[ProfileEntry], taken: frozenset[int]) -> bool:
+    if not entries:
+        return True
+    first, rest = entries[0], entries[1:]
+    for start in first.mig_starts or ():
+        wanted = set(range(start, start + (first.mig_size or 0)))
+        if taken.isdisjoint(wanted) and _packs(rest, taken | wanted):
+            return True
+    return False
+
+
+def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str, str]]:
+    keys = {device.key for device in detail.vgpus} | {device.key for device in detail.passthrough}
+    key = next(number for number in range(13000, 13200) if number not in keys)
+    match edit:
+        case NewVgpu():
+            made = (*detail.vgpus, VgpuDevice(key=key, profile=edit.profile))
+            learned = {f"pciPassthru{key - 13000}.cfg.enable_uvm": "1"} if edit.uvm else {}
+            return detail.model_copy(update={"vgpus": made}), learned
+        case NewPassthrough():
+            fixed = PassthroughDevice(key=key, pci_id=edit.pci_id, system_id=edit.system_id)
+            return detail.model_copy(update={"passthrough": (*detail.passthrough, fixed)}), {}
+        case NewDynamicPassthrough():
+            device = PassthroughDevice(key=key, allowed=edit.allowed, label=edit.label)
+            return detail.model_copy(update={"passthrough": (*detail.passthrough, device)}), {}
+        case NewNic():
+            number = 1 + max((nic.key for nic in detail.nics), default=3999)
+            return detail.model_copy(update={"nics": (*detail.nics, _nic(number, edit))}), {}
+        case EditNic():
+            kept = tuple(_nic(nic.key, edit, nic.mac) if nic.key == edit.key else nic for nic in detail.nics)
+            return detail.model_copy(update={"nics": kept}), {}
+        case NewDisk():
+            return _with_disk(detail, edit), {}
+        case GrowDisk():
+            grown = tuple(
+                disk.model_copy(update={"capacity_mib": edit.size_mib}) if disk.key == edit.key else disk
+                for disk in detail.disks
+            )
+            return detail.model_copy(update={"disks": grown}), {}
+        case RemoveDevice():
+            return detail.model_copy(update=_without_key(detail, edit.key)), {}
+        case _:
+            assert_never(edit)
+
+
+def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:
+    return {
+        "vgpus": tuple(device for device in detail.vgpus if device.key != key),
+        "passthrough": tuple(device for device in detail.passthrough if device.key != key),
+        "nics": tuple(nic for nic in detail.nics if nic.key != key),
+        "disks": tuple(disk for disk in detail.disks if disk.key != key),
+    }
+
+
+def _nic(key: int, edit: NewNic | EditNic, mac: str = "00:50:56:aa:00:01") -> VirtualNic:
+    network = edit.backing.portgroup_key or edit.backing.network_moid
+    return VirtualNic(key=key, kind="vmxnet3", network=network, mac=edit.mac or mac)
+
+
+def _with_disk(detail: VmDetail, edit: NewDisk) -> VmDetail:
+    controllers = detail.controllers
+    found = next((one for one in controllers if one.kind == edit.controller), None)
+    if found is None:
+        found = DiskController(key=1000 if edit.controller == "scsi" else 31000, kind=edit.controller)
+        controllers = (*controllers, found)
+    first = 2000 if edit.controller == "scsi" else 32000
+    used = {disk.key for disk in detail.disks}
+    key = next(number for number in range(first, first + 100) if number not in used)
+    disk = VirtualDisk(key=key, capacity_mib=edit.size_mib, controller_key=found.key, unit_number=key - first)
+    return detail.model_copy(update={"disks": (*detail.disks, disk), "controllers": controllers})

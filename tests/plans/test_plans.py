@@ -1,0 +1,80 @@
+"""Every folder here is a case: a plan file and an inventory in, a plan out."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plans.estate import make_inventory
+from tests.plans.simulator import carry_out, fullest, least_loaded
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.documents import read_document
+from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.planner import make_plan
+
+HERE = Path(__file__).parent
+CASES = sorted(path.parent.name for path in HERE.glob("*/plan.yaml"))
+IS_REWRITING = os.environ.get("REWRITE_PLANS") == "1"
+
+
+def inventory_of(case: str) -> Inventory:
+    return make_inventory(read_document(HERE / case / "inventory.yaml").data)
+
+
+def options_of(case: str) -> PlanOptions:
+    path = HERE / case / "options.yaml"
+    rows: dict[str, Any] = dict(read_document(path).data) if path.exists() else {}
+    if "only" in rows:
+        rows["only"] = tuple(rows["only"])
+    return PlanOptions(**rows)
+
+
+def plan_of(case: str, observed: Inventory) -> Plan:
+    desired = load_plan(HERE / case / "plan.yaml").desired
+    return make_plan(desired, observed, load_catalog(), options_of(case))
+
+
+def written(plan: Plan) -> str:
+    """Leave out what the plan file says itself, and what is as always."""
+    data = plan.model_dump(mode="json", exclude={"desired", "read_at", "target"}, exclude_defaults=True)
+    for change, model in zip(data.get("changes", ()), plan.changes, strict=True):
+        change["kind"] = model.kind
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plan_is_as_expected(case: str) -> None:
+    found = written(plan_of(case, inventory_of(case)))
+    expected = HERE / case / "plan.json"
+    if IS_REWRITING:
+        expected.write_text(found, encoding="utf-8")
+    assert found == expected.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("choose", [least_loaded, fullest])
+def test_nothing_is_left_to_do_after_it(case: str, choose: Any) -> None:
+    observed = inventory_of(case)
+    plan = plan_of(case, observed)
+    if plan.errors or options_of(case).only:
+        pytest.skip("not carried out")
+    if choose is least_loaded and any(found.code == "VG116" for found in plan.diagnostics):
+        pytest.skip("the plan itself says that this order may fail")
+    again = plan_of(case, carry_out(plan, observed, choose))
+    assert not again.changes
+    assert not again.errors
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_saved_plan_is_the_same_plan(case: str) -> None:
+    plan = plan_of(case, inventory_of(case))
+    again = Plan.model_validate_json(plan.model_dump_json())
+    assert again == plan
+    assert again.digest == plan.digest

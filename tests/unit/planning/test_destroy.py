@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans.simulator import carry_out
+from tests.unit.planning.desires import codes, estate, own, plan_for, planned, vm
+from vgpu_cfg.planning.destroy import make_destroy_plan
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.privileges import needed_privileges
+
+
+def ids(plan: Any) -> list[str]:
+    return [change.id for change in plan.changes]
+
+
+def destroyed(wanted: Any, vms: dict[str, Any], **more: Any) -> Any:
+    options = PlanOptions(only=more.pop("only", ()))
+    return make_destroy_plan(wanted, estate(vms, **more), options)
+
+
+def test_destroy_takes_what_is_owned_and_nothing_else() -> None:
+    vms = {
+        "a": own("grid_a100-20c"),
+        "gone": own(power="poweredOff"),
+        "a-copy": {"host": "esx-01", "mark": "demo/a"},
+        "other": {"host": "esx-01", "mark": "another/other"},
+        "stranger": {"host": "esx-01"},
+    }
+    rules = [{"name": "vgpu-cfg:demo:l", "vms": ["a"]}, {"name": "vgpu-cfg:demo2:l", "vms": ["a"]}]
+    plan = destroyed(plan_for(vm("a", "grid_a100-20c")), vms, clusters={"gpu": {"rules": rules}})
+    assert ids(plan) == ["remove rule vgpu-cfg:demo:l in gpu", "power off a", "delete a", "delete gone"]
+    assert codes(plan) == ["VG003"]
+
+
+def test_destroy_of_a_stranger_with_the_name_does_nothing() -> None:
+    plan = destroyed(plan_for(vm("a", "grid_a100-20c")), {"a": {"host": "esx-01"}})
+    assert ids(plan) == []
+    assert not plan.errors
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (plan_for(vm("a", lock=True)), "VG006"),
+        (plan_for(vm("a"), protect={"names": ("a",)}), "VG004"),
+    ],
+)
+def test_destroy_refuses_what_is_locked_or_protected(wanted: Any, code: str) -> None:
+    assert codes(destroyed(wanted, {"a": own()}).errors) == [code]
+
+
+def test_destroy_can_be_restricted() -> None:
+    wanted, vms = plan_for(vm("a"), vm("b")), {"a": own(), "b": own()}
+    assert ids(destroyed(wanted, vms, only=("b",))) == ["power off b", "delete b"]
+    assert codes(destroyed(wanted, vms, only=("c",)).errors) == ["VG011"]
+
+
+def test_after_destroy_nothing_is_left() -> None:
+    wanted, observed = plan_for(vm("a", "grid_a100-20c")), estate({"a": own("grid_a100-20c")})
+    after = carry_out(make_destroy_plan(wanted, observed), observed)
+    assert [one.name for one in after.vms if not one.is_template] == []
+    assert make_destroy_plan(wanted, after).changes == ()
+
+
+def test_privileges_are_asked_where_the_changes_are() -> None:
+    observed = estate({"old": own("grid_a100-10c", cpus=8)}, networks={"dv-train": {"kind": "distributed"}})
+    wanted = plan_for(vm("a", "grid_a100-10c", nics=({"network": "dv-train"},)), vm("old", "grid_a100-10c"))
+    needed = needed_privileges(planned(wanted, observed, allow_power_cycle=True), observed)
+    assert needed["vm-ubuntu"] == ("VirtualMachine.Provisioning.DeployTemplate",)
+    assert "VirtualMachine.Config.AddRemoveDevice" in needed["folder-training"]
+    assert "VirtualMachine.Inventory.CreateFromExisting" in needed["folder-training"]
+    assert needed["pool-gpu"] == ("Resource.AssignVMToPool",)
+    assert needed["datastore-vsan"] == ("Datastore.AllocateSpace",)
+    assert needed["network-dv-train"] == ("Network.Assign",)
+    assert needed["vm-old"] == (
+        "VirtualMachine.Config.CPUCount",
+        "VirtualMachine.Interact.PowerOff",
+        "VirtualMachine.Interact.PowerOn",
+    )
+    assert needed_privileges(planned(plan_for(), observed), observed) == {}
+
+
+def test_privileges_to_delete_and_for_rules() -> None:
+    rules = [{"name": "vgpu-cfg:demo:l", "vms": ["a"]}]
+    observed = estate({"a": own()}, clusters={"gpu": {"rules": rules}})
+    needed = needed_privileges(make_destroy_plan(plan_for(vm("a")), observed), observed)
+    assert needed["vm-a"] == ("VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
+    assert needed["cluster-gpu"] == ("Host.Inventory.EditCluster",)
