@@ -184,7 +184,7 @@ def _datastore(vm: DesiredVm, template: Vm | None, site: Site, findings: Finding
 
 
 def _check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findings) -> None:
-    if base.firmware.casefold() == "bios":
+    if base.firmware.casefold() == "bios" and vm.gpus:
         message = f"the template {template.name} boots with BIOS firmware; GPUs need EFI"
         remedy = "clone one whose system was installed in EFI mode: after a mere switch it does not boot"
         findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)

@@ -151,8 +151,11 @@ class Check:
     @property
     def is_relaxable(self) -> bool:
         """Whether a plan file may give it a lower severity."""
-        return self.basis is not Basis.VERIFIED
+        return self.basis is not Basis.VERIFIED and self.code not in _NOTHING_TO_PLAN
 
+
+_NOTHING_TO_PLAN = frozenset({Code.PROFILE_UNKNOWN, Code.MIXED_SIZE_NOT_SUPPORTED, Code.UNDECIDED})
+"""Findings without which there would still be nothing to plan: no size to reckon with, or no place found."""
 
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _V, _R, _F = Basis.VERIFIED, Basis.RECALLED, Basis.FIELD

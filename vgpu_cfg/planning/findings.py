@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Diagnostic, Severity, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.planning.checks import CHECKS, Code, check_of
+from vgpu_cfg.planning.checks import CHECKS, Basis, Check, Code, check_of
 from vgpu_cfg.planning.words import listed
 
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -96,5 +96,11 @@ class Findings:
             message = f"`checks` names {code}, which is no code of a finding"
             self.add(Code.CHECK_NOT_RELAXABLE, subject, message, "docs/reference/checks lists the codes")
         elif _WEIGHT[severity] > _WEIGHT[check.severity] and not check.is_relaxable:
-            message = f"{code} ({check.title}) rests on a verified fact and cannot be made a {severity}"
+            message = f"{code} ({check.title}) cannot be made a {severity}: {_why_not(check)}"
             self.add(Code.CHECK_NOT_RELAXABLE, subject, message, f"remove {code} from `checks`")
+
+
+def _why_not(check: Check) -> str:
+    if check.basis is Basis.VERIFIED:
+        return "it rests on a verified fact"
+    return "without it there is still nothing to plan"

@@ -61,7 +61,14 @@ class HostState:
     planned: set[tuple[str, int, int]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, index: int, capacity: HostCapacity, *, frees_gpus: bool = False) -> HostState:
+    def of(
+        cls,
+        index: int,
+        capacity: HostCapacity,
+        *,
+        frees_gpus: bool = False,
+        memory_share: float = HOST_MEMORY_SHARE,
+    ) -> HostState:
         """Start from what a host has now; memory and nodes as if nothing ran there."""
         host = capacity.host
         is_told = host.profiles is not None
@@ -71,7 +78,7 @@ class HostState:
             gpus=capacity.gpus,
             slots=capacity.slots,
             nodes=[NodeState.of(node) for node in host.numa_nodes],
-            free_mib=int(host.memory_mib * HOST_MEMORY_SHARE),
+            free_mib=int(host.memory_mib * memory_share),
             offered=capacity.offered,
             creatable=frozenset(host.creatable_profiles) if is_told and not frees_gpus else None,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},

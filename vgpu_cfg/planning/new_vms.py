@@ -140,19 +140,25 @@ def _head(case: Case, place: NewPlace) -> list[Edit]:
             after=case.folder.inventory_path or case.folder.name,
             is_default="folder" in defaulted,
         ),
-        Edit(key="firmware", after=EFI, is_default=True),
     ]
+    if _needs_efi(case):
+        edits.append(Edit(key="firmware", after=EFI, is_default=True))
     return edits
 
 
 def _always(case: Case) -> dict[str, Any]:
     """Return the fields that a new VM is given whatever its template says: a clone may drop its own."""
     fields: dict[str, Any] = {"reserve_all_memory": True}
-    if case.base.firmware.casefold() != EFI:
+    if _needs_efi(case) and case.base.firmware.casefold() != EFI:
         fields["firmware"] = EFI
     if "secure_boot" not in case.desired.defaulted and case.desired.secure_boot != case.base.secure_boot:
         fields["secure_boot"] = case.desired.secure_boot
     return fields
+
+
+def _needs_efi(case: Case) -> bool:
+    """Say whether the firmware is ours to decide: a VM without GPUs keeps its template's."""
+    return bool(case.gpus) or case.template is None
 
 
 def _guest_id(case: Case) -> str:

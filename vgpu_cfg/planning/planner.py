@@ -25,7 +25,7 @@ from vgpu_cfg.planning.place_checks import (
     check_spread,
 )
 from vgpu_cfg.planning.placement import Placed
-from vgpu_cfg.planning.rules import plan_rules
+from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import order_power_ons
 from vgpu_cfg.planning.site import Site, check_networks
 from vgpu_cfg.planning.stage import (
@@ -91,7 +91,8 @@ class _Planning:
         by_name = {case.name: case for case in cases}
         changes = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         staying = frozenset(vm.moid for vm in owned.orphans if vm not in pruned)
-        changes += plan_rules(self.desired, self.observed, result.members, staying, self.findings)
+        rules = plan_rules(self.desired, self.observed, result.members, staying, self.findings)
+        changes = [*after_rules(changes, rules), *rules]
         self._report_orphans(owned, pruned)
         return self._plan(changes, cases, owned, result)
 
@@ -173,7 +174,7 @@ class _Planning:
     def _place(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> tuple[Stage, Placed]:
         """Place the VMs; a running one for whose new GPUs there is no room keeps those that it holds."""
         while True:
-            stage = set_stage(self.hosts, self.observed, cases, pruned, self.reader)
+            stage = set_stage(self.hosts, self.observed, cases, pruned, self.reader, self.findings)
             placed = place_cases(stage, cases)
             failed = [case for case in cases if case.name in placed.failed]
             stuck = [case for case in failed if case.existing is not None and case.existing.is_on]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, Edit, RemoveRule, SetRule, Subject, VmRef
+from vgpu_cfg.model.change import Change, Edit, PowerOnVm, RemoveRule, SetRule, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, Spread
 from vgpu_cfg.model.inventory import Cluster, ClusterRule, Inventory
 from vgpu_cfg.planning.case import Case
@@ -71,6 +71,21 @@ def plan_rules(
     for cluster in observed.clusters:
         changes += _leftovers(cluster, desired.name, kept, staying)
     return changes
+
+
+def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Change]:
+    """Return the changes so that the VMs of a rule are powered on once it holds: DRS heeds it then."""
+    needed: dict[str, list[str]] = {}
+    for rule in rules:
+        if isinstance(rule, SetRule):
+            for vm in rule.vms:
+                needed.setdefault(vm.name, []).append(rule.id)
+    return [
+        change.model_copy(update={"needs": (*change.needs, *needed[change.vm.name])})
+        if isinstance(change, PowerOnVm) and change.vm.name in needed
+        else change
+        for change in changes
+    ]
 
 
 def remove_rules(plan: str, observed: Inventory, needs: Sequence[str]) -> list[Change]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vm import Vm
@@ -18,7 +19,7 @@ from vgpu_cfg.planning.demand import Demand, Shape, dynamic_needs, fixed_address
 from vgpu_cfg.planning.expectation import expect_gpus
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DeviceNames
-from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.placement import Placed, Verdict, place
 from vgpu_cfg.planning.refusals import Refusal, explain_refusal
@@ -51,9 +52,15 @@ def set_stage(
     cases: Sequence[Case],
     pruned: Iterable[Vm],
     reader: CapacityReader,
+    findings: Findings,
 ) -> Stage:
-    """Read every host as it will be once the plan has freed what it frees."""
+    """Read every host as it will be once the plan has freed what it frees.
+
+    Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back.
+    """
     stage = Stage(hosts)
+    is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
+    memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
     kept = {case.existing.moid: case for case in cases if case.existing is not None and case.stays_put}
     leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
     leaving |= {vm.moid for vm in pruned}
@@ -62,7 +69,7 @@ def set_stage(
         vms = observed.vms_by_host.get(host.moid, ())
         capacity = reader.read(host, without=without)
         frees = any(vm.is_on and vm.moid in without for vm in vms)
-        state = HostState.of(index, capacity, frees_gpus=frees)
+        state = HostState.of(index, capacity, frees_gpus=frees, memory_share=memory_share)
         for vm in vms:
             if vm.moid not in without:
                 _promise(state, vm, kept.get(vm.moid))
