@@ -66,11 +66,11 @@ def read_asked(path: Path, variables: dict[str, str], variable_files: tuple[Path
     return Asked(load_plan(path, variables=variables, variable_files=variable_files).desired)
 
 
-def connection_for(asked: Asked, flags: ConnectionFlags) -> Connection:
-    """Decide which server a plan is for."""
-    return resolve_connection(
-        flags, plan_server=asked.desired.vcenter, plan_datacenter=asked.desired.datacenter
-    )
+def locate(asked: Asked, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
+    """Decide which server a plan is for, and return it with the datacenter that is meant there."""
+    desired = asked.desired
+    connection = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
+    return connection, desired.model_copy(update={"datacenter": connection.datacenter})
 
 
 def scope_of(desired: DesiredPlan) -> ReadScope:
@@ -189,9 +189,10 @@ def plan_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> tup
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
-    with compose.connect_reader(connection_for(asked, flags)) as reader:
-        observed = read_for(asked.desired, reader)
-    return make_plan(asked.desired, observed, load_catalog(), options), observed
+    connection, desired = locate(asked, flags)
+    with compose.connect_reader(connection) as reader:
+        observed = read_for(desired, reader)
+    return make_plan(desired, observed, load_catalog(), options), observed
 
 
 def read_all(flags: ConnectionFlags) -> Inventory:
@@ -210,8 +211,8 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
 
     catalog = load_catalog()
 
-    def plan_for(observed: Inventory) -> Plan:
-        return make_plan(asked.desired, observed, catalog, options)
+    def plan_for(desired: DesiredPlan, observed: Inventory) -> Plan:
+        return make_plan(desired, observed, catalog, options)
 
     return _change(asked, flags, how, plan_for, "apply")
 
@@ -220,18 +221,22 @@ def destroy(asked: Asked, flags: ConnectionFlags, how: How) -> int:
     """Plan the removal of what the plan owns, show, ask, carry out; return the exit code."""
     from vgpu_cfg.planning.destroy import make_destroy_plan
 
-    return _change(asked, flags, how, lambda observed: make_destroy_plan(asked.desired, observed), "destroy")
+    return _change(asked, flags, how, make_destroy_plan, "destroy")
 
 
 def _change(
-    asked: Asked, flags: ConnectionFlags, how: How, plan_for: Callable[[Inventory], Plan], verb: str
+    asked: Asked,
+    flags: ConnectionFlags,
+    how: How,
+    plan_for: Callable[[DesiredPlan, Inventory], Plan],
+    verb: str,
 ) -> int:
     from vgpu_cfg.execution import exit_code_of
 
-    connection = connection_for(asked, flags)
+    connection, desired = locate(asked, flags)
     with compose.connect_writer(connection) as (reader, writer, clock):
-        observed = read_for(asked.desired, reader)
-        plan = plan_for(observed)
+        observed = read_for(desired, reader)
+        plan = plan_for(desired, observed)
         is_json = how.output is OutputFormat.JSON
         if is_json and not plan.errors:
             if not how.yes and plan.changes:
@@ -249,8 +254,8 @@ def _change(
         refuse_missing_privileges(plan, observed, reader)
         ask(_question(plan, verb), yes=how.yes)
         report, journal = _carry_out(plan, reader, writer, clock, how)
-        after = _read_back(asked, reader)
-        left = plan_for(after) if after is not None else None
+        after = _read_back(desired, reader)
+        left = plan_for(desired, after) if after is not None else None
     show.report(
         plan,
         report,
@@ -280,10 +285,10 @@ def _question(plan: Plan, verb: str) -> str:
     return f"Make {these}?" if verb == "apply" else f"Destroy what the plan owns, with {these}?"
 
 
-def _read_back(asked: Asked, reader: InventoryReader) -> Inventory | None:
+def _read_back(desired: DesiredPlan, reader: InventoryReader) -> Inventory | None:
     """Read the estate after a run; a server that has gone away by then spoils only the table."""
     try:
-        return read_for(asked.desired, reader)
+        return read_for(desired, reader)
     except VCenterError as error:
         show.say(f"the result could not be read back: {error.message}")
         return None

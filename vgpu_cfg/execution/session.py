@@ -51,8 +51,9 @@ class RunSession:
     """The state that the steps of one run share.
 
     `made` maps the names of VMs that this run made to their moids, `versions` a moid
-    to its change version after this run's last change to it, `half_made` the names
-    of VMs that were made and do not yet show what was asked to what they lack.
+    to its change version after this run's last change to it and `seen` to how the VM was
+    read then, `half_made` the names of VMs that were made and do not yet show what was
+    asked to what they lack.
     """
 
     plan: Plan
@@ -64,6 +65,7 @@ class RunSession:
     is_stopping: bool = False
     made: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, Vm] = field(default_factory=dict)
     half_made: dict[str, str] = field(default_factory=dict)
     templates: dict[str, VmDetail] = field(default_factory=dict)
     planned_versions: Mapping[str, str] = field(default_factory=dict)
@@ -153,6 +155,7 @@ class RunSession:
             raise NotConfirmed(f"{name} cannot be found after the task", subject=name, remedy=PLAN_AGAIN)
         if found.detail is not None and found.detail.change_version:
             self.versions[moid] = found.detail.change_version
+            self.seen[moid] = found
         return found
 
     def template_detail(self, moid: str) -> VmDetail:

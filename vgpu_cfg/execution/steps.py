@@ -13,6 +13,7 @@ from typing import assert_never
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.readback import describe_spec, missing_from
+from vgpu_cfg.execution.reconfigure import reconfigure
 from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.step import Step, StepResult, wait_for
 from vgpu_cfg.model.change import (
@@ -88,9 +89,7 @@ def create_vm(change: CreateVm, session: RunSession) -> Step:
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
-        request = missing
-        task = session.begin(lambda: session.writer.reconfigure_vm(moid, request))
-        succeeded((yield from wait_for(task)), f"reconfigure {name}", name)
+        yield from reconfigure(vm, missing, f"reconfigure {name}", session)
         vm, missing = _compare(session, moid, change.spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
@@ -124,14 +123,11 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
     if own_version is not None:
         # This run changed the VM itself since the plan was made: vCenter must expect that, and no more.
         spec = spec.model_copy(update={"change_version": own_version})
-    task = session.begin(lambda: session.writer.reconfigure_vm(vm.moid, spec))
-    succeeded((yield from wait_for(task)), f"reconfigure {vm.name}", vm.name)
-    _, missing = _compare(session, vm.moid, change.spec, before)
+    yield from reconfigure(vm, spec, f"reconfigure {vm.name}", session)
+    now, missing = _compare(session, vm.moid, change.spec, before)
     if missing.extra_config.keys() - spec.extra_config.keys():
         # Keys that name a new device can be set only once vCenter has given the device its own.
-        request = missing
-        task = session.begin(lambda: session.writer.reconfigure_vm(vm.moid, request))
-        succeeded((yield from wait_for(task)), f"reconfigure {vm.name}", vm.name)
+        yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
         _, missing = _compare(session, vm.moid, change.spec, before)
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
@@ -171,6 +167,13 @@ def remove_rule(change: RemoveRule, session: RunSession) -> Step:
 
 def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> tuple[Vm, VmSpec]:
     vm = session.read_back(moid, moid, spec.extra_config)
+    if vm.detail is None:
+        # Nothing would seem to be there, and every device would be added a second time.
+        raise NotConfirmed(
+            f"{vm.name} cannot be read in detail after the task",
+            subject=vm.name,
+            remedy="see that its host is connected, and that the account may read the VM; then " + PLAN_AGAIN,
+        )
     return vm, missing_from(vm, spec, before)
 
 

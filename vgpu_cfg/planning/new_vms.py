@@ -6,6 +6,7 @@ not know: it is cloned without GPUs, upgraded, and given its GPUs by one reconfi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,14 @@ def change_id(verb: str, name: str) -> str:
     return f"{verb} {name}"
 
 
-def plan_new(case: Case, wanted: WantedVm, place: NewPlace, plan: str, pin: NumaPin | None) -> list[Change]:
+def plan_new(
+    case: Case,
+    wanted: WantedVm,
+    place: NewPlace,
+    plan: str,
+    pin: NumaPin | None,
+    network_names: Mapping[str, str],
+) -> list[Change]:
     """List the changes that make a VM and, where it shall run, power it on."""
     name = case.name
     subject, vm, host = Subject(kind="vm", name=name), VmRef(name=name), place.host
@@ -53,7 +61,13 @@ def plan_new(case: Case, wanted: WantedVm, place: NewPlace, plan: str, pin: Numa
     is_scratch = case.template is None
     upgrades = not is_scratch and (base_version or 0) < (place.hardware_version or 0)
     defaulted = case.desired.defaulted
-    found = compare_vm(wanted, case.base, lambda _: True, is_default=lambda key: key in defaulted)
+    found = compare_vm(
+        wanted,
+        case.base,
+        lambda _: True,
+        network_names=network_names,
+        is_default=lambda key: key in defaulted,
+    )
     found.extra_config |= {MARK_PLAN_KEY: plan, MARK_VM_KEY: name}
     more: dict[str, Any] = _always(case)
     if is_scratch:

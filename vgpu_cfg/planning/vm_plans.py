@@ -78,7 +78,7 @@ class VmPlanner:
         check_hardware(case, host, version, self.findings)
         place = NewPlace(host, pool, case.datastore, version)
         pin = numa_pin(case, placed.initial[case.fit.host], case.fit, wanted.affinity or ())
-        changes = plan_new(case, wanted, place, self.desired.name, pin)
+        changes = plan_new(case, wanted, place, self.desired.name, pin, self.networks)
         result.changes += changes
         result.members.append(Member(case, cluster, change_id("create", case.name)))
 

@@ -131,7 +131,8 @@ def resolve_connection(
     Raises DocumentError for a config file that is broken, NotFound for a context that is not in it.
     """
     if flags.recording is not None:
-        return Connection(server=str(flags.recording), recording=flags.recording)
+        datacenter = flags.datacenter or plan_datacenter
+        return Connection(server=str(flags.recording), recording=flags.recording, datacenter=datacenter)
     environment = _environment()
     config, document = _read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)

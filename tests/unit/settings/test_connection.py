@@ -80,7 +80,7 @@ def test_a_flag_goes_before_everything(
 def test_a_recording_goes_before_even_that(config: Path) -> None:
     flags = ConnectionFlags(recording=Path("vc.json"), server="vc03.example.com")
     found = resolve_connection(flags)
-    assert (found.server, found.recording, found.password_sources) == ("vc.json", Path("vc.json"), ())
+    assert found == Connection(server="vc.json", recording=Path("vc.json"))
 
 
 @pytest.mark.parametrize("server", ["vc9.example.com", "localhost", "vc9:8443", "lab:mig-a100", "::1"])
@@ -185,6 +185,14 @@ def test_a_plans_datacenter_goes_before_the_contexts_and_after_the_environments(
     assert found() == "dc-plan"
     set_variables(monkeypatch, DATACENTER="dc-env")
     assert found() == "dc-env"
+
+
+def test_a_plans_datacenter_holds_on_a_recording_too() -> None:
+    def found(named: str | None = None) -> str | None:
+        flags = ConnectionFlags(recording=Path("vc.json"), datacenter=named)
+        return resolve_connection(flags, plan_server="prod", plan_datacenter="dc-plan").datacenter
+
+    assert (found(), found("dc-flag")) == ("dc-plan", "dc-flag")
 
 
 def test_the_lab_needs_no_user_and_another_server_does() -> None:
