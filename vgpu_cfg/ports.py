@@ -120,8 +120,8 @@ class ChangeWriter(Protocol):
         """Reconfigure with one ConfigSpec."""
         ...
 
-    def power_on_vm(self, moid: str) -> str:
-        """Power on."""
+    def power_on_vm(self, moid: str, host_moid: str | None = None) -> str:
+        """Power on; on a host, where one is given and the cluster lets itself be told."""
         ...
 
     def power_off_vm(self, moid: str) -> str:

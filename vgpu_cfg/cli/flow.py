@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import socket
 import sys
@@ -15,15 +16,17 @@ import typer
 from vgpu_cfg.cli import compose, show
 from vgpu_cfg.cli.options import CommandOptions, OutputFormat
 from vgpu_cfg.cli.saved_plan import check_reviewed, load_plan_json
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import (
     DoesNotFit,
     Interrupted,
     NobodyToAsk,
     NotConfirmed,
+    NotFound,
     NotPermitted,
     VCenterError,
 )
-from vgpu_cfg.model.report import Report
+from vgpu_cfg.model.report import Event, Report
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
@@ -196,12 +199,20 @@ def plan_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> tup
 
 
 def read_all(flags: ConnectionFlags) -> Inventory:
-    """Read a whole estate."""
+    """Read a whole estate. Raises NotFound for a datacenter that it has not."""
     from vgpu_cfg.ports import ReadScope
 
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
-        return reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+        observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+    known = [found.name for found in observed.datacenters]
+    if connection.datacenter is not None and connection.datacenter not in known:
+        raise NotFound(
+            f"there is no datacenter {connection.datacenter!r}",
+            subject=connection.server,
+            remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
+        )
+    return observed
 
 
 def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
@@ -321,11 +332,22 @@ def _carry_out(
             writer,
             clock,
             options=RunOptions(parallel=how.parallel, per_host=how.per_host),
-            on_event=tee(display, journal.record_event),
+            on_event=tee(journal.record_event, _while_read(display)),
             stop=stop,
         )
         journal.record_report(report)
     return report, "" if journal.problem else str(journal.path)
+
+
+def _while_read(display: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Show events for as long as somebody reads them: a pipe that closes must not break off a run."""
+
+    def take(event: Event) -> None:
+        # On a closed pipe rich turns the console silent and asks to leave.
+        with contextlib.suppress(BrokenPipeError, SystemExit):
+            display(event)
+
+    return take
 
 
 def record(flags: ConnectionFlags, path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.reconfigure import reconfigure
 from vgpu_cfg.execution.session import AFFINITY_KEY, PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait, wait_for
 from vgpu_cfg.model.change import NumaPin, PowerOffVm, PowerOnVm
@@ -28,7 +29,7 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
             f"{vm.name} was switched on by somebody since it was planned", subject=vm.name, remedy=PLAN_AGAIN
         )
     if change.pin is None:
-        host_moid = yield from _switch_on(vm, session)
+        host_moid = yield from _switch_on(vm, change, session)
         is_elsewhere = change.host_moid is not None and host_moid != change.host_moid
         return StepResult(vm_moid=vm.moid, message="DRS started it on another host" if is_elsewhere else "")
     return (yield from _power_on_pinned(vm, change, change.pin, session))
@@ -62,7 +63,9 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
 def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSession) -> Step:
     nodes = _affinity_of(vm)
     for attempt in range(1, pin.attempts + 1):
-        host_moid = yield from _switch_on(vm, session)
+        if attempt > 1 or vm.moid not in session.made.values():
+            yield from _await_release(vm, session)
+        host_moid = yield from _switch_on(vm, change, session)
         _check_host(vm, host_moid, change)
         pci_ids = yield from _gpus_of(vm, host_moid, session)
         seen = _nodes_of(vm, pci_ids, pin)
@@ -73,7 +76,7 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
             change.id,
             f"{where}, affinity {_node_list(nodes) or 'none'}: power-on {attempt} of {pin.attempts}, again",
         )
-        yield from _switch_off(vm, session)
+        vm = yield from _switch_off(vm, session)
         nodes = _as_wide_as(pin, seen)
         yield from _set_affinity(vm, nodes, session)
     raise NotConfirmed(
@@ -84,9 +87,9 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
     )
 
 
-def _switch_on(vm: Vm, session: RunSession) -> Waiting[str]:
+def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[str]:
     """Power on and return the host that the VM runs on."""
-    task = session.begin(lambda: session.writer.power_on_vm(vm.moid))
+    task = session.begin(lambda: session.writer.power_on_vm(vm.moid, change.host_moid))
     succeeded((yield from wait_for(task)), f"power on {vm.name}", vm.name)
     after = session.read_back(vm.moid, vm.name)
     if not after.is_on:
@@ -113,7 +116,8 @@ def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
         )
 
 
-def _switch_off(vm: Vm, session: RunSession) -> Waiting[None]:
+def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
+    """Power off and return the VM as it is then."""
     task = session.begin(lambda: session.writer.power_off_vm(vm.moid))
     succeeded((yield from wait_for(task)), f"power off {vm.name}", vm.name)
     after = session.read_back(vm.moid, vm.name)
@@ -121,14 +125,34 @@ def _switch_off(vm: Vm, session: RunSession) -> Waiting[None]:
         raise NotConfirmed(
             f"{vm.name} is {after.power_state} after its power-off", subject=vm.name, remedy=PLAN_AGAIN
         )
+    return after
+
+
+def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
+    """Wait until the host no longer shows what a VM that is off held: it would be taken for the new GPU."""
+    if vm.host_moid is None:
+        return
+    deadline = session.clock.now().timestamp() + session.options.settle_seconds
+    while held := _held_by(vm, vm.host_moid, session):
+        if session.clock.now().timestamp() >= deadline:
+            raise NotConfirmed(
+                f"{vm.name} is off, and its host still shows GPU {', '.join(held)} as held by it",
+                subject=vm.name,
+                remedy="refresh the host's graphics devices in vCenter, then run the same command again",
+            )
+        yield from wait(session.options.poll_seconds)
+
+
+def _held_by(vm: Vm, host_moid: str, session: RunSession) -> tuple[str, ...]:
+    holders = session.reader.read_gpu_holders([host_moid]).get(host_moid, {})
+    return tuple(sorted(pci_id for pci_id, moids in holders.items() if vm.moid in moids))
 
 
 def _gpus_of(vm: Vm, host_moid: str, session: RunSession) -> Waiting[tuple[str, ...]]:
     """Return the addresses of the GPUs that a VM holds, as soon as the host tells."""
     deadline = session.clock.now().timestamp() + session.options.settle_seconds
     while True:
-        holders = session.reader.read_gpu_holders([host_moid]).get(host_moid, {})
-        found = tuple(sorted(pci_id for pci_id, moids in holders.items() if vm.moid in moids))
+        found = _held_by(vm, host_moid, session)
         if found:
             return found
         if session.clock.now().timestamp() >= deadline:
@@ -167,8 +191,7 @@ def _set_affinity(vm: Vm, nodes: frozenset[int], session: RunSession) -> Waiting
     spec = VmSpec(
         extra_config={AFFINITY_KEY: _node_list(nodes)}, change_version=session.versions.get(vm.moid)
     )
-    task = session.begin(lambda: session.writer.reconfigure_vm(vm.moid, spec))
-    succeeded((yield from wait_for(task)), f"set {AFFINITY_KEY} of {vm.name}", vm.name)
+    yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} of {vm.name}", session)
     after = session.read_back(vm.moid, vm.name)
     if _affinity_of(after) != nodes:
         raise NotConfirmed(f"{vm.name} does not keep {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)

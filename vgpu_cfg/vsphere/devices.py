@@ -210,7 +210,8 @@ def _dynamic_backing(edit: NewDynamicPassthrough) -> Any:
             _passthrough.AllowedDevice(vendorId=vendor & 0xFFFF, deviceId=device & 0xFFFF)
             for vendor, device in edit.allowed
         ],
-        customLabel=edit.label or "",
+        # An empty label is a label; unset, none is asked for.
+        customLabel=edit.label or None,
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from pyVmomi import VmomiSupport
 
+from vgpu_cfg.vsphere.collector import renewing
 from vgpu_cfg.vsphere.faults import translated
 from vgpu_cfg.vsphere.session import Session
 
@@ -47,14 +50,19 @@ def read_missing_privileges(
         if privileges:
             alike[tuple(dict.fromkeys(privileges))].append(moid)
     missing: dict[str, tuple[str, ...]] = {}
-    manager = session.service_content.authorizationManager
     for privileges, moids in alike.items():
         entities = [VmomiSupport.GetVmodlType(type_of(moid))(moid, session.stub) for moid in moids]
         with translated("checking the account's privileges", session.address):
-            answers = manager.HasPrivilegeOnEntities(entities, session.key, list(privileges))
+            # The key is asked for at each attempt: a session that was renewed has another.
+            answers = renewing(session, partial(_asked, session, entities, privileges))
         for answer in answers or ():
             granted = {entry.privId for entry in answer.privAvailability or () if entry.isGranted}
             lacking = tuple(privilege for privilege in privileges if privilege not in granted)
             if lacking:
                 missing[str(answer.entity._moId)] = lacking
     return missing
+
+
+def _asked(session: Session, entities: Sequence[Any], privileges: Sequence[str]) -> Any:
+    manager = session.service_content.authorizationManager
+    return manager.HasPrivilegeOnEntities(list(entities), session.key, list(privileges))

@@ -41,9 +41,10 @@ _SESSION_BOUND = frozenset(
         "DestroyPropertyCollector",
         "CreateFilter",
         "DestroyPropertyFilter",
+        "HasPrivilegeOnEntities",
     }
 )
-"""Methods whose arguments may name objects of a session: they mean nothing in the next one."""
+"""Methods whose arguments may name a session or its objects: they mean nothing in the next one."""
 
 
 def is_read(method: str) -> bool:

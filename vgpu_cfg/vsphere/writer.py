@@ -59,10 +59,15 @@ class VCenterWriter:
         with translated(f"reconfiguring {moid}", moid):
             return _moid(self._vm(moid).ReconfigVM_Task(config))
 
-    def power_on_vm(self, moid: str) -> str:
-        """Power on."""
+    def power_on_vm(self, moid: str, host_moid: str | None = None) -> str:
+        """Power on, on a host where one is given.
+
+        Without one, DRS at any level but manual chooses the host anew (vSphere API reference,
+        PowerOnVM_Task and DrsBehavior). That it leaves a named one alone is not proven.
+        """
+        host = None if host_moid is None else vim.HostSystem(host_moid, self._session.stub)
         with translated(f"powering on {moid}", moid):
-            return _moid(self._vm(moid).PowerOnVM_Task(None))
+            return _moid(self._vm(moid).PowerOnVM_Task(host))
 
     def power_off_vm(self, moid: str) -> str:
         """Power off, hard."""

@@ -1,4 +1,8 @@
-"""Power: on where the rules let a VM run, off, reset, and the guest's own shutdown."""
+"""Power: on where the rules let a VM run, off, reset, and the guest's own shutdown.
+
+A power-on and a power-off move the VM's change version, as on a real vCenter (vmware/vic, pull
+request 2510, for the power-on; for the power-off it is assumed).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.operations.drafts import stamp_change
 from vgpu_cfg.lab.operations.place import check_reachable
 from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.registry import operation, task
@@ -20,7 +25,11 @@ if TYPE_CHECKING:
     "VirtualMachine", "PowerOnVM_Task", description_id="VirtualMachine.powerOn", seconds=4.0, cancelable=True
 )
 def power_on(lab: Lab, vm: VirtualMachine, *, host: Any = None) -> None:
-    """Start a VM on the host it was put on, or on any of its cluster where the lab chose its host."""
+    """Start a VM on the host that is named, else where DRS wants it, else on the one it was put on.
+
+    DRS at any level but manual chooses the host at power-on (vSphere API reference, DrsBehavior).
+    Where the lab chose the VM's host, any of the cluster will do.
+    """
     if vm.is_template:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     if vm.is_on:
@@ -28,9 +37,13 @@ def power_on(lab: Lab, vm: VirtualMachine, *, host: Any = None) -> None:
     asked = resolve_or_none(lab.state, host, Host)
     registered = lab.state.get(vm.host, Host)
     candidates = [asked or registered]
-    if asked is None and vm.host_is_chosen:
-        others = (lab.state.get(moid, Host) for moid in lab.state.cluster_of(registered).hosts)
+    cluster = lab.state.cluster_of(registered)
+    is_placed_anew = asked is None and drs.places_at_power_on(cluster, vm)
+    if is_placed_anew or (asked is None and vm.host_is_chosen):
+        others = (lab.state.get(moid, Host) for moid in cluster.hosts)
         candidates += [other for other in others if other is not registered and can_carry(lab, vm, other)]
+    if is_placed_anew:
+        candidates.sort(key=lambda host: admission.reserved_mib(lab.state, host) / host.memory_mib)
     start_on_one_of(lab, vm, candidates)
 
 
@@ -44,6 +57,7 @@ def start_on_one_of(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> Non
         lab.state.touch(vm)
     move_to(lab, vm, before, chosen)
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
+    stamp_change(lab, vm)
 
 
 def move_to(lab: Lab, vm: VirtualMachine, before: Host, after: Host) -> None:
@@ -69,6 +83,7 @@ def power_off(lab: Lab, vm: VirtualMachine) -> None:
         raise refusals.wrong_power_state(vm, "poweredOff")
     check_reachable(lab.state, vm)
     admission.stop(lab.state, vm)
+    stamp_change(lab, vm)
 
 
 @task("VirtualMachine", "ResetVM_Task", description_id="VirtualMachine.reset", seconds=2.0)
@@ -92,3 +107,4 @@ def shut_down_guest(lab: Lab, vm: VirtualMachine) -> None:
             msg="Cannot complete operation because VMware Tools is not running in this virtual machine."
         )
     admission.stop(lab.state, vm)
+    stamp_change(lab, vm)

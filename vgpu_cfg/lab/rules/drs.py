@@ -32,6 +32,15 @@ def place(state: LabState, vm: VirtualMachine, candidates: list[Host], pick: Pic
     raise refusals.no_host(refused)
 
 
+def places_at_power_on(cluster: Cluster, vm: VirtualMachine) -> bool:
+    """Whether DRS chooses the host of a VM anew when it is powered on: at every level but manual."""
+    override = cluster.overrides.get(vm.moid)
+    if not cluster.drs_enabled or (override is not None and override.drs_enabled is False):
+        return False
+    level = (override.drs_behavior if override is not None else None) or cluster.drs_behavior
+    return level in ("partiallyAutomated", "fullyAutomated")
+
+
 def _broken_rule(state: LabState, vm: VirtualMachine, host: Host, *, mandatory: bool) -> Rule | None:
     cluster = state.cluster_of(host)
     if not cluster.drs_enabled:

@@ -1,0 +1,135 @@
+"""The command line run inside the test's process, and the lab looked at from behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vgpu_cfg.cli.app import main
+from vgpu_cfg.documents import dump
+from vgpu_cfg.lab import open_lab
+from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.faults import FILE_NAME
+from vgpu_cfg.lab.state import Cluster, LabState, VirtualMachine
+from vgpu_cfg.lab.vcenter import Lab
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command printed and returned."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def told(self) -> str:
+        """Standard output and standard error with line breaks and margins folded away."""
+        return " ".join(f"{self.out} {self.err}".split())
+
+
+class CommandLine:
+    """Runs `vgpu-cfg` in a folder of its own, where `examples`, `plans` and `estates` lie ready.
+
+    The lab has a virtual clock and lives in `state`.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.state_folder = folder / "state"
+        for name, place in (
+            ("examples", ROOT / "examples"),
+            ("plans", HERE / "plans"),
+            ("estates", HERE / "estates"),
+        ):
+            (folder / name).symlink_to(place)
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("VGPU_CFG_STATE_FOLDER", "state")
+        monkeypatch.setenv("VGPU_CFG_CONFIG", "config.yaml")
+        monkeypatch.setenv("VGPU_CFG_LAB_SPEED", "0")
+
+    def __call__(self, *words: str | Path, stdin: str = "", **environment: str) -> Ran:
+        """Run a command; `environment` adds variables for its length."""
+        out, err = io.StringIO(), io.StringIO()
+        surroundings = _surroundings(["vgpu-cfg", *map(str, words)], stdin, environment)
+        with surroundings, redirect_stdout(out), redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as ended:
+                code = ended.code
+        assert isinstance(code, int), code
+        return Ran(code, out.getvalue(), err.getvalue())
+
+    def done(self, *words: str | Path, **environment: str) -> Ran:
+        """Run a command that must succeed."""
+        ran = self(*words, **environment)
+        assert ran.code == 0, f"{' '.join(map(str, words))}: exit {ran.code}\n{ran.out}{ran.err}"
+        return ran
+
+    def lab(self, estate: str, clock: VirtualClock | None = None) -> Lab:
+        """Open the lab that the commands work on."""
+        folder = self.state_folder / "lab" / Path(estate).stem
+        return open_lab(estate, folder=folder, clock=clock or VirtualClock())
+
+    def look(self, estate: str) -> Seen:
+        """Return what the lab shows now."""
+        return Seen.of(self.lab(estate).state)
+
+    def script(self, estate: str, *faults: dict[str, Any], lacking: Sequence[str] = ()) -> None:
+        """Write down which faults the lab plays in the commands that follow."""
+        folder = self.state_folder / "lab" / Path(estate).stem
+        folder.mkdir(parents=True, exist_ok=True)
+        text = dump({"faults": list(faults), "lacking": list(lacking)})
+        (folder / FILE_NAME).write_text(text, encoding="utf-8")
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file into the folder that commands run in, and return its name there."""
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return Path(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What can be compared of a lab: its VMs (templates apart), its rules and all that was ever changed."""
+
+    vms: frozenset[str]
+    rules: frozenset[str]
+    tasks: tuple[str, ...]
+    revision: int
+
+    @classmethod
+    def of(cls, state: LabState) -> Seen:
+        return cls(
+            vms=frozenset(vm.name for vm in state.all(VirtualMachine) if not vm.is_template),
+            rules=frozenset(rule.name for cluster in state.all(Cluster) for rule in cluster.rules),
+            tasks=tuple(state.tasks),
+            revision=state.revision,
+        )
+
+
+@contextmanager
+def _surroundings(argv: list[str], stdin: str, environment: dict[str, str]) -> Iterator[None]:
+    before = sys.argv, sys.stdin, {name: os.environ.get(name) for name in environment}
+    sys.argv, sys.stdin = argv, io.StringIO(stdin)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        sys.argv, sys.stdin, values = before
+        for name, value in values.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,106 @@
+"""Help is one line of purpose, then examples that can be pasted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+import typer.main
+from typer.core import TyperGroup
+
+from tests.cli.command_line import CommandLine
+from vgpu_cfg.cli.app import app
+
+OF_RECORDINGS = {"plan", "status", "inventory"}
+CONNECTED = {"plan", "apply", "status", "destroy", "inventory", "record"}
+
+
+def commands() -> dict[str, TyperGroup]:
+    """Return every command by what is typed for it."""
+    found = {}
+
+    def collect(group: TyperGroup, words: tuple[str, ...]) -> None:
+        for name, command in group.commands.items():
+            if isinstance(command, TyperGroup):
+                collect(command, (*words, name))
+            else:
+                found[" ".join((*words, name))] = command
+
+    top = typer.main.get_command(app)
+    assert isinstance(top, TyperGroup)
+    collect(top, ())
+    return found  # type: ignore[return-value]  # groups and commands share what is asked of them here
+
+
+COMMANDS = commands()
+
+
+def options_of(command: str) -> set[str]:
+    return {spelled for parameter in COMMANDS[command].params for spelled in parameter.opts}
+
+
+def test_these_are_the_commands() -> None:
+    assert set(COMMANDS) == {
+        "validate", "plan", "apply", "status", "destroy", "inventory", "profiles", "schema", "record",
+        "lab list", "lab serve", "lab reset",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_tells_the_purpose_in_one_line_and_every_option(command: str, vgpu_cfg: CommandLine) -> None:
+    done = vgpu_cfg.done(*command.split(), "--help", COLUMNS="200")
+    purpose = (COMMANDS[command].help or "").strip()
+    assert re.fullmatch(r"[A-Z][^\n]+[.]", purpose)
+    assert purpose in done.told
+    assert all(option in done.out for option in options_of(command) if option.startswith("--"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_examples_can_be_pasted(command: str, vgpu_cfg: CommandLine) -> None:
+    examples = (COMMANDS[command].epilog or "").split("\n\n")
+    if command != "lab list":
+        assert examples
+    for example in examples:
+        program, *words = shlex.split(example.partition(" > ")[0])
+        assert program == "vgpu-cfg"
+        told = " ".join(words)
+        named = max((name for name in COMMANDS if told.startswith(name)), key=len)
+        used = {word.partition("=")[0] for word in words if word.startswith("-")}
+        assert used <= options_of(named), example
+        for word in words:
+            if word.startswith("examples/"):
+                assert (vgpu_cfg.folder / word).exists(), example
+
+
+def test_reading_commands_take_recordings_and_the_others_do_not() -> None:
+    assert {name for name in COMMANDS if "--from" in options_of(name)} == OF_RECORDINGS
+    assert {name for name in COMMANDS if "--server" in options_of(name)} == CONNECTED
+
+
+@pytest.mark.parametrize("words", [[], ["lab"]])
+def test_without_a_command_there_is_help(words: list[str], vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg(*words)
+    assert "Usage: vgpu-cfg" in ran.told
+    assert ran.code in (0, 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plna"],
+        ["plan"],
+        ["plan", "a", "b"],
+        ["plan", "--exit-cod", "a"],
+        ["apply", "--parallel", "0", "a"],
+        ["lab", "start"],
+    ],
+)
+def test_a_mistyped_command_line_is_2_and_never_10(words: list[str], vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg(*words)
+    assert ran.code == 2
+    assert "Usage" in ran.err
+
+
+def test_there_is_no_flag_for_a_password() -> None:
+    assert not any("--password" in options_of(name) for name in COMMANDS)

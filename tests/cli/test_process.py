@@ -1,0 +1,223 @@
+"""What only a process of its own shows: Ctrl-C, a reader that goes away, a terminal, a served lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.command_line import ROOT, CommandLine
+from vgpu_cfg.lab.state import VirtualMachine
+
+PLAN = "examples/multi-node-horovod.yaml"
+ESTATE = "two-a100"
+PROGRAM = (sys.executable, "-m", "vgpu_cfg")
+DEADLINE_SECONDS = 60
+TAKE_TERMINAL = "import os, sys; os.open(os.ttyname(0), os.O_RDWR); os.execv(sys.argv[1], sys.argv[1:])"
+"""Makes the terminal that of the session, so that Ctrl-C typed there is a signal."""
+
+
+def environment(**more: str) -> Mapping[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **more}
+
+
+@contextmanager
+def started(*words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a command whose output is read line by line."""
+    process = subprocess.Popen(
+        [*PROGRAM, *words],
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """Read lines until one holds the words."""
+    assert process.stdout is not None
+    read = []
+    for line in process.stdout:
+        read.append(line)
+        if words in line:
+            return "".join(read)
+    raise AssertionError(f"{words!r} never came in {''.join(read)}")
+
+
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, err = process.communicate(timeout=DEADLINE_SECONDS)
+    return process.returncode, " ".join(f"{out} {err}".split())
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+
+def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(vgpu_cfg: CommandLine) -> None:
+    with started("apply", "--yes", PLAN, VGPU_CFG_LAB_SPEED="10") as process:
+        read_until(process, "start   create hvd-02")
+        process.send_signal(signal.SIGINT)
+        code, told = end_of(process)
+    assert code == 130, told
+    assert "stopping: running tasks are waited for" in told
+    assert "STOPPED" in told
+    assert "done create hvd-01" in told
+    assert "SKIPPED power on hvd-{01..02}" in told
+    assert "LEFT hvd-01: made, but not done: power on hvd-01" in told
+    vms = [vm for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if not vm.is_template]
+    assert {vm.name for vm in vms} == {"hvd-01", "hvd-02"}
+    assert not any(vm.is_on for vm in vms)
+
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def test_ctrl_c_twice_leaves_at_once_and_names_what_still_runs(vgpu_cfg: CommandLine) -> None:
+    with started("apply", "--yes", PLAN, VGPU_CFG_LAB_SPEED="0.02") as process:
+        read_until(process, "start   create hvd-02")
+        process.send_signal(signal.SIGINT)
+        read_until(process, "stopping")
+        process.send_signal(signal.SIGINT)
+        code, told = end_of(process)
+    assert code == 130, told
+    assert re.search(r"task-\d+: 'create hvd-0[12]' still ran in vCenter", told)
+
+    vgpu_cfg.lab(ESTATE).run_until_idle()  # what vCenter had begun comes to its end
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+# ---------------------------------------------------------------- no terminal, and one
+
+
+@pytest.mark.parametrize("command", ["apply", "destroy"])
+def test_without_a_terminal_and_without_yes_nothing_is_changed(command: str, vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
+    before = vgpu_cfg.look(ESTATE)
+    plan = {"apply": "plans/shrunk.yaml", "destroy": "plans/before.yaml"}[command]
+    more = {"apply": ["--prune", "--allow-power-cycle"], "destroy": []}[command]
+    ran = vgpu_cfg(command, plan, *more)
+    assert ran.code == 2, ran.told
+    assert "there is no terminal to ask on" in ran.told
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+def at_a_terminal(*words: str, answer: str) -> tuple[int, str]:
+    """Run a command at a pseudo terminal and answer its question."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKE_TERMINAL, *PROGRAM, *words],
+        env=environment(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        shown = ""
+        asked = False
+        while chunk := _read(ours):
+            shown += chunk
+            if not asked and "[y/N]" in shown:
+                asked = True
+                os.write(ours, answer.encode())
+        code = process.wait(timeout=DEADLINE_SECONDS)
+    os.close(ours)
+    return code, " ".join(shown.split())
+
+
+def _read(terminal: int) -> str:
+    try:
+        return os.read(terminal, 4096).decode(errors="replace")
+    except OSError:  # Linux says so where the other side has closed
+        return ""
+
+
+def test_yes_at_the_prompt_goes_ahead(vgpu_cfg: CommandLine) -> None:
+    code, shown = at_a_terminal("apply", PLAN, answer="y\n")
+    assert code == 0, shown
+    assert "Make these 4 changes? [y/N]" in shown
+    assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("\n", 130), ("\x03", 130)])
+def test_anything_else_does_not(answer: str, code: int, vgpu_cfg: CommandLine) -> None:
+    ended, shown = at_a_terminal("apply", PLAN, answer=answer)
+    assert ended == code, shown
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()
+
+
+def test_json_at_a_terminal_shows_the_plan_before_it_asks(vgpu_cfg: CommandLine) -> None:
+    code, shown = at_a_terminal("apply", "--output", "json", PLAN, answer="n\n")
+    assert code == 130
+    assert "VM hvd-01 new on esx-a100-01.lab" in shown
+
+
+# ---------------------------------------------------------------- pipes
+
+
+@pytest.mark.parametrize("words", [["schema"], ["profiles"], ["plan", PLAN]], ids=lambda words: words[0])
+def test_a_reader_that_is_not_there_is_no_bug(words: list[str], vgpu_cfg: CommandLine) -> None:
+    with started(*words) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        told = process.stderr.read()
+        process.wait(timeout=DEADLINE_SECONDS)
+    assert told == ""
+
+
+def test_a_reader_that_goes_away_does_not_break_off_a_run(vgpu_cfg: CommandLine) -> None:
+    with started("apply", "--yes", PLAN, VGPU_CFG_LAB_SPEED="20") as process:
+        read_until(process, "start   create hvd-02")
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        told = process.stderr.read()
+        code = process.wait(timeout=DEADLINE_SECONDS)
+    assert (code, told) == (0, "")
+    assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def test_what_is_printed_for_programs_is_json_and_nothing_else(vgpu_cfg: CommandLine) -> None:
+    words = [*PROGRAM, "apply", "--yes", "--output", "json", PLAN]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["kind"] == "report"
+
+
+# ---------------------------------------------------------------- a served lab
+
+
+@pytest.mark.enable_socket
+def test_lab_serve_says_how_to_reach_it_and_ends_with_ctrl_c(vgpu_cfg: CommandLine) -> None:
+    with started("lab", "serve", "two-a100", "--port", "0") as process:
+        told = read_until(process, "CA ")
+        url = re.search(r"https://(127\.0\.0\.1:\d+)/sdk", told)
+        thumbprint = re.search(r"thumbprint +([0-9A-F:]{95})", told)
+        authority = re.search(r"CA +(\S+)", told)
+        assert url
+        assert thumbprint
+        assert authority
+        login = ["--server", url[1], "--user", "administrator@vsphere.local"]
+        for trust in (["--thumbprint", thumbprint[1]], ["--ca-file", authority[1]]):
+            done = vgpu_cfg.done("inventory", *login, *trust, VGPU_CFG_PASSWORD="lab")
+            assert "esx-a100-01.lab" in done.out
+        process.send_signal(signal.SIGINT)
+        code, told = end_of(process)
+    assert code == 130, told
+    assert "Traceback" not in told

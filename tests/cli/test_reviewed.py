@@ -1,0 +1,141 @@
+"""`plan -o` and `apply plan.json`: what was reviewed is what is done, or nothing is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+
+PLAN = "examples/multi-node-horovod.yaml"
+ESTATE = "two-a100"
+
+
+def test_a_reviewed_plan_is_carried_out_and_has_nothing_to_do_after_that(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
+    vgpu_cfg.done("apply", "--yes", "plan.json")
+    applied = vgpu_cfg.look(ESTATE)
+    assert applied.vms == {"hvd-01", "hvd-02"}
+    vgpu_cfg.done("apply", "--yes", "plan.json")
+    assert vgpu_cfg.look(ESTATE) == applied
+    assert vgpu_cfg("status", "--exit-code", "plan.json").code == 0
+    vgpu_cfg.done("destroy", "--yes", "plan.json")
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()
+
+
+def test_what_is_saved_is_what_json_shows(vgpu_cfg: CommandLine) -> None:
+    shown = json.loads(vgpu_cfg.done("plan", PLAN, "-o", "plan.json", "--output", "json").out)
+    saved = json.loads((vgpu_cfg.folder / "plan.json").read_text(encoding="utf-8"))
+    assert saved == {"digest": shown["digest"], **shown["plan"]}
+
+
+def test_variables_are_filled_in_a_saved_plan(vgpu_cfg: CommandLine) -> None:
+    done = vgpu_cfg.done(
+        "plan", "plans/variables.yaml", "--set", "net=vm-network", "--set", "size=40c", "-o", "plan.json"
+    )
+    assert "NEXT   vgpu-cfg apply plan.json\n" in done.out
+    vgpu_cfg.done("apply", "--yes", "plan.json")
+    assert vgpu_cfg.look(ESTATE).vms == {"v-01"}
+
+
+def test_an_estate_that_moved_on_makes_it_out_of_date(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
+    vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg("apply", "--yes", "plan.json")
+    assert ran.code == 4
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+def test_half_of_it_done_makes_it_out_of_date_and_the_run_says_how_to_go_on(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
+    vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "nth": 2, "message": "no"})
+    failed = vgpu_cfg("apply", "--yes", "plan.json")
+    assert failed.code == 6
+    assert "NEXT vgpu-cfg plan plan.json -o plan.json" in failed.told
+    vgpu_cfg.script(ESTATE)
+    stale = vgpu_cfg("apply", "--yes", "plan.json")
+    assert stale.code == 4
+    assert "out of date" in stale.told
+    vgpu_cfg.done("plan", "plan.json", "-o", "plan.json")
+    vgpu_cfg.done("apply", "--yes", "plan.json")
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def _other_location(plan: dict[str, Any]) -> None:
+    plan["changes"][0]["location"]["datastore_moid"] = "datastore-0"
+
+
+def _other_desire(plan: dict[str, Any]) -> None:
+    plan["desired"]["vms"][0]["cpus"] = 2
+
+
+def _no_digest(plan: dict[str, Any]) -> None:
+    del plan["digest"]
+    plan["changes"].pop()
+
+
+def _unknown_change(plan: dict[str, Any]) -> None:
+    plan["changes"][0]["kind"] = "format_disk"
+
+
+def _unknown_key(plan: dict[str, Any]) -> None:
+    plan["changes"][0]["also"] = True
+
+
+@pytest.mark.parametrize(
+    ("edit", "code"),
+    [(_other_location, 3), (_other_desire, 4), (_no_digest, 4), (_unknown_change, 3), (_unknown_key, 3)],
+)
+def test_an_edited_plan_is_refused(
+    edit: Callable[[dict[str, Any]], None], code: int, vgpu_cfg: CommandLine
+) -> None:
+    vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
+    content = json.loads((vgpu_cfg.folder / "plan.json").read_text(encoding="utf-8"))
+    edit(content)
+    vgpu_cfg.write("plan.json", json.dumps(content))
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg("apply", "--yes", "plan.json")
+    assert ran.code == code, ran.told
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("", "1:1"),
+        ("{\n  oh", "2:3"),
+        ("[]", "1:1"),
+        ("{}", "1:1"),
+        ('{"format": 2}', "1:1"),
+        ("version: 1", "1:1"),
+        ("\N{BYTE ORDER MARK}{}", "1:1"),
+    ],
+)
+def test_what_is_no_saved_plan_is_told(content: str, place: str, vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("plan.json", content)
+    ran = vgpu_cfg("apply", "--yes", "plan.json")
+    assert ran.code == 3
+    assert ran.err.startswith(f"plan.json:{place}: ")
+    assert "plan -o" in ran.err
+
+
+def test_the_options_that_a_plan_was_made_with_are_in_what_to_type_next(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
+    done = vgpu_cfg.done(
+        "plan",
+        "plans/after.yaml",
+        "--allow-power-cycle",
+        "--prune",
+        "--server",
+        "lab:two-a100",
+        COLUMNS="200",
+    )
+    command = done.out.rpartition("NEXT   vgpu-cfg ")[2].split()
+    assert command == [
+        "apply", "plans/after.yaml", "--allow-power-cycle", "--prune", "--server=lab:two-a100",
+    ]  # fmt: skip
+    vgpu_cfg.done(*command, "--yes")

@@ -1,0 +1,188 @@
+"""Runs that do not go through: refused before the first change, or failed on the way and told."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from vgpu_cfg.execution import hold_lock
+from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.model.change import PlanTarget
+
+PLAN = "examples/multi-node-horovod.yaml"
+ESTATE = "two-a100"
+
+
+# ---------------------------------------------------------------- privileges
+
+
+@pytest.mark.parametrize(
+    "privilege",
+    [
+        "VirtualMachine.Interact.PowerOn",
+        "VirtualMachine.Provisioning.DeployTemplate",
+        "Resource.AssignVMToPool",
+    ],
+)
+def test_a_missing_privilege_is_told_before_the_first_change(privilege: str, vgpu_cfg: CommandLine) -> None:
+    before = vgpu_cfg.look(ESTATE)
+    vgpu_cfg.script(ESTATE, lacking=[privilege])
+    ran = vgpu_cfg("apply", "--yes", PLAN)
+    assert ran.code == 5
+    assert f"lacks {privilege}" in ran.told
+    assert "WHERE  /dc1" in ran.err
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+def test_a_privilege_that_nothing_needs_is_not_missed(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script(ESTATE, lacking=["Datacenter.Create"])
+    vgpu_cfg.done("apply", "--yes", PLAN)
+
+
+def test_what_only_reads_needs_no_privilege_to_write(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script(ESTATE, lacking=["VirtualMachine.Interact.PowerOn", "VirtualMachine.Inventory.Delete"])
+    vgpu_cfg.done("plan", PLAN)
+    vgpu_cfg.done("status", PLAN)
+
+
+def test_destroy_asks_for_what_destroying_needs(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    before = vgpu_cfg.look(ESTATE)
+    vgpu_cfg.script(ESTATE, lacking=["VirtualMachine.Inventory.Delete"])
+    ran = vgpu_cfg("destroy", "--yes", PLAN)
+    assert ran.code == 5
+    assert "lacks VirtualMachine.Inventory.Delete" in ran.told
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+# ---------------------------------------------------------------- tasks that fail
+
+
+def test_a_task_that_fails_is_told_in_vcenters_words_and_the_rest_goes_on(vgpu_cfg: CommandLine) -> None:
+    words = "Module 'DevicePowerOn' power on failed."
+    vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "nth": 1, "message": words})
+    ran = vgpu_cfg("apply", "--yes", PLAN)
+    assert ran.code == 6
+    assert words in ran.told
+    assert "FAILED step" in ran.told
+    assert "LEFT hvd-01" in ran.told
+    assert f"NEXT vgpu-cfg apply {PLAN}" in ran.told
+    vms = {vm.name: vm.is_on for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if not vm.is_template}
+    assert vms == {"hvd-01": False, "hvd-02": True}
+
+    vgpu_cfg.script(ESTATE)
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    assert vgpu_cfg("status", "--exit-code", PLAN).code == 0
+
+
+def test_what_needs_it_is_skipped(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script(
+        ESTATE, {"method": "CloneVM_Task", "nth": 2, "fault": "NoDiskSpace", "message": "No space left."}
+    )
+    ran = vgpu_cfg("apply", "--yes", "--output", "json", PLAN)
+    assert ran.code == 6
+    report = json.loads(ran.out)
+    status = {outcome["change_id"]: outcome["status"] for outcome in report["outcomes"]}
+    assert status["create hvd-01"] == status["power on hvd-01"] == "done"
+    assert status["create hvd-02"] == "failed"
+    assert status["power on hvd-02"] == "skipped"
+    failed = next(outcome for outcome in report["outcomes"] if outcome["status"] == "failed")
+    assert "No space left." in failed["message"]
+    assert vgpu_cfg.look(ESTATE).vms == {"hvd-01"}
+
+
+def test_a_call_that_is_refused_is_a_failed_change(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script(
+        ESTATE,
+        {
+            "method": "PowerOnVM_Task",
+            "nth": 0,
+            "kind": "call",
+            "fault": "InvalidState",
+            "message": "Not now.",
+        },
+    )
+    ran = vgpu_cfg("apply", "--yes", PLAN)
+    assert ran.code == 6
+    assert "Not now." in ran.told
+
+
+@pytest.mark.parametrize("kind", ["drop_before", "drop_after"])
+@pytest.mark.parametrize("method", ["CloneVM_Task", "PowerOnVM_Task"])
+def test_a_connection_that_drops_loses_nothing(kind: str, method: str, vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script(ESTATE, {"method": method, "kind": kind})
+    ran = vgpu_cfg("apply", "--yes", PLAN)
+    assert ran.code == 6
+    assert "whether vCenter got the request is not known" in ran.told
+
+    vgpu_cfg.script(ESTATE)
+    vgpu_cfg.lab(ESTATE).run_until_idle()  # what vCenter had begun comes to its end
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def test_a_session_that_ends_midway_is_renewed(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "kind": "session_expired"})
+    vgpu_cfg.done("apply", "--yes", PLAN)
+
+
+# ---------------------------------------------------------------- others
+
+
+def test_another_run_of_the_same_plan_is_waited_for_by_nobody(vgpu_cfg: CommandLine) -> None:
+    lab = vgpu_cfg.lab(ESTATE)
+    target = PlanTarget(address=f"lab:{ESTATE}", instance_uuid=lab.state.instance_uuid, datacenter="dc1")
+    before = vgpu_cfg.look(ESTATE)
+    folder = vgpu_cfg.state_folder / "locks"
+    with hold_lock(folder, "horovod-a100", target, now=datetime(2026, 1, 5, 8, tzinfo=UTC)):
+        ran = vgpu_cfg("apply", "--yes", PLAN)
+        assert ran.code == 6
+        assert "another run of horovod-a100 goes on" in ran.told
+        assert vgpu_cfg.look(ESTATE) == before
+        vgpu_cfg.done("plan", PLAN)
+        vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
+
+
+def test_a_vm_of_somebody_elses_is_never_touched(vgpu_cfg: CommandLine) -> None:
+    """A colleague's clone inherits the mark; it does not inherit the plan's name for it."""
+    vgpu_cfg.done("apply", "--yes", "examples/full-vgpu.yaml")
+    lab = vgpu_cfg.lab(ESTATE)
+    with lab.transaction():
+        vm = next(vm for vm in lab.state.all(VirtualMachine) if vm.name == "big-01")
+        vm.name = "anna's"
+        lab.state.touch(vm)
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg("destroy", "--yes", "examples/full-vgpu.yaml")
+    assert vgpu_cfg.look(ESTATE) == before
+    assert "anna's" in ran.told
+
+
+def test_a_vm_that_is_in_the_way_by_its_name_is_told(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
+    other = Path("plans/before.yaml").read_text(encoding="utf-8").replace("name: changing", "name: other")
+    vgpu_cfg.write("other.yaml", other)
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg("apply", "--yes", "other.yaml")
+    assert ran.code == 4
+    assert "changing" in ran.told
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+# ---------------------------------------------------------------- the journal
+
+
+def test_a_run_leaves_a_journal_and_reading_leaves_none(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("plan", PLAN)
+    journals = vgpu_cfg.state_folder / "journals"
+    assert not journals.exists()
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    (journal,) = journals.iterdir()
+    lines = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) > 4
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    assert list(journals.iterdir()) == [journal]
