@@ -107,7 +107,8 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
         raw = Path(path).read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DocumentError([DocumentFault(shown, 1, 1, f"the file cannot be read: {reason}")]) from error
+        fault = DocumentFault(shown, 1, 1, f"the file cannot be read: {reason}")
+        raise DocumentError([fault], remedy="check the path, and whether you may read it") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -35,7 +35,7 @@ def plan_data(plan: Plan) -> Data:
     return _document(
         "plan",
         digest=plan.digest,
-        is_in_sync=not plan.changes,
+        is_in_sync=not plan.changes and not plan.errors,
         errors=len(plan.errors),
         plan=plan.model_dump(mode="json"),
     )

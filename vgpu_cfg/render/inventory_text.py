@@ -54,7 +54,7 @@ def _titled(title: str, content: _Table, width: int) -> list[Text]:
 
 def _hosts(hosts: Sequence[HostRow]) -> _Table:
     columns = (
-        Column("HOST", is_flexible=True),
+        Column("HOST"),
         Column("CLUSTER", drop=2),
         Column("ESXI"),
         Column("STATE"),
@@ -112,7 +112,7 @@ def _gpu_cells(gpu: GpuRow) -> list[Cell]:
         gpu.pci_id,
         gpu.board,
         _node(gpu.numa_node),
-        gpu.mode,
+        f"{gpu.mode} ({gpu.label})" if gpu.label else gpu.mode,
         held_by(gpu),
         Text(gpu.obstacle or gpu.free, style=_free_style(gpu)),
     ]

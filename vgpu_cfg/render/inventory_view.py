@@ -14,7 +14,7 @@ from vgpu_cfg.model.inventory import Connection, Host, HostNic, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.checks import CHECKS
+from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.planning.gpu_state import GpuState
 
 
@@ -50,7 +50,8 @@ class HolderRow:
 class GpuRow:
     """A GPU. `room` counts, per profile of its board's C series, how many more it takes as it is.
 
-    `obstacle` says why it takes no vGPU at all; empty where it does.
+    `obstacle` says why it takes no vGPU at all; empty where it does, and for a GPU that is handed
+    through as a whole: `free` then says whether it is. `label` is its hardware label.
     """
 
     host: str
@@ -65,6 +66,7 @@ class GpuRow:
     room: Mapping[str, int]
     free: str
     obstacle: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,8 @@ class _Rooms:
             held = tuple(HolderRow(one.vm, one.need.name if one.need else "") for one in state.held)
             if not held and state.pci_id in holders:
                 held = (HolderRow(holders[state.pci_id] or "", ""),)
-                free = "none"
+            if gpu.is_passthrough:
+                free = "none" if held else "whole GPU"
             yield GpuRow(
                 host=host.host.name,
                 pci_id=state.pci_id,
@@ -189,7 +192,8 @@ class _Rooms:
                 free_framebuffer_mib=0 if state.obstacle else state.free_framebuffer_mib,
                 room=room,
                 free=free,
-                obstacle=CHECKS[state.obstacle].title if state.obstacle else "",
+                obstacle=_obstacle(state, is_passthrough=gpu.is_passthrough),
+                label=gpu.pci.hardware_label or "",
             )
 
     def _room(self, state: GpuState) -> tuple[dict[str, int], str]:
@@ -215,6 +219,21 @@ class _Rooms:
             largest = smallest = next((one.need.name for one in state.held if one.need), largest)
         fits = dict.fromkeys(f"{room.get(name, 0)} x {_label(name)}" for name in (largest, smallest))
         return room, " or ".join(fits)
+
+
+def _obstacle(state: GpuState, *, is_passthrough: bool) -> str:
+    """Say of one GPU what the finding says of all."""
+    match state.obstacle:
+        case None:
+            return ""
+        case Code.GPU_IN_PASSTHROUGH if is_passthrough:
+            return ""
+        case Code.NO_HOST_DRIVER:
+            return "no host driver serves it"
+        case Code.NOT_SHARED_DIRECT:
+            return "graphics type not sharedDirect"
+        case _:
+            return CHECKS[state.obstacle].title
 
 
 def _label(profile: str) -> str:
