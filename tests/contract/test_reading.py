@@ -172,6 +172,14 @@ def test_privileges_that_are_there_are_not_missing(vcenter: VCenter) -> None:
         assert desk.reader.read_missing_privileges(needed) == {}
 
 
+def test_privileges_are_asked_with_the_key_of_the_session_that_lives(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        moid = desk.inventory().hosts[0].moid
+        desk.session.service_content.sessionManager.Logout()
+        assert desk.reader.read_missing_privileges({moid: ["System.Read"]}) == {}
+        assert desk.session.renewals == 1
+
+
 def test_privileges_that_are_not_there_are_named_in_one_call_per_list() -> None:
     vcenter = lab_vcenter("two-a100")
     assert vcenter.lab is not None

@@ -356,6 +356,14 @@ def test_waiting_for_nothing_is_over_at_once(desk: Desk) -> None:
     assert desk.session.round_trips == before
 
 
+def test_a_vm_starts_on_the_host_that_is_named(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    (before,) = desk.reader.read_vms([moid])
+    assert desk.done(desk.writer.power_on_vm(moid, before.host_moid)).state is TaskState.SUCCESS
+    (after,) = desk.reader.read_vms([moid])
+    assert (after.is_on, after.host_moid) == (True, before.host_moid)
+
+
 def test_a_wait_outlives_its_session(desk: Desk, place: Place) -> None:
     first = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
     task = desk.writer.power_on_vm(first)

@@ -2,7 +2,8 @@
 
 Tasks take `task_seconds` of its own time each and take effect when they end. It can
 drop fields of a clone, fail the n-th call of a method, choose GPUs by a script, and
-raise at the n-th wait. `calls` tells what was asked of it, in order.
+raise at the n-th wait. Power-ons and power-offs move a VM's change version; what a VM
+held may be shown for a while. `calls` tells what was asked, in order.
 """
 
 from __future__ import annotations
@@ -72,10 +73,13 @@ class FakeVCenter:
     most_on_host: Counter[str] = field(default_factory=Counter)
     hides_gpus_for: float = 0.0
     starts_on: str | None = None
+    hosts_asked: list[str | None] = field(default_factory=list)
+    shows_released_for: float = 0.0
     _tasks: dict[str, _Task] = field(default_factory=dict)
     _held: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _shown_at: dict[str, datetime] = field(default_factory=dict)
     _shutting_down: dict[str, datetime] = field(default_factory=dict)
+    _released: dict[str, tuple[tuple[str, ...], datetime]] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
     _serial: int = 0
     _waits: int = 0
@@ -128,6 +132,11 @@ class FakeVCenter:
                     for moid, held in self._held.items()
                     if pci_id in held and self._shown_at[moid] <= self.time
                 )
+                + tuple(
+                    moid
+                    for moid, (held, until) in self._released.items()
+                    if pci_id in held and until > self.time
+                )
                 for pci_id in self.gpus.get(host, {})
             }
             for host in host_moids
@@ -168,10 +177,10 @@ class FakeVCenter:
         )
         return self._start("reconfigure_vm", *self._of(moid), lambda: self._apply(moid, spec), failure)
 
-    def power_on_vm(self, moid: str) -> str:
+    def power_on_vm(self, moid: str, host_moid: str | None = None) -> str:
         def finish() -> None:
             vm = self.vms[moid]
-            host = self.starts_on or vm.host_moid or ""
+            host = self.starts_on or host_moid or vm.host_moid or ""
             held: list[str] = []
             for _ in (vm.detail or VmDetail()).vgpus:
                 taken = set(held)
@@ -182,8 +191,9 @@ class FakeVCenter:
                 held.append(choice)
             self._held[moid] = tuple(held)
             self._shown_at[moid] = self.time + timedelta(seconds=self.hides_gpus_for)
-            self.vms[moid] = vm.model_copy(update={"power_state": PowerState.ON, "host_moid": host or None})
+            self._touch(vm.model_copy(update={"power_state": PowerState.ON, "host_moid": host or None}))
 
+        self.hosts_asked.append(host_moid)
         return self._start("power_on_vm", *self._of(moid), finish)
 
     def power_off_vm(self, moid: str) -> str:
@@ -278,8 +288,9 @@ class FakeVCenter:
                 self._switch_off(moid)
 
     def _switch_off(self, moid: str) -> None:
-        self._held.pop(moid, None)
-        self.vms[moid] = self.vms[moid].model_copy(update={"power_state": PowerState.OFF})
+        held = self._held.pop(moid, ())
+        self._released[moid] = (held, self.time + timedelta(seconds=self.shows_released_for))
+        self._touch(self.vms[moid].model_copy(update={"power_state": PowerState.OFF}))
 
     def _seen(self, vm: Vm) -> Vm:
         extra = vm.detail.extra_config if vm.detail else {}

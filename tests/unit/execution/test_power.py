@@ -114,6 +114,27 @@ def test_a_host_that_never_says_it_is_not_confirmed() -> None:
     assert "does not say which GPU" in report.outcomes[1].message
 
 
+def test_the_gpu_that_a_vm_held_before_is_not_taken_for_its_new_one() -> None:
+    server = estate(choices=[NODE_1, NODE_0, NODE_0], shows_released_for=25.0)
+    report, _ = run(server, create("a"), power_on("a", pin=pin()))
+    assert statuses(report)["power on a"] == "done"
+    assert affinity(server, "a") == "0"
+    assert len(server.started("power_on_vm")) == 3
+
+
+def test_a_host_that_never_forgets_what_a_vm_held_is_not_confirmed() -> None:
+    server = estate(choices=[NODE_1], shows_released_for=1e6)
+    report, _ = run(server, create("a"), power_on("a", pin=pin()))
+    assert "still shows GPU" in report.outcomes[1].message
+    assert not server.vm("a").is_on
+
+
+def test_a_vm_is_powered_on_at_the_host_that_was_planned() -> None:
+    server = estate()
+    run(server, create("a"), power_on("a"))
+    assert server.hosts_asked == ["host-1"]
+
+
 def test_a_gpu_whose_node_is_unknown_is_not_confirmed() -> None:
     server = estate(choices=["0000:d8:00.0"], gpus={"host-1": {"0000:d8:00.0": 1}})
     report, _ = run(server, create("a"), power_on("a", pin=pin()))

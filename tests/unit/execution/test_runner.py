@@ -183,7 +183,7 @@ def test_the_second_ctrl_c_leaves_at_once_and_names_what_still_runs() -> None:
 def test_ctrl_c_amid_a_call_fails_that_change_and_stops() -> None:
     server = estate()
 
-    def interrupted(moid: str) -> str:
+    def interrupted(moid: str, host_moid: str | None = None) -> str:
         raise KeyboardInterrupt
 
     server.power_on_vm = interrupted  # type: ignore[method-assign]  # the fake is bent for this test

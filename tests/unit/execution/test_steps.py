@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
+
+from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import (
+    TEMPLATE,
     TEMPLATE_DETAIL,
     add_own_vm,
     create,
@@ -16,7 +22,8 @@ from tests.unit.execution.makers import (
 )
 from vgpu_cfg.execution import missing_from, run_plan
 from vgpu_cfg.model.change import RemoveRule, SetRule, Subject, UpgradeVm, VmRef
-from vgpu_cfg.model.vm import PowerState, VgpuDevice, VmDetail
+from vgpu_cfg.model.report import Report
+from vgpu_cfg.model.vm import PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice, VmSpec
 
 C40 = "grid_a100-40c"
@@ -115,6 +122,75 @@ def test_vcenter_itself_refuses_what_moved_at_the_last_moment() -> None:
     server.failures["reconfigure_vm", 1] = ("ConcurrentAccess", "The object has been changed.")
     report, _ = run(server, reconfigure("hvd-01", "vm-7", VmSpec(cpus=32)))
     assert "somebody changed the VM" in report.outcomes[0].cause
+
+
+def in_power_cycle(server: FakeVCenter, spec: VmSpec) -> Report:
+    """Power `hvd-01` off and reconfigure it, as it was planned from what is there now."""
+    detail = server.vm("hvd-01").detail
+    assert detail is not None
+    off = power_off("hvd-01", "vm-7")
+    planned = spec.model_copy(update={"change_version": detail.change_version})
+    return run(server, off, reconfigure("hvd-01", "vm-7", planned, needs=(off.id,)))[0]
+
+
+@pytest.mark.parametrize("late_moves", [0, 1, 2])
+def test_a_version_that_a_power_off_moves_late_harms_nothing(late_moves: int) -> None:
+    class Late(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            if len(self.started("reconfigure_vm")) < late_moves:
+                self.change_vm("hvd-01")
+            return super().reconfigure_vm(moid, spec)
+
+    server = Late()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report = in_power_cycle(server, VmSpec(cpus=32))
+    assert set(statuses(report).values()) == {"done"}
+    assert server.vm("hvd-01").detail.cpus == 32  # type: ignore[union-attr]  # it is there, or the test fails
+    assert len(server.started("reconfigure_vm")) == 1 + late_moves
+
+
+def test_what_somebody_changed_amid_a_power_cycle_is_not_overwritten() -> None:
+    class Busy(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            self.change_vm("hvd-01", detail=VmDetail(cpus=5, extra_config=mark("hvd-01")))
+            return super().reconfigure_vm(moid, spec)
+
+    server = Busy()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report = in_power_cycle(server, VmSpec(cpus=32))
+    assert statuses(report)["reconfigure hvd-01"] == "failed"
+    assert len(server.started("reconfigure_vm")) == 1
+    assert server.vm("hvd-01").detail.cpus == 5  # type: ignore[union-attr]  # it is there, or the test fails
+
+
+def test_a_version_that_never_rests_is_given_up() -> None:
+    class Restless(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            self.change_vm("hvd-01")
+            return super().reconfigure_vm(moid, spec)
+
+    server = Restless()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report = in_power_cycle(server, VmSpec(cpus=32))
+    assert statuses(report)["reconfigure hvd-01"] == "failed"
+    assert len(server.started("reconfigure_vm")) == 3
+
+
+def test_a_new_vm_that_cannot_be_read_is_not_given_its_devices_twice() -> None:
+    class Blind(FakeVCenter):
+        def read_vms(
+            self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+        ) -> tuple[Vm, ...]:
+            found = super().read_vms(moids, extra_config_keys)
+            return tuple(vm if vm.is_template else vm.model_copy(update={"detail": None}) for vm in found)
+
+    server = Blind()
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    report, _ = run(server, create("a"))
+    assert statuses(report) == {"create a": "failed"}
+    assert "cannot be read in detail" in report.outcomes[0].message
+    assert [method for method, _ in server.calls] == ["create_vm"]
+    assert report.left_behind == ("a: made, not yet compared with the request",)
 
 
 def test_a_vm_that_moved_or_has_gone_is_a_stale_plan() -> None:

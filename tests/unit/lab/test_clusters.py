@@ -9,7 +9,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, estate_of
-from vgpu_cfg.lab.state import Cluster
+from vgpu_cfg.lab.state import Cluster, VmOverride
 
 TWO_HOSTS = """
 about: two hosts
@@ -73,6 +73,42 @@ def test_a_mandatory_rule_keeps_vms_apart(rig: Rig) -> None:
     assert fault.rule.name == "spread"
     rig.find(Cluster).rules[0].enabled = False
     rig.done(rig.vm("b"), "PowerOnVM_Task")
+
+
+@pytest.mark.parametrize(
+    ("level", "override", "host"),
+    [
+        ("manual", None, "esx-1"),
+        ("partiallyAutomated", None, "esx-2"),
+        ("fullyAutomated", None, "esx-2"),
+        ("fullyAutomated", VmOverride(drs_behavior="manual"), "esx-1"),
+        ("fullyAutomated", VmOverride(drs_enabled=False), "esx-1"),
+        ("manual", VmOverride(drs_behavior="partiallyAutomated"), "esx-2"),
+    ],
+)
+def test_drs_chooses_the_host_at_power_on_unless_it_is_manual(
+    rig: Rig, level: str, override: VmOverride | None, host: str
+) -> None:
+    cluster = rig.find(Cluster)
+    cluster.drs_behavior = level
+    rig.done(rig.clone("a", "grid_a100-10c", host="esx-1"), "PowerOnVM_Task", host=host_ref(rig, "esx-1"))
+    vm = rig.clone("b", "grid_a100-10c", host="esx-1")
+    if override is not None:
+        cluster.overrides[vm.moid] = override
+    rig.done(vm, "PowerOnVM_Task")
+    assert vm.host == rig.host(host).moid
+
+
+def test_drs_leaves_a_host_alone_that_is_named(rig: Rig) -> None:
+    rig.find(Cluster).drs_behavior = "fullyAutomated"
+    for name in ("a", "b"):
+        vm = rig.clone(name, "grid_a100-10c", host="esx-1")
+        rig.done(vm, "PowerOnVM_Task", host=host_ref(rig, "esx-1"))
+        assert vm.host == rig.host("esx-1").moid
+
+
+def host_ref(rig: Rig, name: str) -> Any:
+    return vim.HostSystem(rig.host(name).moid)
 
 
 def test_where_the_lab_chooses_it_obeys(rig: Rig) -> None:

@@ -219,6 +219,19 @@ def test_a_stale_change_version_is_refused(rig: Rig) -> None:
     assert vm.cpus == 4
 
 
+def test_power_moves_the_change_version(rig: Rig) -> None:
+    vm = rig.clone("a")
+    seen = [vm.current_change_version()]
+    for method in ("PowerOnVM_Task", "PowerOffVM_Task", "PowerOnVM_Task"):
+        rig.done(vm, method)
+        seen.append(vm.current_change_version())
+    rig.lab.call(vm, "ShutdownGuest")
+    seen.append(vm.current_change_version())
+    assert len(set(seen)) == 5
+    fault = rig.refused(vm, "ReconfigVM_Task", spec=ConfigSpec(changeVersion=seen[0], numCPUs=4))
+    assert isinstance(fault, vim.fault.ConcurrentAccess)
+
+
 def test_a_template_of_the_estate_has_a_change_version(rig: Rig) -> None:
     template = rig.vm(TEMPLATE)
     spec = ConfigSpec(changeVersion=template.current_change_version(), annotation="x")

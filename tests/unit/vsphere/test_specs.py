@@ -122,6 +122,11 @@ def test_a_dynamic_function_is_named_by_plain_ids_and_label() -> None:
     assert backing.customLabel == "roce"
 
 
+def test_a_dynamic_function_of_any_label_names_none() -> None:
+    specs = device_specs([NewDynamicPassthrough(allowed=((0x10DE, 0x20F1),))], (), "hvd-01")
+    assert specs[0].device.backing.customLabel is None
+
+
 def test_a_nic_is_tied_to_a_standard_network_by_its_name_and_reference() -> None:
     (spec,) = made(NewNic(backing=STANDARD))
     assert spec.device.backing.deviceName == "vm-network"
