@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired import DesiredGpu, DesiredVm, Protection, ScratchSource, TemplateSource
+from vgpu_cfg.model.desired import (
+    DesiredDiskGrowth,
+    DesiredGpu,
+    DesiredVm,
+    Protection,
+    ScratchSource,
+    TemplateSource,
+)
 from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Host, Network
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.model.vm_spec import NicBacking
@@ -57,6 +64,14 @@ class Case:
     def name(self) -> str:
         """The VM's name."""
         return self.desired.name
+
+    @property
+    def datastore_moids(self) -> frozenset[str]:
+        """The datastores that its host must see: its own, and the template's for a linked clone."""
+        own = {self.datastore.moid} if self.datastore else set()
+        source = self.desired.source
+        is_linked = isinstance(source, TemplateSource) and source.linked
+        return frozenset(own | set(self.base.datastore_moids) if is_linked else own)
 
     @property
     def stays_put(self) -> bool:
@@ -189,6 +204,9 @@ def _check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findi
         remedy = "clone one whose system was installed in EFI mode: after a mere switch it does not boot"
         findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)
     is_linked = isinstance(vm.source, TemplateSource) and vm.source.linked
+    if is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
+        message = "a linked clone shares the template's disk, which cannot grow then"
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "write `clone: full`, or remove `grow`")
     if is_linked and base.snapshot_moid is None:
         message = f"the template {template.name} has no snapshot, which a linked clone starts from"
         remedy = "take a snapshot of it (as a VM), or write `clone: full`"

@@ -70,6 +70,7 @@ class Code(StrEnum):
     UVM_NEEDS_FULL = "VG125"
     UVM_DISABLES_P2P = "VG126"
     UVM_NO_MIGRATION = "VG127"
+    NOT_CREATABLE_NOW = "VG128"
     PASSTHROUGH_NOT_ACTIVE = "VG130"
     GPU_IN_PASSTHROUGH = "VG131"
     PASSTHROUGH_ABSENT = "VG132"
@@ -205,6 +206,7 @@ CHECKS: dict[Code, Check] = {
         (Code.UVM_NEEDS_FULL, "unified memory on a fraction of a GPU that takes turns", _E, _V),
         (Code.UVM_DISABLES_P2P, "unified memory turns NVLink peers off on this board", _W, _V),
         (Code.UVM_NO_MIGRATION, "unified memory turns vMotion off", _I, _V),
+        (Code.NOT_CREATABLE_NOW, "vCenter does not list the profile as creatable now", _E, _R),
         (Code.PASSTHROUGH_NOT_ACTIVE, "the device is not in passthrough mode", _E, _V),
         (Code.GPU_IN_PASSTHROUGH, "every GPU that could give the profile is passed through", _E, _V),
         (Code.PASSTHROUGH_ABSENT, "no host has a GPU at this PCI address", _E, _V),

@@ -160,16 +160,16 @@ def _compare_mmio(wanted: WantedVm, detail: VmDetail, found: Difference) -> None
     """Raise the 64-bit MMIO size to what is needed; a larger one is left as it is."""
     if wanted.mmio_gb is None or any(key in wanted.extra_config for key in (USE_KEY, SIZE_KEY)):
         return
-    if detail.extra_config.get(USE_KEY, "").upper() != "TRUE":
+    if (_current(USE_KEY, detail) or "").upper() != "TRUE":
         _set(USE_KEY, "TRUE", detail, found, is_default=True)
-    size = detail.extra_config.get(SIZE_KEY, "")
+    size = _current(SIZE_KEY, detail) or ""
     if not size.isdigit() or int(size) < wanted.mmio_gb:
         _set(SIZE_KEY, str(wanted.mmio_gb), detail, found, is_default=True)
 
 
 def _compare_affinity(nodes: Sequence[int], note: str, detail: VmDetail, found: Difference) -> None:
     wanted = node_list(nodes)
-    current = detail.extra_config.get(AFFINITY_KEY, "")
+    current = _current(AFFINITY_KEY, detail) or ""
     if current.replace(" ", "") != wanted:
         found.extra_config[AFFINITY_KEY] = wanted
         found.edits.append(
@@ -183,8 +183,17 @@ def _compare_affinity(nodes: Sequence[int], note: str, detail: VmDetail, found: 
         )
 
 
+def _current(key: str, detail: VmDetail) -> str | None:
+    """Return an extraConfig value; names in a VMX file are the same whatever their case (recalled)."""
+    exact = detail.extra_config.get(key)
+    if exact is not None:
+        return exact
+    folded = key.casefold()
+    return next((value for name, value in detail.extra_config.items() if name.casefold() == folded), None)
+
+
 def _set(key: str, value: str, detail: VmDetail, found: Difference, *, is_default: bool = False) -> None:
-    current = detail.extra_config.get(key)
+    current = _current(key, detail)
     if (current or "") != value:
         found.extra_config[key] = value
         found.edits.append(Edit(key=key, before=current, after=value or None, is_default=is_default))

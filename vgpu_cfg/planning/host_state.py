@@ -68,6 +68,7 @@ class HostState:
         *,
         frees_gpus: bool = False,
         memory_share: float = HOST_MEMORY_SHARE,
+        heeds_creatable: bool = True,
     ) -> HostState:
         """Start from what a host has now; memory and nodes as if nothing ran there."""
         host = capacity.host
@@ -80,7 +81,9 @@ class HostState:
             nodes=[NodeState.of(node) for node in host.numa_nodes],
             free_mib=int(host.memory_mib * memory_share),
             offered=capacity.offered,
-            creatable=frozenset(host.creatable_profiles) if is_told and not frees_gpus else None,
+            creatable=frozenset(host.creatable_profiles)
+            if heeds_creatable and is_told and not frees_gpus
+            else None,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
         )
 
@@ -218,7 +221,7 @@ class HostState:
         if code is not None:
             return code
         if self.creatable is not None and need.name not in self.creatable:
-            return Code.NO_MIG_SLICE if need.is_mig else Code.GPU_FULL
+            return Code.NOT_CREATABLE_NOW
         if shape.spread is Spread.GPUS and shape.must and any(held.line == shape.line for held in gpu.held):
             return Code.SPREAD_IMPOSSIBLE
         return None

@@ -23,6 +23,10 @@ from vgpu_cfg.planning.words import counted, gib, is_at_least, listed, node_list
 MANY_GPUS = 4
 
 
+_DRS_PLACES = ("fullyAutomated", "partiallyAutomated")
+"""DRS behaviours that choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
+
+
 def check_place(case: Case, fit: Fit, host: HostState, cluster: Cluster | None, findings: Findings) -> None:
     """Judge a VM on the host that it was given."""
     vm = case.desired
@@ -39,13 +43,13 @@ def check_place(case: Case, fit: Fit, host: HostState, cluster: Cluster | None, 
             message = f"the system id of {host.host.name} is not known, which fixed passthrough names"
             remedy = "see that the account may read the host's devices"
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
-    is_moving = cluster is not None and cluster.drs_enabled and cluster.drs_behavior == "fullyAutomated"
+    is_moving = cluster is not None and cluster.drs_enabled and cluster.drs_behavior in _DRS_PLACES
     if is_moving and fit.nodes and cluster is not None:
         message = (
-            f"DRS of {cluster.name} is fully automated: a move keeps {AFFINITY_KEY}, and the GPU may be "
-            "elsewhere"
+            f"DRS of {cluster.name} may choose another host, at a power-on or by a move: it keeps "
+            f"{AFFINITY_KEY}, and the GPU may be elsewhere"
         )
-        remedy = "set DRS of the VM, or of the cluster, to partially automated"
+        remedy = "set DRS of the VM to manual"
         findings.add_vm(Code.DRS_MAY_MOVE, vm, message, remedy)
     if vm.place.spread is Spread.GPUS and any(not need.is_full for need in fit.variant):
         message = "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one"
@@ -168,9 +172,10 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[Case]], findings: 
 
 
 def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
-    count = len(fit.gpus) + len(fit.slots)
+    passed = [slot for slot in host.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu]
+    count = len(fit.gpus) + len(passed)
     gpus = {gpu.pci_id for gpu in host.gpus} | {slot.pci.pci_id for slot in host.slots if slot.pci.is_gpu}
-    dynamic = len(fit.slots) - len([gpu for gpu in vm.gpus if gpu.kind == "passthrough"])
+    dynamic = len(passed) - len([gpu for gpu in vm.gpus if gpu.kind == "passthrough"])
     if count > 1 and len(gpus) > MANY_GPUS and (fit.gpus or dynamic > 0):
         message = (
             f"{host.host.name} has {len(gpus)} GPUs, and on servers with more than {MANY_GPUS} NVIDIA's "

@@ -165,7 +165,7 @@ class _Planning:
                     clusters_in_order(case.clusters),
                     case.desired.place.hosts,
                     case.network_moids,
-                    frozenset({case.datastore.moid} if case.datastore else ()),
+                    case.datastore_moids,
                 )
             ranked = self.candidates.of(wish, case.desired, self.findings)
             if ranked:

@@ -79,8 +79,6 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_spec(change.spec, _where(change, folders))
         case PowerOnVm():
             yield _where(change, folders), POWER_ON
-            if change.host_moid is not None:
-                yield change.host_moid, POWER_ON
             if change.pin is not None:
                 yield _where(change, folders), POWER_OFF
                 yield _where(change, folders), ADVANCED
@@ -109,11 +107,13 @@ def _of_creation(change: CreateVm, templates: set[str]) -> Iterator[Needed]:
         is_template = source.template.moid in templates
         yield source.template.moid, CLONE_TEMPLATE if is_template else CLONE_VM
         yield location.folder_moid, CREATE_FROM_EXISTING
+        yield location.folder_moid, ADD_DISK
     else:
         yield location.folder_moid, CREATE
     yield location.resource_pool_moid, ASSIGN_TO_POOL
     yield location.datastore_moid, ALLOCATE_SPACE
-    yield from _of_spec(change.spec, location.folder_moid)
+    # The version of a new VM is no upgrade: it is made with it.
+    yield from _of_spec(change.spec.model_copy(update={"hardware_version": None}), location.folder_moid)
 
 
 def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:

@@ -132,7 +132,7 @@ def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sha
 def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
     holders = _holder_words(gpu.held)
     match code:
-        case Code.GPU_FULL | Code.NO_MIG_SLICE if not gpu.held or gpu.refuse(need) is None:
+        case Code.NOT_CREATABLE_NOW:
             return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
         case Code.GPU_FULL:
             return f"is full ({holders})"

@@ -22,6 +22,7 @@ FARTHEST_FIRST = (
     Code.PASSTHROUGH_SERVES_VGPUS,
     Code.HOLDER_UNKNOWN,
     Code.CLASSES_CANNOT_SHARE,
+    Code.NOT_CREATABLE_NOW,
     Code.GPU_FULL,
     Code.PASSTHROUGH_TAKEN,
     Code.MIXED_SIZE_NO_ROOM,
@@ -57,6 +58,8 @@ REMEDIES = {
     Code.PASSTHROUGH_TAKEN: "take another device, or free this one",
     Code.HOLDER_UNKNOWN: "see what runs on the GPU with `nvidia-smi vgpu` on the host",
     Code.CLASSES_CANNOT_SHARE: "take a profile of the series that runs there, or update to vSphere 8.0 U2",
+    Code.NOT_CREATABLE_NOW: "see who holds the GPU with `nvidia-smi vgpu` on the host; relax VG128 if the "
+    "list is stale",
     Code.GPU_FULL: "free a GPU, ask for a smaller profile, or name more hosts",
     Code.MIXED_SIZE_NO_ROOM: "free a place, ask for a smaller profile, or name more hosts",
     Code.NO_MIG_SLICE: "free slices, ask for a smaller profile, or name more hosts",

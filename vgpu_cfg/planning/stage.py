@@ -56,11 +56,13 @@ def set_stage(
 ) -> Stage:
     """Read every host as it will be once the plan has freed what it frees.
 
-    Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back.
+    Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back;
+    where it makes VG128 none, the host's list of what it can create now does not count.
     """
     stage = Stage(hosts)
     is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
     memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
+    heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
     kept = {case.existing.moid: case for case in cases if case.existing is not None and case.stays_put}
     leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
     leaving |= {vm.moid for vm in pruned}
@@ -69,7 +71,9 @@ def set_stage(
         vms = observed.vms_by_host.get(host.moid, ())
         capacity = reader.read(host, without=without)
         frees = any(vm.is_on and vm.moid in without for vm in vms)
-        state = HostState.of(index, capacity, frees_gpus=frees, memory_share=memory_share)
+        state = HostState.of(
+            index, capacity, frees_gpus=frees, memory_share=memory_share, heeds_creatable=heeds_creatable
+        )
         for vm in vms:
             if vm.moid not in without:
                 _promise(state, vm, kept.get(vm.moid))
