@@ -35,7 +35,7 @@ version: 1
 name: clones
 vcenter: {server}
 vms:
-- {{name: "copy-{{1..2}}", template: plain-01, cluster: DC0_C0, cpus: 4, memory: 128MiB}}
+- {{name: "copy-{{1..2}}", template: plain-01, cluster: DC0_C0, cpus: 1, memory: 128MiB}}
 """
 
 Command = Callable[..., int]
@@ -82,7 +82,7 @@ def test_what_is_made_is_kept_and_taken_away_again(
     assert command("apply", "--yes", clones) == 0
     assert command("apply", "--yes", clones) == 0
     assert "in sync" in capsys.readouterr().out
-    assert "CPU:          4 vCPU(s)" in govc(vcsim)("vm.info", "copy-1")
+    assert "CPU:          1 vCPU(s)" in govc(vcsim)("vm.info", "copy-1")
 
     assert command("destroy", "--yes", clones) == 0
     assert command("destroy", "--yes", plain) == 0

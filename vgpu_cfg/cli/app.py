@@ -9,7 +9,7 @@ import traceback
 import typer
 
 from vgpu_cfg.cli import estate_commands, lab_commands, plan_commands
-from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
 
@@ -36,9 +36,22 @@ def main() -> None:
     except VgpuCfgError as error:
         _print_error(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            _report_bug(error)
+            sys.exit(EXIT_BUG)
+        _print_error(_unusable_file(error))
+        sys.exit(DocumentError.exit_code)
     except Exception as error:  # noqa: BLE001 - nothing may reach the user as a traceback
         _report_bug(error)
         sys.exit(EXIT_BUG)
+
+
+def _unusable_file(error: OSError) -> DocumentError:
+    """Say of a file or folder that it cannot be used: no room, no permission, not what it should be."""
+    fault = DocumentFault(str(error.filename), 1, 1, f"this cannot be used: {error.strerror or error}")
+    remedy = "make room or give access; VGPU_CFG_STATE_FOLDER and VGPU_CFG_CONFIG name other places"
+    return DocumentError([fault], remedy=remedy)
 
 
 def _print_error(error: VgpuCfgError) -> None:

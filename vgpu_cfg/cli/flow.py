@@ -303,6 +303,9 @@ def _read_back(desired: DesiredPlan, reader: InventoryReader) -> Inventory | Non
     except VCenterError as error:
         show.say(f"the result could not be read back: {error.message}")
         return None
+    except KeyboardInterrupt:
+        show.say("the result was not read back: interrupted")
+        return None
 
 
 def _carry_out(

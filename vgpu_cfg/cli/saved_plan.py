@@ -40,12 +40,18 @@ def load_plan_json(path: Path) -> Plan:
         content = json.loads(text)
         digest = content.pop("digest", None) if isinstance(content, dict) else None
         plan = Plan.model_validate_json(json.dumps(content))
+    except RecursionError as error:
+        fault = DocumentFault(str(path), 1, 1, "this is no saved plan: it is nested too deeply")
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
     except json.JSONDecodeError as error:
         fault = DocumentFault(str(path), error.lineno, error.colno, f"this is not JSON: {error.msg}")
         raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
     except ValidationError as error:
         message = f"this is no saved plan: {error.errors()[0]['msg']} at {_place(error)}"
         fault = DocumentFault(str(path), 1, 1, message)
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    except ValueError as error:
+        fault = DocumentFault(str(path), 1, 1, "this is no saved plan: a number in it is too long")
         raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
     if digest is not None and digest != plan.digest:
         fault = DocumentFault(

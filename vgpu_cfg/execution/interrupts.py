@@ -1,4 +1,4 @@
-"""What Ctrl-C means during a run: once, begin nothing more; twice, leave at once."""
+"""What Ctrl-C and SIGTERM mean during a run: once, begin nothing more; twice, leave at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def stop_on_interrupt(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Catch SIGINT for the length of a run and yield `stop`, which says whether it came.
+    """Catch SIGINT and SIGTERM for the length of a run and yield `stop`, which says whether one came.
 
     The first one only sets the flag and calls `on_first`: running tasks are waited for.
     The second raises KeyboardInterrupt wherever the program stands. Main thread only.
@@ -24,8 +24,10 @@ def stop_on_interrupt(on_first: Callable[[], None]) -> Iterator[Callable[[], boo
         interrupted = True
         on_first()
 
-    before = signal.signal(signal.SIGINT, note)
+    # A job that CI or systemd ends gets SIGTERM; it shall not leave without a report either.
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -6,6 +6,7 @@ beside it only tells who holds it.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import hashlib
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from vgpu_cfg.errors import Locked
+from vgpu_cfg.errors import DocumentError, DocumentFault, Locked
 from vgpu_cfg.model.change import PlanTarget
 from vgpu_cfg.model.frozen import Frozen
 
@@ -43,9 +44,8 @@ def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> 
     """Hold the lock of a plan on a vCenter for the length of a run.
 
     It is per vCenter (its instance uuid, else its address) and plan name. Raises Locked,
-    saying who holds it, where another run does.
+    saying who holds it, where another run does, and DocumentError where the folder cannot be used.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = _lock_path(folder, plan, target)
     holder = LockHolder(
         plan=plan,
@@ -57,6 +57,7 @@ def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> 
     )
     lock = FileLock(path, is_singleton=False)
     try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock.acquire(blocking=False)
     except Timeout as error:
         other = read_lock_holder(folder, plan, target)
@@ -65,12 +66,16 @@ def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> 
             subject=f"{plan} on {target.address}",
             remedy="wait for it to end, or stop it there; the lock goes with its process",
         ) from error
+    except (OSError, RuntimeError) as error:  # the latter from a file system without locks
+        raise _unusable(folder, error) from error
     told = path.with_suffix(".json")
     try:
-        told.write_text(holder.model_dump_json(), encoding="utf-8")
+        with contextlib.suppress(OSError):  # it only tells: the lock itself is held
+            told.write_text(holder.model_dump_json(), encoding="utf-8")
         yield holder
     finally:
-        told.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            told.unlink(missing_ok=True)
         lock.release()
 
 
@@ -86,6 +91,15 @@ def read_lock_holder(folder: Path, plan: str, target: PlanTarget) -> LockHolder 
 def _lock_path(folder: Path, plan: str, target: PlanTarget) -> Path:
     server = target.instance_uuid or target.address
     return folder / f"{hashlib.sha256(f'{server}/{plan}'.encode()).hexdigest()[:16]}.lock"
+
+
+def _unusable(folder: Path, error: Exception) -> DocumentError:
+    reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    fault = DocumentFault(str(folder), 1, 1, f"no lock can be held here: {reason}")
+    return DocumentError(
+        [fault],
+        remedy="nothing was changed; let VGPU_CFG_STATE_FOLDER name a folder that you may write to",
+    )
 
 
 def _user() -> str:

@@ -125,8 +125,15 @@ class _Run:
             digest=self._plan.digest,
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
             left_behind=tell_left_behind(self._plan, self._session, self._outcomes, self._in_flight),
-            is_interrupted=self._interrupts > 0,
+            is_interrupted=self._interrupts > 0 and not self._is_whole(),
             waiting_for=tuple(self._waiting_for),
+        )
+
+    def _is_whole(self) -> bool:
+        """Whether everything was done all the same, when the stop came."""
+        done = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+        return len(self._outcomes) == len(self._changes) and all(
+            outcome.status in done for outcome in self._outcomes.values()
         )
 
     def _begin_what_can(self) -> None:

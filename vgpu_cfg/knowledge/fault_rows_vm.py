@@ -23,12 +23,12 @@ VM_ROWS = (
         "graphics-resources",
         (r"amount of graphics resource available in the parent resource pool is insufficient",),
         cause=(
-            "no GPU of the host can take this profile: the host's graphics type is not sharedDirect, or"
-            " every GPU is full or holds vGPUs of another size or kind"
+            "no GPU of the host can take this profile as they are held now: each is full, locked to another"
+            " size, or has no free slice where it may start; or the graphics type is not sharedDirect"
         ),
         remedy=(
-            "see `vgpu-cfg inventory` for what holds the GPUs; set the graphics type to sharedDirect and"
-            " restart the host's graphics service, or free a GPU"
+            "see `vgpu-cfg inventory` for what holds the GPUs, and free or move what is in the way; where it"
+            " shows another graphics type, set sharedDirect and restart the host's graphics service"
         ),
         faults=frozenset({"InsufficientGraphicsResourcesFault"}),
     ),

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.estate_files import estate_names
 
 if TYPE_CHECKING:
@@ -69,8 +70,15 @@ def about_estate(name: str) -> str:
 
 
 def reset_lab(folder: Path) -> bool:
-    """Forget the state kept in a folder, scripted faults included; False where there was none."""
-    if not folder.exists():
+    """Forget the state kept in a folder, scripted faults included; False where there was none.
+
+    Raises DocumentError where it cannot be removed.
+    """
+    try:
+        shutil.rmtree(folder)
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    shutil.rmtree(folder)
+    except OSError as error:
+        fault = DocumentFault(str(folder), 1, 1, f"the lab's state cannot be removed: {error.strerror}")
+        raise DocumentError([fault], remedy="see who owns the folder") from error
     return True

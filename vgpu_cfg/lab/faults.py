@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pyVmomi import vim, vmodl
+from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import Unreachable
@@ -27,6 +27,15 @@ FILE_NAME = "faults.yaml"
 
 class ConnectionDropped(Unreachable):
     """The scripted end of a connection: the server gives no answer, as a Transport says it."""
+
+
+def connection_dropped(estate: str, when: str) -> ConnectionDropped:
+    """Return the end of a connection to the lab on an estate, "before Login"."""
+    return ConnectionDropped(
+        f"the lab dropped the connection {when}",
+        subject=f"lab:{estate}",
+        remedy=f"run the command again; it was scripted, in the {FILE_NAME} of the lab's state folder",
+    )
 
 
 class ScriptedFault(BaseModel):
@@ -140,10 +149,22 @@ def fault_type(name: str) -> type[Exception]:
 
 
 def make_fault(name: str, message: str) -> Exception:
-    """Return a fault with its message where clients look for it."""
+    """Return a fault with its message where clients look for it, and every required field filled."""
     fault: Any = fault_type(name)()
+    for field in fault._GetPropertyList():
+        if not field.flags & VmomiSupport.F_OPTIONAL and getattr(fault, field.name) is None:
+            setattr(fault, field.name, _some(field.type))
     fault.msg = message
     if hasattr(fault, "reason"):
         fault.reason = message
     made: Exception = fault
     return made
+
+
+def _some(kind: Any) -> Any:
+    """Return a value of a field's type that says nothing: nobody scripts more than the fault's name."""
+    if issubclass(kind, VmomiSupport.ManagedObject):
+        return (vim.VirtualMachine if kind is VmomiSupport.ManagedObject else kind)("none")
+    if issubclass(kind, VmomiSupport.Enum):
+        return kind(kind.values[0])
+    return kind()

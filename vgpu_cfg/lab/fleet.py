@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.host_state import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
 from vgpu_cfg.lab.parts import GPU_BUSES, HOST_BRIDGES, NIC_MODELS, RELEASES, gpu_name, gpu_pci, nic_pci
@@ -24,7 +25,10 @@ DIGEST = "fleet-1"
 """Part of a saved state's stamp: raise it when the same name would give another fleet."""
 
 HOSTS_PER_CLUSTER = 50
-_NAME = re.compile(r"fleet-(\d+)x(\d+)(?:-(\d+)vms)?")
+MOST_HOSTS = 10_000
+MOST_GPUS = 64
+MOST_VMS = 200_000
+_NAME = re.compile(r"fleet-([0-9]{1,18})x([0-9]{1,18})(?:-([0-9]{1,18})vms)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,20 @@ _KINDS = (
 
 
 def parse_name(name: str) -> FleetSize | None:
-    """Return the size that a fleet's name says; None where it is no fleet's name."""
+    """Return the size that a fleet's name says; None where it is no fleet's name.
+
+    Raises DocumentError for a fleet that no memory would hold.
+    """
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    return FleetSize(name, int(found[1]), int(found[2]), int(found[3] or 0))
+    size = FleetSize(name, int(found[1]), int(found[2]), int(found[3] or 0))
+    if size.hosts > MOST_HOSTS or size.gpus > MOST_GPUS or size.vms > MOST_VMS:
+        limits = f"{MOST_HOSTS} hosts, {MOST_GPUS} GPUs in each, {MOST_VMS} VMs"
+        raise DocumentError(
+            [DocumentFault(name, 1, 1, "the fleet is too large for the lab")], remedy=f"name at most {limits}"
+        )
+    return size
 
 
 def build_fleet(size: FleetSize) -> LabState:

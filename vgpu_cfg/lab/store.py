@@ -38,10 +38,19 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the file: no other process reads or writes it meanwhile."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock:
+        """Hold the file: no other process reads or writes it meanwhile.
+
+        Raises DocumentError where it cannot be held.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except (OSError, RuntimeError) as error:  # the latter from a file system without locks
+            raise self._unwritable(error) from error
+        try:
             yield
+        finally:
+            self._lock.release()
 
     def load_if_newer(self) -> tuple[LabState, float] | None:
         """Return the state and the time it was saved, where the file is not the one we last read or wrote.
@@ -58,7 +67,7 @@ class Store:
         return self._load()
 
     def save(self, state: LabState, now: float) -> None:
-        """Replace the file."""
+        """Replace the file. Raises DocumentError where it cannot be written; the old one is whole then."""
         changed = [thing for thing in state.objects.values() if thing.revision]
         parts = ",\n".join(f"{json.dumps(thing.moid)}: {self._text_of(thing)}" for thing in changed)
         head = {
@@ -70,8 +79,11 @@ class Store:
         }
         text = json.dumps(head)[:-1] + ',\n"objects": {\n' + parts + "\n}}\n"
         scratch = self.path.with_suffix(".new")
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, self.path)  # noqa: PTH105 - the same as Path.replace, named for what it is
+        try:
+            scratch.write_text(text, encoding="utf-8")
+            os.replace(scratch, self.path)  # noqa: PTH105 - the same as Path.replace, named for what it is
+        except OSError as error:
+            raise self._unwritable(error) from error
         self._stamp = self._stamp_now()
 
     def _text_of(self, thing: Managed) -> str:
@@ -101,13 +113,20 @@ class Store:
                 state.objects[moid] = decode_object(parts)
             for moid in state.removed:
                 state.objects.pop(moid, None)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise self._unusable(f"it cannot be read ({type(error).__name__})") from error
         return state, float(saved["saved_at"])
 
     def _unusable(self, reason: str) -> DocumentError:
         fault = DocumentFault(str(self.path), 1, 1, f"the lab's state cannot be used: {reason}")
         return DocumentError([fault], remedy=f"start over with `vgpu-cfg lab reset {self._estate}`")
+
+    def _unwritable(self, error: Exception) -> DocumentError:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        fault = DocumentFault(str(self.path), 1, 1, f"the lab cannot keep its state here: {reason}")
+        return DocumentError(
+            [fault], remedy="let VGPU_CFG_STATE_FOLDER name a folder that you may write to, with room in it"
+        )
 
     def _stamp_now(self) -> tuple[int, int] | None:
         try:

@@ -113,6 +113,8 @@ class Code(StrEnum):
     NUMA_UNEVEN = "VG316"
     ASSIGNED_NODE_OPEN = "VG317"
 
+    HOST_CPUS = "VG318"
+
     NETWORK_NOT_FOUND = "VG401"
     NETWORK_AMBIGUOUS = "VG402"
     NETWORK_NOT_ON_HOST = "VG403"
@@ -246,6 +248,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NUMA_NODE_ABSENT, "no host has the NUMA node that is named", _E, _V),
         (Code.NUMA_UNEVEN, "the CPUs cannot be split evenly over the NUMA nodes", _W, _R),
         (Code.ASSIGNED_NODE_OPEN, "the device that is assigned may be of another NUMA node", _W, _R),
+        (Code.HOST_CPUS, "the VM has more CPUs than the host has threads", _E, _V),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),

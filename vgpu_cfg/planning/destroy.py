@@ -25,6 +25,7 @@ from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import judge_ownership, protects_vm
 from vgpu_cfg.planning.rules import remove_rules
 from vgpu_cfg.planning.site import Site
+from vgpu_cfg.planning.words import as_counted
 
 
 def plan_removal(vm: Vm) -> list[Change]:
@@ -73,7 +74,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     hosts = observed.host_by_moid
     folder_by_moid = {folder.moid: folder for folder in observed.folders}
     wanted = {vm.name: vm for vm in desired.vms}
-    vms = sorted((*owned.existing.values(), *owned.orphans), key=lambda vm: (vm.name, vm.moid))
+    vms = sorted((*owned.existing.values(), *owned.orphans), key=lambda vm: (as_counted(vm.name), vm.moid))
     kept: set[str] = set()
     changes: list[Change] = []
     for vm in vms:
@@ -97,6 +98,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         changes = [*_rules_first(desired, observed), *changes]
     vcenter = observed.vcenter
     gone = {vm.moid for vm in vms if vm.moid not in kept}
+    touched = {change.host_moid for change in changes}
     return Plan(
         name=desired.name,
         target=PlanTarget(
@@ -110,7 +112,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         changes=tuple(changes),
         orphans=tuple(vm.name for vm in owned.orphans),
         untouched_vms=sum(not vm.is_template and vm.moid not in gone for vm in observed.vms),
-        untouched_hosts=len(observed.hosts),
+        untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
     )
 
 

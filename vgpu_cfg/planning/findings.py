@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.change import Diagnostic, Severity, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.planning.checks import CHECKS, Basis, Check, Code, check_of
-from vgpu_cfg.planning.words import listed
+from vgpu_cfg.planning.words import as_counted, listed
 
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
@@ -87,7 +87,11 @@ class Findings:
         return tuple(sorted(found, key=_order))
 
     def _subject_name(self, line: str, names: list[str]) -> str:
-        return line if len(names) > 1 and len(names) == self.lines.get(line) else listed(sorted(names))
+        return (
+            line
+            if len(names) > 1 and len(names) == self.lines.get(line)
+            else listed(sorted(names, key=as_counted))
+        )
 
     def _judge_relaxation(self, plan: str, code: str, severity: Severity) -> None:
         subject = Subject(kind="plan", name=plan)

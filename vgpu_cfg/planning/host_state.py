@@ -103,6 +103,12 @@ class HostState:
             set(self.planned),
         )
 
+    @property
+    def threads(self) -> int:
+        """The host's logical CPUs; without a known number, as many as anybody asks for."""
+        cores = self.host.cores
+        return cores * (2 if self.host.hyperthreading else 1) if cores else 1_000_000
+
     def promise(self, cpus: int, memory_mib: int, nodes: Iterable[int]) -> None:
         """Take memory, and cores and memory of the nodes evenly."""
         self.free_mib -= memory_mib
@@ -149,6 +155,8 @@ class HostState:
 
     def refuse_host(self, shape: Shape) -> Code | None:
         """Say why the host itself cannot take such a VM, GPUs aside."""
+        if shape.cpus > self.threads:
+            return Code.HOST_CPUS
         if shape.memory_mib > self.free_mib:
             return Code.HOST_MEMORY
         known = {node.node_id for node in self.nodes}

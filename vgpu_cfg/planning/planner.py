@@ -42,6 +42,7 @@ from vgpu_cfg.planning.vm_checks import (
     check_settings,
 )
 from vgpu_cfg.planning.vm_plans import VmPlanner, VmPlans
+from vgpu_cfg.planning.words import as_counted
 
 
 def make_plan(
@@ -73,7 +74,7 @@ class _Planning:
 
     def run(self) -> Plan:
         """Go through the stages."""
-        vms = sorted(self.desired.vms, key=lambda vm: vm.name)
+        vms = sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
         check_networks(self.desired, self.site, self.findings)
         folders = {vm.name: self.site.folder_of(vm) for vm in vms}
         owned = judge_ownership(self.desired, self.observed, folders, self.findings)
@@ -98,7 +99,7 @@ class _Planning:
 
     def _cases(self, folders: dict[str, Folder | None], owned: Ownership) -> Iterator[Case]:
         host_by_moid = self.observed.host_by_moid
-        for vm in sorted(self.desired.vms, key=lambda one: one.name):
+        for vm in sorted(self.desired.vms, key=lambda one: (as_counted(one.name), one.name)):
             folder = folders[vm.name]
             covering = protects_vm(self.desired.protect, vm.name, folder)
             if covering:

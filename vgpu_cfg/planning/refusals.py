@@ -180,6 +180,8 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
             return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} are needed"
+        case Code.HOST_CPUS:
+            return f"has {host.threads} threads, {shape.cpus} CPUs are asked for"
         case Code.NUMA_NODE_ABSENT:
             known = node_list(node.node_id for node in host.nodes)
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"

@@ -29,6 +29,7 @@ FARTHEST_FIRST = (
     Code.NO_MIG_SLICE,
     Code.SAME_SIZE_LOCK,
     Code.NUMA_NODE_ABSENT,
+    Code.HOST_CPUS,
     Code.HOST_MEMORY,
     Code.SPREAD_IMPOSSIBLE,
 )
@@ -58,6 +59,7 @@ REMEDIES = {
     Code.PASSTHROUGH_TAKEN: "take another device, or free this one",
     Code.HOLDER_UNKNOWN: "see what runs on the GPU with `nvidia-smi vgpu` on the host",
     Code.CLASSES_CANNOT_SHARE: "take a profile of the series that runs there, or update to vSphere 8.0 U2",
+    Code.HOST_CPUS: "ask for fewer CPUs, or name larger hosts",
     Code.NOT_CREATABLE_NOW: "see who holds the GPU with `nvidia-smi vgpu` on the host; relax VG128 if the "
     "list is stale",
     Code.GPU_FULL: "free a GPU, ask for a smaller profile, or name more hosts",

@@ -11,6 +11,7 @@ from vgpu_cfg.model.inventory import Cluster, ClusterRule, Inventory
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.words import as_counted
 
 PREFIX = "vgpu-cfg"
 
@@ -100,7 +101,7 @@ def remove_rules(plan: str, observed: Inventory, needs: Sequence[str]) -> list[C
 def _compare_rule(
     cluster: Cluster, name: str, group: Sequence[Member], found: ClusterRule | None
 ) -> list[Change]:
-    ordered = sorted(group, key=lambda member: member.case.name)
+    ordered = sorted(group, key=lambda member: as_counted(member.case.name))
     is_mandatory = any(member.case.desired.place.must for member in group)
     moids = {member.ref.moid for member in ordered}
     edits: list[Edit] = []

@@ -82,5 +82,10 @@ def _check_policy(
         f"on {state.host.name} it fits, but policy {policy} may spread the vGPUs so that no GPU is left for "
         "it"
     )
-    remedy = "set the host's assignment policy to consolidation, or power the VMs on by hand in another order"
+    is_mig = any(need.is_mig for start in starts for need in start.variant)
+    remedy = (
+        "give the larger profiles to another host, or to a plan of their own that is applied first"
+        if is_mig
+        else "set the host's assignment policy to consolidation, or power the VMs on by hand in another order"
+    )
     findings.add_vm(Code.POWER_ON_ORDER, cases[stranded].desired, message, remedy)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 _SHOWN = 3
+_NUMBER = re.compile(r"([0-9]+)")
 
 
 def gib(mib: int) -> str:
@@ -31,6 +33,16 @@ def listed(items: Iterable[str], *, shown: int = _SHOWN, separator: str = ", ") 
     if rest <= 0:
         return separator.join(words)
     return f"{separator.join(words[:shown])} and {rest} more"
+
+
+def as_counted(name: str) -> tuple[tuple[str, int], ...]:
+    """Return what sorts names as people count: a2 before a10."""
+    parts = _NUMBER.split(name)
+    return tuple(
+        (text, int(parts[index + 1]) if index + 1 < len(parts) else -1)
+        for index, text in enumerate(parts)
+        if index % 2 == 0
+    )
 
 
 def node_list(nodes: Iterable[int]) -> str:

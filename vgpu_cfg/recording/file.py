@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import zlib
@@ -41,13 +42,19 @@ class Recording(Frozen):
 
 
 def save_recording(recording: Recording, path: Path) -> None:
-    """Write a recording, whole or not at all."""
+    """Write a recording, whole or not at all. Raises DocumentError where it cannot be written."""
     content = (recording.model_dump_json(indent=1) + "\n").encode()
     if path.suffix == ".gz":
         content = gzip.compress(content, mtime=0)
     unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        fault = DocumentFault(str(path), 1, 1, f"the recording cannot be written: {error.strerror or error}")
+        raise DocumentError([fault], remedy="name another place for it") from error
 
 
 def load_recording(path: Path) -> Recording:
@@ -68,6 +75,9 @@ def load_recording(path: Path) -> Recording:
         raise _broken(
             path, f"this is no recording, or a damaged one: {error.msg}", error.lineno, error.colno
         ) from error
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
+        raise _broken(path, f"this is no recording: {reason}") from error
     if not isinstance(data, dict) or "exchanges" not in data:
         raise _broken(path, "this is no recording: it has no exchanges")
     if data.get("format") != FORMAT:

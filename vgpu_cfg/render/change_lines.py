@@ -179,7 +179,7 @@ _TOPICS = {
     "cpus": ("CPU, mem", "CPUs"),
     "cores_per_socket": ("CPU, mem", "cores per socket"),
     "memory": ("CPU, mem", "memory"),
-    "memory_reservation": ("CPU, mem", "of it reserved:"),
+    "memory_reservation": ("CPU, mem", "memory reserved:"),
     "numa": ("CPU, mem", "NUMA"),
     "numa.nodeAffinity": ("CPU, mem", "nodeAffinity"),
     "hardware_version": ("hardware", "version"),

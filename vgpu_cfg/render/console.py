@@ -26,6 +26,8 @@ def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     )
     if width is None and not console.is_terminal and "COLUMNS" not in console._environ:  # noqa: SLF001 - see width
         console.width = WIDTH_WITHOUT_TERMINAL
+    if console.width < 1:  # COLUMNS=0, which would print nothing at all
+        console.width = WIDTH_WITHOUT_TERMINAL
     return console
 
 

@@ -180,6 +180,7 @@ class _Rooms:
                 held = (HolderRow(holders[state.pci_id] or "", ""),)
             if gpu.is_passthrough:
                 free = "none" if held else "whole GPU"
+            obstacle = _obstacle(state, is_passthrough=gpu.is_passthrough) or _out_of_use(host.host)
             yield GpuRow(
                 host=host.host.name,
                 pci_id=state.pci_id,
@@ -189,10 +190,10 @@ class _Rooms:
                 numa_node=state.node,
                 mode=_mode(state, is_passthrough=gpu.is_passthrough),
                 holders=held,
-                free_framebuffer_mib=0 if state.obstacle else state.free_framebuffer_mib,
+                free_framebuffer_mib=0 if obstacle else state.free_framebuffer_mib,
                 room=room,
                 free=free,
-                obstacle=_obstacle(state, is_passthrough=gpu.is_passthrough),
+                obstacle=obstacle,
                 label=gpu.pci.hardware_label or "",
             )
 
@@ -234,6 +235,12 @@ def _obstacle(state: GpuState, *, is_passthrough: bool) -> str:
             return "graphics type not sharedDirect"
         case _:
             return CHECKS[state.obstacle].title
+
+
+def _out_of_use(host: Host) -> str:
+    if host.connection is not Connection.CONNECTED:
+        return f"host is {host.connection.value}"
+    return "host is in maintenance mode" if host.is_in_maintenance_mode else ""
 
 
 def _label(profile: str) -> str:

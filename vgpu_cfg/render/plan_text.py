@@ -91,7 +91,7 @@ def plan_counts(plan: Plan) -> list[str]:
         - removed
         - changed
     )
-    cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE}
+    cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
     rules = kinds["set_rule"] + kinds["remove_rule"]
     counts = [
         (len(new), "VM new", "VMs new"),
@@ -142,12 +142,13 @@ def _signs(plan: Plan) -> set[str]:
 
 def _disruption(plan: Plan, width: int) -> list[Text]:
     """Say first what is disturbed, by subject, and what is not touched."""
+    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
     impacts: dict[str, set[Impact]] = {}
     by_words: dict[str, list[str]] = {}
     for change in plan.changes:
         if isinstance(change, DestroyVm):
             by_words.setdefault("deletion", []).append(change.subject.name)
-        elif change.impact is not Impact.NONE:
+        elif change.impact is not Impact.NONE and change.subject.name not in removed:
             impacts.setdefault(change.subject.name, set()).add(change.impact)
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)

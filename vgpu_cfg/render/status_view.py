@@ -134,6 +134,8 @@ def _row(
 def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
     if name in plan.orphans:
         return ("left the plan file",)
+    if not changes and name not in plan.in_sync:
+        return ("see the findings",)
     words: list[str] = []
     for change in changes:
         if isinstance(change, CreateVm):

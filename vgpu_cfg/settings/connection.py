@@ -26,6 +26,7 @@ from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_refere
 
 LAB_PREFIX = "lab:"
 LAB_USER = "administrator@vsphere.local"
+LONGEST_TIMEOUT_SECONDS = 3600
 LAB_PASSWORD = "lab"  # noqa: S105 - the lab's own, printed by `vgpu-cfg lab`
 
 
@@ -41,14 +42,14 @@ Reference = Annotated[str, AfterValidator(_reference)]
 class Context(Frozen):
     """A named connection of the config file."""
 
-    server: str
+    server: Annotated[str, Field(min_length=1)]
     user: str | None = None
     password: Reference | None = None
     datacenter: str | None = None
     ca_file: Path | None = None
     thumbprint: str | None = None
     insecure: bool = False
-    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
+    timeout_seconds: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)] | None = None
 
 
 class ConfigFile(Frozen):
@@ -71,7 +72,7 @@ class Environment(BaseSettings):
     ca_file: Path | None = None
     thumbprint: str | None = None
     insecure: bool | None = None
-    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
+    timeout_seconds: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,9 @@ def resolve_connection(
     environment = _environment()
     config, document = _read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)
-    user = (
-        flags.user or environment.user or context.user or (LAB_USER if chosen.startswith(LAB_PREFIX) else "")
-    )
+    # The lab has an account of its own: the one in the environment is for somebody's vCenter.
+    is_lab = chosen.startswith(LAB_PREFIX)
+    user = flags.user or ("" if is_lab else environment.user) or context.user or (LAB_USER if is_lab else "")
     if not user:
         message = "no user is named for this server"
         raise LoginFailed(
@@ -178,8 +179,12 @@ def unusable_variables(error: ValidationError, prefix: str) -> DocumentError:
 
 def _read_config() -> tuple[ConfigFile, Document | None]:
     path = config_file()
-    if not path.exists():
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
         return ConfigFile(), None
+    except OSError:
+        pass  # it is there and cannot be reached: reading it says why
     document = read_document(path)
     return build(document, ConfigFile), document
 

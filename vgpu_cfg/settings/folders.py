@@ -7,11 +7,16 @@ from pathlib import Path
 
 import platformdirs
 
+from vgpu_cfg.errors import DocumentError, DocumentFault
+
 APP_NAME = "vgpu-cfg"
 
 
 def state_folder() -> Path:
-    """Return the folder for journals, locks and the lab's memory (VGPU_CFG_STATE_FOLDER)."""
+    """Return the folder for journals, locks and the lab's memory (VGPU_CFG_STATE_FOLDER).
+
+    Raises DocumentError for `~` of a user who has none.
+    """
     return _folder("VGPU_CFG_STATE_FOLDER", platformdirs.user_state_path(APP_NAME))
 
 
@@ -22,4 +27,8 @@ def config_file() -> Path:
 
 def _folder(variable: str, default: Path) -> Path:
     value = os.environ.get(variable, "")
-    return Path(value).expanduser() if value else default
+    try:
+        return Path(value).expanduser() if value else default
+    except RuntimeError as error:
+        fault = DocumentFault(variable, 1, 1, f"there is no home folder for {value!r}")
+        raise DocumentError([fault], remedy="write the whole path, or unset the variable") from error

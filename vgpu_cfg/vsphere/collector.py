@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from vgpu_cfg.vsphere.faults import translated
+from vgpu_cfg.vsphere.faults import is_session_over, translated
 from vgpu_cfg.vsphere.session import Session
 
 PAGE_SIZE = 2000
@@ -117,7 +117,9 @@ def renewing(session: Session, attempt: Callable[[], Answer]) -> Answer:
     renewals = session.renewals
     try:
         return attempt()
-    except vim.fault.NotAuthenticated:
+    except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
+        if not is_session_over(fault):
+            raise
         if session.renewals == renewals:
             session.renew()
         return attempt()

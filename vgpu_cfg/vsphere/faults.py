@@ -49,6 +49,17 @@ def is_host_silent(fault: vmodl.MethodFault) -> bool:
     return isinstance(fault, vmodl.fault.HostCommunication | vim.fault.HostConnectFault)
 
 
+def is_session_over(fault: vmodl.MethodFault) -> bool:
+    """Whether the session has ended: vCenter says so, or no longer knows a view or filter of the session.
+
+    The reading methods are open to everybody, so what they miss first is the object, whose moid
+    begins with `session[`.
+    """
+    if isinstance(fault, vmodl.fault.ManagedObjectNotFound):
+        return _moid(fault, "obj").startswith("session[")
+    return isinstance(fault, vim.fault.NotAuthenticated)
+
+
 def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterError:
     """Turn a fault into this house's error; `what` names the attempt ("power on hvd-01")."""
     text = fault_text(fault)
@@ -79,7 +90,7 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
         case vim.fault.TaskInProgress():
             remedy = "wait for the other task on this object, then try again"
         case _:
-            remedy = ""
+            remedy = "see what vCenter's events say of it, then run the command again"
     return VCenterError(f"{said} ({fault_name(fault)})", subject=subject, remedy=remedy)
 
 

@@ -24,6 +24,20 @@ SDK_PATH = "/sdk"
 SESSION_COOKIE = "vmware_soap_session"
 ATTEMPTS = 3
 
+_OF_THE_SESSION = frozenset(
+    {
+        "CreateContainerView",
+        "CreateListView",
+        "ModifyListView",
+        "DestroyView",
+        "CreatePropertyCollector",
+        "DestroyPropertyCollector",
+        "CreateFilter",
+        "DestroyPropertyFilter",
+    }
+)
+"""Methods that change nothing but what the session itself holds: sent twice, they leave a spare view."""
+
 _READ_PREFIXES = ("Retrieve", "Query", "Fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates")
 _SESSION_BOUND = frozenset(
     {
@@ -33,23 +47,16 @@ _SESSION_BOUND = frozenset(
         "RetrievePropertiesEx",
         "ContinueRetrievePropertiesEx",
         "WaitForUpdatesEx",
-        "CreateContainerView",
-        "CreateListView",
-        "ModifyListView",
-        "DestroyView",
-        "CreatePropertyCollector",
-        "DestroyPropertyCollector",
-        "CreateFilter",
-        "DestroyPropertyFilter",
         "HasPrivilegeOnEntities",
     }
+    | _OF_THE_SESSION
 )
 """Methods whose arguments may name a session or its objects: they mean nothing in the next one."""
 
 
 def is_read(method: str) -> bool:
-    """Whether a method, by its WSDL name, changes nothing and may be sent again."""
-    return method.startswith(_READ_PREFIXES)
+    """Whether a method, by its WSDL name, changes nothing in vCenter's inventory and may be sent again."""
+    return method.startswith(_READ_PREFIXES) or method in _OF_THE_SESSION
 
 
 class TransportStub(SoapStubAdapterBase):
@@ -157,7 +164,11 @@ class TransportStub(SoapStubAdapterBase):
             return value
         if isinstance(value, vmodl.MethodFault):
             raise value
-        raise VCenterError(f"{method} failed without saying why", subject=self._address)
+        raise VCenterError(
+            f"{method} failed without saying why",
+            subject=self._address,
+            remedy="see what vCenter's events say of it, then run the command again",
+        )
 
     def _take_cookie(self, headers: Mapping[str, str]) -> None:
         for name, value in headers.items():

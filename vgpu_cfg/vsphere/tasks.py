@@ -14,7 +14,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.ports import TaskState, TaskUpdate
-from vgpu_cfg.vsphere.faults import fault_name, fault_text, translated
+from vgpu_cfg.vsphere.faults import fault_name, fault_text, is_session_over, translated
 from vgpu_cfg.vsphere.session import Session
 
 LONGEST_WAIT_SECONDS = 20
@@ -75,7 +75,9 @@ class TaskWatch:
         with translated("waiting for tasks", self._session.address):
             try:
                 self._follow(tasks, seconds)
-            except vim.fault.NotAuthenticated:
+            except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
+                if not is_session_over(fault):
+                    raise
                 self._session.renew()
                 self._follow(tasks, seconds)
 

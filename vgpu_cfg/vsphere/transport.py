@@ -31,6 +31,8 @@ LEAST_READ_TIMEOUT_SECONDS = 30.0
 """A wait for task news is answered within `tasks.LONGEST_WAIT_SECONDS`, which must be less than this."""
 
 _HASH_BY_DIGITS = {40: hashlib.sha1, 64: hashlib.sha256}
+_HOST = re.compile(r"[A-Za-z0-9_.~-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.~-]+)?")
+"""A name, an IPv4 address, or an IPv6 address with or without a zone."""
 _MISMATCH = "Fingerprints did not match"
 
 
@@ -76,7 +78,7 @@ class Trust:
         else:
             try:
                 context = ssl.create_default_context(cafile=self.ca_file)
-            except (OSError, ssl.SSLError) as error:
+            except (OSError, ssl.SSLError, ValueError) as error:
                 raise CertificateRejected(
                     f"the file of trusted authorities cannot be used: {error}",
                     subject=str(self.ca_file),
@@ -97,9 +99,12 @@ def split_address(address: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or urlsplit(text).scheme not in ("", "https"):
+    is_host = bool(host and _HOST.fullmatch(host)) and not re.search(r"\s", address)
+    if not host or not is_host or urlsplit(text).scheme not in ("", "https"):
         raise Unreachable(
-            "this is no address of a vCenter", subject=address, remedy="write a host name, or host:port"
+            "this is no address of a vCenter",
+            subject=address if address.isprintable() and address.strip() else repr(address),
+            remedy="write a host name, or host:port",
         )
     return host, port or DEFAULT_PORT
 

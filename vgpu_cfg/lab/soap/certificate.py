@@ -31,6 +31,14 @@ class Certificate:
         digest = hashlib.sha256(der).hexdigest().upper()
         return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
 
+    def is_usable(self) -> bool:
+        """Whether both are PEM and belong together."""
+        try:
+            self.server_context()
+        except (ssl.SSLError, ValueError):
+            return False
+        return True
+
     def server_context(self) -> ssl.SSLContext:
         """Return a TLS context that shows it."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -82,10 +90,12 @@ def make_certificate() -> Certificate:
 
 
 def keep_certificate(folder: Path) -> Certificate:
-    """Return the certificate kept in a folder, made and put there the first time."""
+    """Return the certificate kept in a folder, made and put there the first time, or where it is damaged."""
     certificate_file, key_file = folder / CERTIFICATE_FILE, folder / KEY_FILE
     if certificate_file.exists() and key_file.exists():
-        return Certificate(certificate_file.read_bytes(), key_file.read_bytes())
+        kept = Certificate(certificate_file.read_bytes(), key_file.read_bytes())
+        if kept.is_usable():
+            return kept
     folder.mkdir(parents=True, exist_ok=True)
     made = make_certificate()
     certificate_file.write_bytes(made.certificate_pem)

@@ -12,7 +12,7 @@ from pyVmomi import VmomiSupport, vmodl
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.faults import ConnectionDropped
+from vgpu_cfg.lab.faults import connection_dropped
 from vgpu_cfg.lab.managers import METHODS, UNLOCKED, directory
 from vgpu_cfg.lab.managers.sessions import (
     COOKIE,
@@ -91,7 +91,7 @@ def _answer_soap(lab: Lab, headers: Mapping[str, str], body: bytes, credentials:
     except vmodl.MethodFault as fault:
         status, content = 500, write_fault(fault, version)
     if dropped:
-        raise ConnectionDropped(f"the lab dropped the connection after {call.name}")
+        raise connection_dropped(lab.state.estate, f"after {call.name}")
     return status, answered, content
 
 
@@ -127,7 +127,7 @@ def _disturb(lab: Lab, method: str, cookie: str | None) -> bool:
             return False
         match scripted.kind:
             case "drop_before":
-                raise ConnectionDropped(f"the lab dropped the connection before {method}")
+                raise connection_dropped(lab.state.estate, f"before {method}")
             case "drop_after":
                 return True
             case "session_expired":

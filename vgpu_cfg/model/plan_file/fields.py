@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
@@ -158,8 +159,27 @@ _COMPUTED_CONFIG = {
 }
 
 
+def _is_control(letter: str) -> bool:
+    return letter in "\ufffe\uffff" or (
+        unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") and letter != "\t"
+    )
+
+
+def _one_line(text: str) -> str:
+    """Return text that a vmx file and XML can carry: what they drop would differ on every run."""
+    wrong = sorted({letter for letter in text if _is_control(letter)})
+    if wrong:
+        shown = " ".join(repr(letter)[1:-1] for letter in wrong)
+        message = f"a setting holds {shown}\nwrite it on one line, of characters that can be printed"
+        raise ValueError(message)
+    return text
+
+
 def _config_key(name: str) -> str:
-    folded = name.casefold()
+    folded = _one_line(name).casefold()
+    if not name.strip() or name != name.strip() or "=" in name:
+        message = f"{name!r} cannot be the name of a setting\nas in svga.present"
+        raise ValueError(message)
     remedy = _COMPUTED_CONFIG.get(folded, "")
     if folded.startswith("vgpu_cfg."):
         remedy = "keys that begin with vgpu_cfg. are the owner mark"
@@ -225,4 +245,8 @@ Secret = Annotated[
     ),
 ]
 ConfigKey = Annotated[str, BeforeValidator(lambda name: _config_key(name) if isinstance(name, str) else name)]
-ConfigValue = Annotated[str, BeforeValidator(_config_value, json_schema_input_type=str | int | bool)]
+ConfigValue = Annotated[
+    str,
+    AfterValidator(_one_line),
+    BeforeValidator(_config_value, json_schema_input_type=str | int | bool),
+]
