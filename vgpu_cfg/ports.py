@@ -144,10 +144,6 @@ class ChangeWriter(Protocol):
         """Remove a rule."""
         ...
 
-    def cancel_task(self, task: str) -> None:
-        """Ask vCenter to cancel a task; not all can be."""
-        ...
-
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
         """Wait for news of any of the tasks, in one WaitForUpdatesEx; empty when time ran out.
 

@@ -224,9 +224,6 @@ class FakeVCenter:
 
         return self._start("remove_rule", change.rule_name, None, finish)
 
-    def cancel_task(self, task: str) -> None:
-        self.calls.append(("cancel_task", task))
-
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
         self._waits += 1
         if self._waits in self.raise_at_wait:

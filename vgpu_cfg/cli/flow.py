@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.planning.options import PlanOptions
     from vgpu_cfg.ports import ChangeWriter, InventoryReader, ReadScope
 
-EXIT_WAITING = 7
 EXIT_DIFFERENCES = 10
-"""Two codes that are no errors: see docs/reference/exit-codes.md."""
+"""No error: see docs/reference/exit-codes.md."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,7 +298,6 @@ class Inventory(Frozen):
     datastores: tuple[Datastore, ...] = ()
     folders: tuple[Folder, ...] = ()
     resource_pools: tuple[ResourcePool, ...] = ()
-    missing_privileges: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
 
     @cached_property
     def host_by_moid(self) -> Mapping[str, Host]:

@@ -114,6 +114,12 @@ def _judge_rest(
             result.orphans.append(vm)
         elif mark.vm in wanted and mark.vm in result.blocked:
             continue
+        elif is_marked(vm, desired.name) and vm.name not in wanted:
+            message = (
+                "left the plan file, and no line names its folder any more: it is left alone"
+            )
+            remedy = "put a line with this folder back, then remove the line and run `apply --prune`"
+            findings.add(Code.MARK_COPIED, subject, message, remedy)
         else:
             message = f"carries the owner mark {mark.plan}/{mark.vm}, is not this plan's VM and is left alone"
             remedy = f"if it is a clone, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"

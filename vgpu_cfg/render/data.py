@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.errors import DocumentError, VgpuCfgError
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Report
@@ -75,21 +74,6 @@ def inventory_data(view: InventoryView) -> Data:
 def profiles_data(entries: Iterable[ProfileEntry]) -> Data:
     """Return profiles of the catalogue, each with the facts of its board."""
     return _document("profiles", profiles=[_profile(entry) for entry in entries])
-
-
-def error_data(error: VgpuCfgError) -> Data:
-    """Return an error; `faults` is there for documents alone."""
-    data = _document(
-        "error",
-        error=type(error).__name__,
-        message=error.message,
-        subject=error.subject,
-        remedy=error.remedy,
-        exit_code=error.exit_code,
-    )
-    if isinstance(error, DocumentError):
-        data["faults"] = [asdict(fault) for fault in error.faults]
-    return data
 
 
 def _document(kind: str, **content: Any) -> Data:

@@ -22,7 +22,6 @@ from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.vsphere.collector import Item
 
 _ESCAPE = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
-_SWITCH_TYPES = ("DistributedVirtualSwitch", "VmwareDistributedVirtualSwitch")
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
 
 

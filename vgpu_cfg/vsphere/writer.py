@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.change import CloneFrom, CreateVm, MakeFromScratch, RemoveRule, SetRule
@@ -108,14 +108,6 @@ class VCenterWriter:
         """Remove a rule."""
         edit = vim.cluster.RuleSpec(operation="remove", removeKey=change.rule_key)
         return self._edit_rules(change.cluster_moid, change.rule_name, edit)
-
-    def cancel_task(self, task: str) -> None:
-        """Ask vCenter to cancel a task; not all can be, and one that is over is left alone."""
-        with translated(f"cancelling {task}", task):
-            try:
-                vim.Task(task, self._session.stub).CancelTask()
-            except (vmodl.fault.NotSupported, vim.fault.InvalidState):
-                return
 
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
         """Wait for news of any of the tasks, in one WaitForUpdatesEx; empty when time ran out."""

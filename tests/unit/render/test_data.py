@@ -10,7 +10,6 @@ import pytest
 from tests.unit.execution import makers
 from tests.unit.render import samples
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.render import data
@@ -39,7 +38,6 @@ def documents() -> dict[str, dict[str, Any]]:
         "status": data.status_data(view_status(plan, observed)),
         "inventory": data.inventory_data(view_inventory(observed, catalog)),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
-        "error": data.error_data(DocumentError([DocumentFault("plan.yaml", 3, 1, "unknown key 'vm'")])),
     }
 
 
@@ -87,8 +85,3 @@ def test_the_plan_inside_is_the_plan_that_is_saved() -> None:
     assert document["digest"] == plan.digest
     assert not document["is_in_sync"]
     assert data.plan_data(samples.plan_of())["is_in_sync"]
-
-
-def test_an_error_has_faults_only_where_a_document_is_wrong() -> None:
-    assert "faults" not in data.error_data(StalePlan("gone"))
-    assert data.error_data(StalePlan("gone"))["exit_code"] == 4

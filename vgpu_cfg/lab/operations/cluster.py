@@ -15,8 +15,6 @@ from vgpu_cfg.lab.state import Cluster, Group, Host, LabState, Rule, VirtualMach
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
 
-_RuleInfo = vim.cluster.RuleInfo
-
 
 @task(
     "ComputeResource",

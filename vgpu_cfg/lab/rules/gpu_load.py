@@ -32,10 +32,6 @@ class GpuLoad:
     esxi: Order
     uses: tuple[tuple[str, int | None], ...] = ()
 
-    def plus(self, profile: str, start: int | None) -> GpuLoad:
-        """Return the load with one vGPU more."""
-        return GpuLoad(self.board, self.mig, self.mixed, self.esxi, (*self.uses, (profile, start)))
-
 
 @dataclass(frozen=True, slots=True)
 class Slot:
