@@ -12,7 +12,9 @@ from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli import flow
 from vgpu_cfg.execution import stop_on_interrupt
 from vgpu_cfg.lab.faults import make_fault
+from vgpu_cfg.lab.state import VirtualMachine
 from vgpu_cfg.vsphere.faults import is_session_over
+from vgpu_cfg.vsphere.writer import VCenterWriter
 
 PLAN = "examples/multi-node-horovod.yaml"
 ESTATE = "two-a100"
@@ -165,3 +167,32 @@ def test_a_fault_that_nobody_knows_says_what_to_do(vgpu_cfg: CommandLine) -> Non
     assert ran.code == 5
     assert "Oops." in ran.err
     assert "DO     see what vCenter's events say" in ran.err
+
+
+# ---------------------------------------------------------------- somebody else
+
+
+def test_a_vm_that_somebody_makes_a_template_midway_is_not_deleted(
+    vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    destroy = VCenterWriter.destroy_vm
+    deleted: list[str] = []
+
+    def destroy_and_interfere(self: VCenterWriter, moid: str) -> str:
+        task = destroy(self, moid)
+        deleted.append(moid)
+        lab = vgpu_cfg.lab(ESTATE)
+        with lab.transaction():
+            for vm in lab.state.all(VirtualMachine):
+                if vm.name in VMS and vm.moid not in deleted:
+                    vm.power_state, vm.is_template = "poweredOff", True
+                    lab.state.touch(vm)
+        return task
+
+    monkeypatch.setattr(VCenterWriter, "destroy_vm", destroy_and_interfere)
+    ran = vgpu_cfg("destroy", "--yes", "--parallel", "1", PLAN)
+    assert ran.code == 6, ran.told
+    assert "was made a template since it was planned" in ran.told
+    left = {vm.name for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine) if vm.name in VMS}
+    assert len(left) == 1

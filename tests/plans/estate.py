@@ -83,11 +83,16 @@ def make_inventory(estate: Row) -> Inventory:
     )
 
 
+def _last(path: str) -> str:
+    """Return the name that a path ends with."""
+    return path.rpartition("/")[2]
+
+
 def _cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
     moids = {vm.name: vm.moid for vm in vms}
     return Cluster(
         moid=f"cluster-{name}",
-        name=name,
+        name=_last(name),
         inventory_path=f"/dc1/host/{name}",
         datacenter="dc1",
         resource_pool_moid=f"pool-{name}",
@@ -113,7 +118,7 @@ def _cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
 def _pool(name: str, row: Row) -> ResourcePool:
     return ResourcePool(
         moid=f"pool-{name}",
-        name=name,
+        name=_last(name),
         inventory_path=f"/dc1/host/{row['cluster']}/Resources/{name}",
         owner_moid=f"cluster-{row['cluster']}",
     )
@@ -124,7 +129,7 @@ def _networks(estate: Row) -> tuple[Network, ...]:
     return tuple(
         Network(
             moid=f"network-{name}",
-            name=(row or {}).get("name", name),
+            name=(row or {}).get("name", _last(name)),
             inventory_path=f"/dc1/network/{name}",
             kind=NetworkKind((row or {}).get("kind", "standard")),
             portgroup_key=f"dvportgroup-{name}" if (row or {}).get("kind") == "distributed" else None,
@@ -140,7 +145,7 @@ def _datastores(estate: Row) -> tuple[Datastore, ...]:
     return tuple(
         Datastore(
             moid=f"datastore-{name}",
-            name=(row or {}).get("name", name),
+            name=(row or {}).get("name", _last(name)),
             inventory_path=f"/dc1/datastore/{name}",
             free_mib=(row or {}).get("free_gib", 15_000) * GIB,
             capacity_mib=20_000 * GIB,
@@ -158,7 +163,7 @@ def _folders(estate: Row) -> tuple[Folder, ...]:
         *(
             Folder(
                 moid=f"folder-{name}",
-                name=name.rpartition("/")[2],
+                name=_last(name),
                 inventory_path=f"{ROOT}/{name}",
                 datacenter="dc1",
             )
@@ -196,7 +201,7 @@ def _host(
         )
         for node in range(row.get("nodes", 2))
     ]
-    names = _profile_names(gpus) if row.get("driver", True) else ()
+    names = tuple(row.get("profiles") or _profile_names(gpus)) if row.get("driver", True) else ()
     creatable = tuple(row["creatable"]) if "creatable" in row else names
     known = names if row.get("tells_profiles", True) else None
     cluster = row.get("cluster", "gpu")

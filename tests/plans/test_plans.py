@@ -16,6 +16,7 @@ from vgpu_cfg.documents import read_document
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
@@ -97,3 +98,54 @@ def test_a_saved_plan_is_the_same_plan(case: str) -> None:
     again = Plan.model_validate_json(plan.model_dump_json())
     assert again == plan
     assert again.digest == plan.digest
+
+
+ASSERTED_ELSEWHERE: dict[Code, str] = {
+    Code.LOCKED: "unit/planning/test_destroy.py: only `destroy` deletes what the plan file still names",
+    Code.CHECK_NOT_RELAXABLE: "unit/planning/test_findings.py",
+    Code.SET_AT_CREATION_ONLY: "unit/planning/test_planner.py",
+    Code.EXPIRED: "unit/planning/test_planner.py",
+    Code.NOTHING_SELECTED: "unit/planning/test_planner.py",
+    Code.API_TOO_OLD: "unit/planning/test_planner.py",
+    Code.SUSPENDED: "unit/planning/test_planner.py",
+    Code.NOT_READ: "unit/planning/test_planner.py",
+    Code.BOARD_UNKNOWN: "unit/planning/test_planner.py",
+    Code.OTHER_SERIES: "unit/planning/test_planner.py",
+    Code.NOT_AN_ESXI_BOARD: "unit/planning/test_planner.py",
+    Code.POWERED_OFF_CLAIM: "unit/planning/test_planner.py",
+    Code.HOLDER_UNKNOWN: "unit/planning/test_planner.py",
+    Code.SYSTEM_ID_UNKNOWN: "unit/planning/test_planner.py",
+    Code.NOT_A_TEMPLATE: "unit/planning/test_planner.py",
+    Code.GUEST_ID_ODD: "unit/planning/test_planner.py",
+    Code.COMPUTED_SETTING: "unit/planning/test_planner.py",
+    Code.MMIO_TOO_SMALL: "unit/planning/test_planner.py",
+    Code.MANY_CPUS: "unit/planning/test_planner.py",
+    Code.TOO_MANY_NICS: "unit/planning/test_planner.py",
+    Code.NO_HOST_MATCHES: "unit/planning/test_planner.py",
+    Code.ELSEWHERE: "unit/planning/test_planner.py",
+    Code.RULE_WITHOUT_DRS: "unit/planning/test_planner.py",
+    Code.NUMA_NODE_ABSENT: "unit/planning/test_planner.py",
+    Code.DATASTORE_SPACE: "unit/planning/test_planner.py",
+    Code.DATASTORE_INACCESSIBLE: "unit/planning/test_planner.py",
+    Code.POOL_NOT_FOUND: "unit/planning/test_planner.py",
+    Code.DATACENTER_NOT_NAMED: "unit/planning/test_planner.py",
+}
+"""Codes that no case here shows, with the test below tests/ that does."""
+
+
+def test_every_check_is_shown_by_a_case_or_asserted_elsewhere() -> None:
+    written_plans = (HERE / case / "plan.json" for case in CASES)
+    shown = {
+        found["code"]
+        for path in written_plans
+        for found in json.loads(path.read_text(encoding="utf-8")).get("diagnostics", [])
+    }
+    assert sorted(CHECKS.keys() - shown) == sorted(ASSERTED_ELSEWHERE), (
+        "a code without a case, or an excuse too many"
+    )
+
+
+@pytest.mark.parametrize("code", ASSERTED_ELSEWHERE, ids=lambda code: code.value)
+def test_a_check_without_a_case_is_asserted_where_that_is_said(code: Code) -> None:
+    path = HERE.parent / ASSERTED_ELSEWHERE[code].partition(":")[0]
+    assert code.value in path.read_text(encoding="utf-8")

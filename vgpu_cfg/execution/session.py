@@ -114,7 +114,8 @@ class RunSession:
         """Read a VM again before it is written to, and see that it is still this plan's.
 
         Returns None where it has gone. Raises StalePlan where its name or its owner
-        mark say that it is another's, or where it has changed since it was planned.
+        mark say that it is another's, where somebody has made a template of it, or where
+        it has changed since it was planned.
         """
         found = self.read_vm(self.moid_of(vm), keys)
         if found is None:
@@ -126,6 +127,12 @@ class RunSession:
                 f"{found.name} is not this plan's VM any more: {says}",
                 subject=vm.name,
                 remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
+            )
+        if found.is_template:
+            raise StalePlan(
+                f"{vm.name} was made a template since it was planned",
+                subject=vm.name,
+                remedy="what becomes of it is for whoever did that to decide; then plan again",
             )
         planned = self.planned_versions.get(found.moid)
         seen = found.detail.change_version if found.detail else ""
