@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -23,6 +24,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # it measures the machine, not the test
 )
 settings.load_profile("repeatable")
+
+# A shell that runs the tests in the background hides Ctrl-C from them, and so from every program they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["TZ"] = "UTC"
 time.tzset()

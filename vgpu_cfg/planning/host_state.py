@@ -228,7 +228,7 @@ class HostState:
         code = gpu.refuse(need)
         if code is not None:
             return code
-        if self.creatable is not None and need.name not in self.creatable:
+        if self.creatable is not None and need.name in self.offered and need.name not in self.creatable:
             return Code.NOT_CREATABLE_NOW
         if shape.spread is Spread.GPUS and shape.must and any(held.line == shape.line for held in gpu.held):
             return Code.SPREAD_IMPOSSIBLE

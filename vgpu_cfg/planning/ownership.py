@@ -115,9 +115,7 @@ def _judge_rest(
         elif mark.vm in wanted and mark.vm in result.blocked:
             continue
         elif is_marked(vm, desired.name) and vm.name not in wanted:
-            message = (
-                "left the plan file, and no line names its folder any more: it is left alone"
-            )
+            message = "left the plan file, and no line names its folder any more: it is left alone"
             remedy = "put a line with this folder back, then remove the line and run `apply --prune`"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
         else:

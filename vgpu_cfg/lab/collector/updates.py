@@ -134,9 +134,12 @@ def wait_for_updates_ex(context: Context, thing: Managed, *, version: str | None
         while True:
             with lab.transaction():
                 update = _update(context, collector, version or "", most)
+                seen = lab.state.revision
             if update is not None or lab.clock.now() >= deadline:
                 return update
-            lab.wait(deadline)
+            # A task may have ended as the transaction closed: nobody would wake us for that again.
+            if lab.state.revision == seen:
+                lab.wait(deadline)
             if collector.is_cancelled:
                 raise vmodl.fault.RequestCanceled(msg="The task was canceled by a user.")
 
