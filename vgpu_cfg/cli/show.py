@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options import OutputFormat
 from vgpu_cfg.errors import NotFound
+from vgpu_cfg.planning.options import matches_any
 from vgpu_cfg.render.console import make_console, print_lines, width_of
+from vgpu_cfg.render.layout import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -60,7 +61,7 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
     gpus = sum(len(vm.gpus) for vm in desired.vms)
     lines(
         lambda _: [
-            _text(f"{path}: sound. {count} {_plural('VM', count)} with {gpus} {_plural('GPU', gpus)}."),
+            _text(f"{path}: sound. {counted(count, 'VM')} with {counted(gpus, 'GPU')}."),
             _text(f"NEXT   vgpu-cfg plan {path}"),
         ]
     )
@@ -154,7 +155,8 @@ def inventory(
     }
 
     def wanted(name: str) -> bool:
-        return _matches(name, hosts) and _matches(cluster_of.get(name, ""), clusters)
+        cluster = cluster_of.get(name, "")
+        return (not hosts or matches_any(name, hosts)) and (not clusters or matches_any(cluster, clusters))
 
     if (hosts or clusters) and not any(wanted(host.name) for host in observed.hosts):
         raise NotFound(
@@ -224,11 +226,3 @@ def _text(text: str) -> Text:
     from rich.text import Text
 
     return Text(text)
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
-
-
-def _matches(name: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatchcase(name.casefold(), glob.casefold()) for glob in globs)

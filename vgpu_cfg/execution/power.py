@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.reconfigure import reconfigure
-from vgpu_cfg.execution.session import AFFINITY_KEY, PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait, wait_for
 from vgpu_cfg.model.change import NumaPin, PowerOffVm, PowerOnVm
-from vgpu_cfg.model.vm import PowerState, Vm
+from vgpu_cfg.model.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.vm_spec import VmSpec
 
 

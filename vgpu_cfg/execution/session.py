@@ -9,12 +9,9 @@ from typing import Protocol
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.change import Plan, ReconfigureVm, VmRef
-from vgpu_cfg.model.vm import Vm, VmDetail
+from vgpu_cfg.model.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, TaskState, TaskUpdate
 
-AFFINITY_KEY = "numa.nodeAffinity"
-MARK_PLAN_KEY = "vgpu_cfg.plan"
-MARK_VM_KEY = "vgpu_cfg.vm"
 PLAN_AGAIN = "run the same command again: it plans anew from what is there now"
 
 

@@ -10,6 +10,13 @@ from pydantic import Field
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.managed_object import ManagedObject
 
+MARK_PLAN_KEY = "vgpu_cfg.plan"
+MARK_VM_KEY = "vgpu_cfg.vm"
+"""The extraConfig pair of the owner mark: written with the clone, and checked before every write."""
+
+AFFINITY_KEY = "numa.nodeAffinity"
+"""The extraConfig key that ties a VM to NUMA nodes, as in "0,1"."""
+
 
 class PowerState(StrEnum):
     """vim `VirtualMachinePowerState`, in this house's spelling."""

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from vgpu_cfg.model.change import NumaPin
 from vgpu_cfg.model.desired import NumaPolicy
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.numa import nodes_of_affinity
-
-AFFINITY_KEY = "numa.nodeAffinity"
 
 
 def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:

@@ -13,14 +13,13 @@ from typing import Any
 
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk
-from vgpu_cfg.model.vm import VmDetail
+from vgpu_cfg.model.vm import AFFINITY_KEY, VmDetail
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.gpu_devices import GpuEdits, WantedGpu, compare_gpus
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.other_devices import DeviceEdits, WantedNic, compare_disks, compare_nics
 from vgpu_cfg.planning.words import gib, node_list
 
-AFFINITY_KEY = "numa.nodeAffinity"
 EFI = "efi"
 
 

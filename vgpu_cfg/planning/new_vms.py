@@ -26,9 +26,9 @@ from vgpu_cfg.model.change import (
 )
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.inventory import Datastore, Host
+from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.compare import EFI, Difference, WantedVm, compare_vm
-from vgpu_cfg.planning.ownership import MARK_PLAN_KEY, MARK_VM_KEY
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, Protection
 from vgpu_cfg.model.inventory import Cluster, Folder, Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.options import matches_any
-
-MARK_PLAN_KEY = "vgpu_cfg.plan"
-MARK_VM_KEY = "vgpu_cfg.vm"
 
 
 @dataclass(slots=True)

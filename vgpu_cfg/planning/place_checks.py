@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from vgpu_cfg.model.change import Severity, Subject
 from vgpu_cfg.model.desired import DesiredVm, NumaPolicy, Spread
 from vgpu_cfg.model.inventory import Cluster, Datastore, GraphicsType, Host
-from vgpu_cfg.planning.affinity import AFFINITY_KEY, assignable_nodes, held_nodes
+from vgpu_cfg.model.vm import AFFINITY_KEY
+from vgpu_cfg.planning.affinity import assignable_nodes, held_nodes
 from vgpu_cfg.planning.capacity import Claim
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code

@@ -9,8 +9,7 @@ from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.affinity import AFFINITY_KEY
+from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.candidates import Ranked
 from vgpu_cfg.planning.capacity import CapacityReader, Claim, HostCapacity
 from vgpu_cfg.planning.case import Case

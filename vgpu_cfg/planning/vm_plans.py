@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.change import Change, NumaPin, Placement
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.affinity import AFFINITY_KEY, held_gpus, held_nodes, is_choice_certain, numa_pin
+from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.planning.affinity import held_gpus, held_nodes, is_choice_certain, numa_pin
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import WantedVm

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Edit, Impact, ManualStep, Plan
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm
-
-AFFINITY_KEY = "numa.nodeAffinity"
+from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,8 @@ The list does not depend on the plan: that is what makes a recording answer any 
 
 from __future__ import annotations
 
+from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY
 from vgpu_cfg.vsphere.collector import Paths
-
-MARK_PLAN = "vgpu_cfg.plan"
-MARK_VM = "vgpu_cfg.vm"
 
 HOST = "vim.HostSystem"
 VM = "vim.VirtualMachine"
@@ -26,8 +24,8 @@ VM_LIGHT = (
     "runtime.powerState",
     "config.template",
     "config.instanceUuid",
-    extra_config_path(MARK_PLAN),
-    extra_config_path(MARK_VM),
+    extra_config_path(MARK_PLAN_KEY),
+    extra_config_path(MARK_VM_KEY),
 )
 
 VM_DETAIL = (

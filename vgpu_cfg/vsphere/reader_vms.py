@@ -9,6 +9,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.model.vm import (
+    MARK_PLAN_KEY,
+    MARK_VM_KEY,
     DiskController,
     OwnerMark,
     PassthroughDevice,
@@ -21,7 +23,7 @@ from vgpu_cfg.model.vm import (
 )
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.reader_hosts import pci_address
-from vgpu_cfg.vsphere.reader_paths import MARK_PLAN, MARK_VM, extra_config_path
+from vgpu_cfg.vsphere.reader_paths import extra_config_path
 from vgpu_cfg.vsphere.reader_places import Places
 
 OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
@@ -73,13 +75,13 @@ def _has_config(detail: Item) -> bool:
 
 def mark_plan(item: Item) -> str | None:
     """Return the plan that a VM's owner mark names, None where it has none."""
-    option = item.get(extra_config_path(MARK_PLAN))
+    option = item.get(extra_config_path(MARK_PLAN_KEY))
     return str(option.value) if option is not None and option.value else None
 
 
 def _mark(item: Item) -> OwnerMark | None:
     plan = mark_plan(item)
-    option = item.get(extra_config_path(MARK_VM))
+    option = item.get(extra_config_path(MARK_VM_KEY))
     return None if plan is None else OwnerMark(plan=plan, vm="" if option is None else str(option.value))
 
 

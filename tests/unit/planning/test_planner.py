@@ -9,7 +9,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning.desires import GPU, codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.model.change import CreateVm, Impact, PowerOnVm, ReconfigureVm, SetRule, Severity
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.planning.affinity import AFFINITY_KEY
+from vgpu_cfg.model.vm import AFFINITY_KEY
 
 ON_NODE_0 = {"extra_config": {AFFINITY_KEY: "0"}}
 
