@@ -8,7 +8,7 @@
     │   └── StalePlan            the reviewed plan no longer describes the estate
     ├── ReachError           5   somebody else's machine did not answer as it should
     │   ├── VCenterError         Unreachable · LoginFailed · NotPermitted · CertificateRejected
-    │   │                        NotFound · Ambiguous · VersionTooOld · NotRecorded
+    │   │                        NotFound · Ambiguous · VersionTooOld · NotOffered · NotRecorded
     │   ├── HostShellError
     │   └── GuestError
     ├── ChangeError          6   a change was begun and did not come true
@@ -129,6 +129,10 @@ class Ambiguous(VCenterError):
 
 class VersionTooOld(VCenterError):
     """The negotiated API version lacks what the plan asks for."""
+
+
+class NotOffered(VCenterError):
+    """The server or the host lacks the method, the option or the command that was called."""
 
 
 class NotRecorded(VCenterError):

@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
-from vgpu_cfg.model.change import CreateVm, RemoveRule, SetRule
+from vgpu_cfg.model.change import (
+    ChangeNetwork,
+    CreateVm,
+    RemoveRule,
+    SetClusterOption,
+    SetRule,
+    SetVCenterOption,
+)
+from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.host_change import HostWrite
+from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
+from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.model.vm_spec import VmSpec
 
@@ -70,6 +80,20 @@ class InventoryReader(Protocol):
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
+        ...
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        """Read what preparing these hosts needs, of them and their clusters; never their shells.
+
+        What one host does not tell stands in its `unread`; nothing raises for it but a lost connection.
+        """
+        ...
+
+    def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
+        """Read some hosts again, in one or two round trips; what has gone is left out.
+
+        A host that does not answer is returned with what vCenter still knows of it.
+        """
         ...
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
@@ -149,6 +173,102 @@ class ChangeWriter(Protocol):
 
         A task is reported as often as it changes; an ended one may be asked for again.
         """
+        ...
+
+
+class HostWriter(Protocol):
+    """Changes hosts, clusters, networks and vCenter itself. Methods that return a text started that task.
+
+    Every method raises `VCenterError` where vCenter refuses the call, and `NotOffered` where
+    the server or the host lacks the method, so that another way can be taken.
+    """
+
+    def set_host_attribute(self, host_moid: str, attribute: HostAttribute, text: str | None) -> None:
+        """Keep a text on the host as a custom attribute, or clear it; the attribute is made if need be."""
+        ...
+
+    def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
+        """Make this plan's own alarm on the host, which warns while the host is in maintenance mode."""
+        ...
+
+    def clear_alarm(self, host_moid: str, plan: str) -> None:
+        """Remove this plan's alarm from the host, if it is there."""
+        ...
+
+    def enter_maintenance(self, host_moid: str, vsan: str | None, timeout_seconds: int) -> str:
+        """Enter maintenance mode; DRS moves running VMs, powered-off ones stay."""
+        ...
+
+    def exit_maintenance(self, host_moid: str, timeout_seconds: int) -> str:
+        """Leave maintenance mode."""
+        ...
+
+    def reboot_host(self, host_moid: str) -> str:
+        """Reboot a host in maintenance mode; the task ends before the host is back."""
+        ...
+
+    def shut_down_host(self, host_moid: str) -> str:
+        """Shut a host in maintenance mode down."""
+        ...
+
+    def write_host(self, host_moid: str, write: HostWrite, secrets: Mapping[str, str]) -> str | None:
+        """Carry out a write that goes through vCenter; a task's moid where it starts one.
+
+        A `ShellWrite` is none of these: ValueError.
+        """
+        ...
+
+    def control_service(
+        self, host_moid: str, service: str, action: Literal["start", "stop", "restart"]
+    ) -> None:
+        """Start, stop or restart a service of the host."""
+        ...
+
+    def set_cluster_option(self, change: SetClusterOption) -> str:
+        """Set or remove one option of a cluster's DRS, keeping the others."""
+        ...
+
+    def set_vcenter_option(self, change: SetVCenterOption) -> None:
+        """Set one advanced setting of vCenter."""
+        ...
+
+    def change_network(self, change: ChangeNetwork) -> str:
+        """Make or change a distributed switch or portgroup."""
+        ...
+
+
+class ShellResult(Frozen):
+    """What a command on a host's shell left: its exit status and what it printed."""
+
+    status: int
+    stdout: str = ""
+    stderr: str = ""
+
+
+class HostShell(Protocol):
+    """One host's shell. Arguments are data: whatever stands in them, the shell takes them as they are.
+
+    Every method raises `HostShellError`.
+    """
+
+    def run(self, arguments: Sequence[str], *, timeout_seconds: float = 60.0) -> ShellResult:
+        """Run one command and wait for it; a status other than 0 is returned, not raised."""
+        ...
+
+    def read_facts(self, groups: frozenset[FactGroup], nic_pci_ids: Sequence[str]) -> ShellFacts:
+        """Ask nvidia-smi and mlxconfig; what a tool does not tell stands in `unread`."""
+        ...
+
+    def close(self) -> None:
+        """Log out."""
+        ...
+
+
+class HostShells(Protocol):
+    """Logs in to hosts."""
+
+    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+        """Log in, as the plan file says. Raises `HostShellError` where that fails."""
         ...
 
 

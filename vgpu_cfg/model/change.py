@@ -17,41 +17,61 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vgpu_cfg.model.change_base import ChangeBase, Edit, Impact, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.host_change import (
+    ChangeHost,
+    ChangeNetwork,
+    EnterMaintenance,
+    ExitMaintenance,
+    HostRef,
+    RebootHost,
+    RestartService,
+    SetClusterOption,
+    SettingTarget,
+    SetVCenterOption,
+    ShutDownHost,
+)
 from vgpu_cfg.model.vm_spec import VmSpec
 
-
-class Impact(StrEnum):
-    """What a change disturbs, from nothing to a cold boot of the host."""
-
-    NONE = "none"
-    SERVICE_RESTART = "service-restart"
-    POWER_CYCLE = "power-cycle"
-    HOST_MAINTENANCE = "host-maintenance"
-    HOST_REBOOT = "host-reboot"
-    HOST_COLD_BOOT = "host-cold-boot"
-
-
-class Subject(Frozen):
-    """What a change or a finding is about; `kind` is "vm", "host", "cluster", "network" or "plan"."""
-
-    kind: str
-    name: str
-    moid: str | None = None
-
-
-class Edit(Frozen):
-    """One value before and after, as shown to a reader; None is "absent".
-
-    `is_default` marks a value that the plan file does not state, `note` adds a reason.
-    """
-
-    key: str
-    before: str | None = None
-    after: str | None = None
-    is_default: bool = False
-    note: str = ""
+__all__ = [
+    "Change",
+    "ChangeBase",
+    "ChangeHost",
+    "ChangeNetwork",
+    "CloneFrom",
+    "CreateVm",
+    "DestroyVm",
+    "Diagnostic",
+    "Edit",
+    "EnterMaintenance",
+    "ExitMaintenance",
+    "HostRef",
+    "Impact",
+    "Location",
+    "MakeFromScratch",
+    "ManualStep",
+    "NumaPin",
+    "Placement",
+    "Plan",
+    "PlanTarget",
+    "PowerOffVm",
+    "PowerOnVm",
+    "RebootHost",
+    "ReconfigureVm",
+    "RemoveRule",
+    "RestartService",
+    "SetClusterOption",
+    "SetRule",
+    "SetVCenterOption",
+    "SettingTarget",
+    "Severity",
+    "ShutDownHost",
+    "Subject",
+    "UpgradeVm",
+    "VmRef",
+]
 
 
 class VmRef(Frozen):
@@ -86,21 +106,6 @@ class Location(Frozen):
     resource_pool_moid: str
     datastore_moid: str
     datastore_name: str
-
-
-class ChangeBase(Frozen):
-    """What every change has.
-
-    `id` is stable between two plannings of the same thing ("create hvd-01"); `needs` names the
-    changes that must have come true before; `host_moid` is the host it burdens, for the cap per host.
-    """
-
-    id: str
-    subject: Subject
-    edits: tuple[Edit, ...] = ()
-    needs: tuple[str, ...] = ()
-    impact: Impact = Impact.NONE
-    host_moid: str | None = None
 
 
 class CreateVm(ChangeBase):
@@ -185,11 +190,17 @@ class RemoveRule(ChangeBase):
 
 
 class ManualStep(ChangeBase):
-    """A step that no API reaches, told in words; `apply` stops before what needs it."""
+    """A step that no API reaches, told in words; `apply` stops before what needs it.
+
+    `commands` are what to type, one line each. A reading of `proves` shows that it was done; where
+    it is empty nothing can show that, and `apply --done ID` acknowledges it.
+    """
 
     kind: Literal["manual_step"] = "manual_step"
     text: str
     proof: str = ""
+    commands: tuple[str, ...] = ()
+    proves: tuple[SettingTarget, ...] = ()
 
 
 Change = Annotated[
@@ -201,6 +212,15 @@ Change = Annotated[
     | DestroyVm
     | SetRule
     | RemoveRule
+    | EnterMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ShutDownHost
+    | ExitMaintenance
+    | SetClusterOption
+    | SetVCenterOption
+    | ChangeNetwork
     | ManualStep,
     Field(discriminator="kind"),
 ]
@@ -251,6 +271,8 @@ class PlanTarget(Frozen):
 class Plan(Frozen):
     """What would be done, and why. Saved as plan.json, it is the reviewed plan.
 
+    `hosts_in_sync` are the hosts that the plan names and has nothing to change at.
+
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
     """
@@ -265,6 +287,7 @@ class Plan(Frozen):
     changes: tuple[Change, ...] = ()
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
+    hosts_in_sync: tuple[str, ...] = ()
     untouched_vms: int = 0
     untouched_hosts: int = 0
 

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_serializer
 
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.vgpu import VgpuProfile
 
@@ -179,9 +180,17 @@ class DesiredVm(Frozen):
 
 
 class DesiredNetwork(Frozen):
-    """A network that must exist, whether or not a VM uses it."""
+    """A network that must exist, whether or not a VM uses it.
+
+    With `switch` it is a portgroup of that distributed switch, and made where it is absent; the
+    switch too, where `make_switch` says so. `mtu` is the switch's.
+    """
 
     name: str
+    switch: str | None = None
+    make_switch: bool = False
+    vlan: int | None = None
+    mtu: int | None = None
     origin: str = ""
 
 
@@ -216,5 +225,6 @@ class DesiredPlan(Frozen):
     protect: Protection = Protection()
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
+    hosts: tuple[DesiredHosts, ...] = ()
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()

@@ -16,6 +16,7 @@ from functools import cached_property
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.host_facts import EstateFacts
 from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm import Vm
@@ -59,6 +60,16 @@ class NumaNode(Frozen):
     pci_ids: frozenset[str] = frozenset()
 
 
+class Sriov(Frozen):
+    """Virtual functions of a PCI function (vim `SriovInfo`): `functions` now, `requested` after a restart."""
+
+    is_capable: bool = False
+    is_active: bool = False
+    functions: int = 0
+    requested: int = 0
+    most: int = 0
+
+
 class PciDevice(Frozen):
     """One PCI function of a host, with its passthrough state.
 
@@ -80,6 +91,7 @@ class PciDevice(Frozen):
     passthrough_active: bool = False
     hardware_label: str | None = None
     numa_node: int | None = None
+    sriov: Sriov | None = None
 
     @property
     def subsystem_id(self) -> int:
@@ -286,7 +298,10 @@ class VCenter(Frozen):
 
 
 class Inventory(Frozen):
-    """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived."""
+    """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
+
+    `facts` is empty unless the plan prepares hosts.
+    """
 
     vcenter: VCenter
     read_at: datetime
@@ -298,6 +313,7 @@ class Inventory(Frozen):
     datastores: tuple[Datastore, ...] = ()
     folders: tuple[Folder, ...] = ()
     resource_pools: tuple[ResourcePool, ...] = ()
+    facts: EstateFacts = EstateFacts()
 
     @cached_property
     def host_by_moid(self) -> Mapping[str, Host]:

@@ -18,6 +18,21 @@ class OutcomeStatus(StrEnum):
     NOT_NEEDED = "not_needed"
 
 
+class SettingReading(Frozen):
+    """What a setting of a host showed when it was read back: wanted, configured, and in force.
+
+    `runtime` equals `configured` where the source tells only one. `waits_for` is "reboot" or
+    "cold boot" while the two differ.
+    """
+
+    setting: str
+    device: str = ""
+    wanted: str
+    configured: str | None = None
+    runtime: str | None = None
+    waits_for: str = ""
+
+
 class Outcome(Frozen):
     """What became of one change. `tasks` names the vCenter tasks it took, in order.
 
@@ -34,6 +49,7 @@ class Outcome(Frozen):
     cause: str = ""
     remedy: str = ""
     vm_moid: str | None = None
+    readings: tuple[SettingReading, ...] = ()
 
 
 class EventKind(StrEnum):

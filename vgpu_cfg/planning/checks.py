@@ -140,6 +140,37 @@ class Code(StrEnum):
     NO_HOST_DRIVER = "VG503"
     NO_SUCH_BOARD = "VG504"
     RESTART_PENDING = "VG505"
+    HOST_NOT_MATCHED = "VG506"
+    HOST_TWICE = "VG507"
+    SETTING_DIFFERS = "VG508"
+    SETTING_UNREAD = "VG509"
+    CHECK_UNREAD = "VG510"
+    SETTING_OWNED = "VG511"
+    HOST_NOT_EMPTIED = "VG512"
+    CLUSTER_TOO_FULL = "VG513"
+    DISRUPTION_NOT_ALLOWED = "VG514"
+    OUTSIDE_WINDOW = "VG515"
+    NIC_IN_USE = "VG516"
+    NIC_CUT_OFF = "VG517"
+    GPU_SERVES_VGPUS = "VG518"
+    DRIVERS_DIFFER = "VG519"
+    GPU_DAEMON_ABSENT = "VG520"
+    BIOS_DIFFERS = "VG521"
+    GPU_NIC_APART = "VG522"
+    LOCKDOWN = "VG523"
+    SHELL_CLOSED = "VG524"
+    OTHERS_MAINTENANCE = "VG525"
+    HOST_SILENT = "VG526"
+    DEVICE_NOT_MATCHED = "VG527"
+    NOT_SUPPORTED = "VG528"
+    FIRMWARE_IN_GUEST = "VG529"
+    SHARING_UNCLEAR = "VG530"
+    STANDS_WAITING = "VG531"
+    SWITCH_NOT_FOUND = "VG532"
+    OWN_VMS_OFF = "VG533"
+    FIRMWARE_UNPROVEN = "VG534"
+    MTU_TOO_SMALL = "VG535"
+    EXTRA_RESTART = "VG536"
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +304,47 @@ CHECKS: dict[Code, Check] = {
         (Code.NO_HOST_DRIVER, "the NVIDIA host driver does not serve the GPU", _E, _V),
         (Code.NO_SUCH_BOARD, "no host in the VM's clusters has a GPU for this", _E, _V),
         (Code.RESTART_PENDING, "a GPU's setting waits for a restart", _W, _V),
+        (Code.HOST_NOT_MATCHED, "an entry of `hosts` matches no host", _E, _V),
+        (Code.HOST_TWICE, "two entries of `hosts` ask different things of one host", _E, _V),
+        (Code.SETTING_DIFFERS, "a host that is only checked differs from the plan", _W, _V),
+        (Code.SETTING_UNREAD, "a setting that the plan names could not be read", _E, _V),
+        (Code.CHECK_UNREAD, "a setting of a host that is only checked could not be read", _W, _V),
+        (Code.SETTING_OWNED, "somebody else owns the host's settings", _E, _V),
+        (Code.HOST_NOT_EMPTIED, "a host cannot be emptied", _E, _V),
+        (Code.CLUSTER_TOO_FULL, "the rest of the cluster cannot carry what runs on a host", _E, _R),
+        (Code.DISRUPTION_NOT_ALLOWED, "a change needs a disruption that the plan does not allow", _E, _V),
+        (Code.OUTSIDE_WINDOW, "it is outside the maintenance window", _W, _V),
+        (Code.NIC_IN_USE, "a NIC that the host itself uses would be taken", _E, _V),
+        (Code.NIC_CUT_OFF, "a NIC that the plan names carries traffic of the host", _W, _V),
+        (Code.GPU_SERVES_VGPUS, "a GPU to pass through holds vGPUs of running VMs", _E, _V),
+        (Code.DRIVERS_DIFFER, "the hosts of a cluster run different NVIDIA host drivers", _W, _V),
+        (Code.GPU_DAEMON_ABSENT, "the GPU management daemon is not installed", _W, _V),
+        (Code.BIOS_DIFFERS, "the BIOS does not show what the plan needs", _W, _V),
+        (Code.GPU_NIC_APART, "a NIC is on another NUMA node than every GPU", _W, _V),
+        (Code.LOCKDOWN, "lockdown mode keeps the host's shell closed", _E, _V),
+        (
+            Code.SHELL_CLOSED,
+            "the host's shell is closed, so the plan supposes the worst",
+            _W,
+            _V,
+        ),
+        (Code.OTHERS_MAINTENANCE, "a host is in maintenance mode, and not by this plan", _W, _V),
+        (Code.HOST_SILENT, "a host does not answer", _E, _V),
+        (Code.DEVICE_NOT_MATCHED, "a `match` fits no device of any host", _E, _V),
+        (Code.NOT_SUPPORTED, "the host, board or NIC does not have the setting", _E, _V),
+        (
+            Code.FIRMWARE_IN_GUEST,
+            "a passed-through NIC's firmware is set inside its guest",
+            _W,
+            _V,
+        ),
+        (Code.SHARING_UNCLEAR, "the VMs need GPUs of one board both in MIG mode and out of it", _E, _V),
+        (Code.STANDS_WAITING, "a host stands in maintenance mode and waits", _W, _V),
+        (Code.SWITCH_NOT_FOUND, "the distributed switch does not exist", _E, _V),
+        (Code.OWN_VMS_OFF, "VMs of this plan must be switched off, which is not allowed", _E, _V),
+        (Code.FIRMWARE_UNPROVEN, "a NIC's firmware can no longer be read on the host", _W, _V),
+        (Code.MTU_TOO_SMALL, "a network's MTU is above its switch's", _E, _V),
+        (Code.EXTRA_RESTART, "a restart that was to bring a setting did not", _W, _V),
     )
 }
 

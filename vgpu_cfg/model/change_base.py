@@ -1,0 +1,54 @@
+"""What every change has: what it is about, what it edits, what it needs and what it disturbs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from vgpu_cfg.model.frozen import Frozen
+
+
+class Impact(StrEnum):
+    """What a change disturbs, from nothing to a cold boot of the host."""
+
+    NONE = "none"
+    SERVICE_RESTART = "service-restart"
+    POWER_CYCLE = "power-cycle"
+    HOST_MAINTENANCE = "host-maintenance"
+    HOST_REBOOT = "host-reboot"
+    HOST_COLD_BOOT = "host-cold-boot"
+
+
+class Subject(Frozen):
+    """What a change or a finding is about; `kind` is "vm", "host", "cluster", "network" or "plan"."""
+
+    kind: str
+    name: str
+    moid: str | None = None
+
+
+class Edit(Frozen):
+    """One value before and after, as shown to a reader; None is "absent".
+
+    `is_default` marks a value that the plan file does not state, `note` adds a reason.
+    """
+
+    key: str
+    before: str | None = None
+    after: str | None = None
+    is_default: bool = False
+    note: str = ""
+
+
+class ChangeBase(Frozen):
+    """What every change has.
+
+    `id` is stable between two plannings of the same thing ("create hvd-01"); `needs` names the
+    changes that must have come true before; `host_moid` is the host it burdens, for the cap per host.
+    """
+
+    id: str
+    subject: Subject
+    edits: tuple[Edit, ...] = ()
+    needs: tuple[str, ...] = ()
+    impact: Impact = Impact.NONE
+    host_moid: str | None = None

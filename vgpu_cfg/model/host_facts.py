@@ -1,0 +1,221 @@
+"""What is read of a host only where a plan prepares hosts: options, modules, services, firmware, marks.
+
+A fact that could not be read is absent, and `unread` says why: nobody takes silence for a value.
+Values are as the source prints them, but for truth values, which are real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+
+
+class FactGroup(StrEnum):
+    """What is read together, in calls of its own per host; a plan reads only the groups it needs.
+
+    BASE comes with the bulk reading: services, firewall, VMkernel NICs, switches, boot time, marks.
+    """
+
+    BASE = "base"
+    OPTIONS = "options"
+    MODULES = "modules"
+    KERNEL = "kernel"
+    SOFTWARE = "software"
+    OWNERS = "owners"
+    LICENCE = "licence"
+    SHELL_GPUS = "shell-gpus"
+    SHELL_NICS = "shell-nics"
+
+
+SHELL_GROUPS = frozenset({FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS})
+
+
+class ServiceFact(Frozen):
+    """A service of the host. `policy` is vim `HostServicePolicy`: on, off, automatic."""
+
+    running: bool
+    policy: str = ""
+
+
+class KernelSetting(Frozen):
+    """A boot setting of the VMkernel, as `esxcli system settings kernel list` tells it."""
+
+    configured: str
+    runtime: str
+    default: str = ""
+
+
+class SoftwarePackage(Frozen):
+    """An installed VIB."""
+
+    name: str
+    version: str
+    vendor: str = ""
+
+
+class Vmknic(Frozen):
+    """A VMkernel NIC. `services` are vim `HostVirtualNicManagerNicType` words such as vmotion, vsan."""
+
+    device: str
+    network: str = ""
+    network_moid: str = ""
+    address: str = ""
+    is_dhcp: bool = False
+    mtu: int = 1500
+    services: tuple[str, ...] = ()
+
+
+class HostSwitch(Frozen):
+    """A switch as this host sees it; `switch_uuid` only of a distributed one."""
+
+    name: str
+    mtu: int | None = None
+    uplinks: tuple[str, ...] = ()
+    switch_uuid: str | None = None
+
+
+class HostAttribute(StrEnum):
+    """The custom attributes that this tool keeps on hosts, each a JSON text.
+
+    MARK holds a HostMark while work goes on, DONE the manual steps that were acknowledged
+    (id → digest), VMNICS the names that NICs had before they were passed through (PCI address → vmnic).
+    """
+
+    MARK = "vgpu_cfg.host"
+    DONE = "vgpu_cfg.done"
+    VMNICS = "vgpu_cfg.vmnics"
+
+
+class HostMark(Frozen):
+    """What this tool keeps on a host while it works there (`HostAttribute.MARK`).
+
+    `since` is when the work began, `boot_time` when the host had last booted then. `waiting` names
+    the settings (SettingTarget.id) that were written and wait for a restart, with the boot time at
+    writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
+    the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
+    into maintenance mode and owes its leaving.
+    """
+
+    plan: str
+    since: datetime
+    maintenance: bool = False
+    opened_ssh: bool = False
+    reason: str = ""
+    waiting: Mapping[str, datetime | None] = Field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What is kept: JSON, without what is empty."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @classmethod
+    def parse(cls, text: str) -> HostMark | None:
+        """Read a mark back; None where the text is none, as after somebody edited it."""
+        try:
+            return cls.model_validate_json(text)
+        except ValueError:
+            return None
+
+
+class GpuShellFacts(Frozen):
+    """What `nvidia-smi` tells of a GPU; None where it prints N/A or nothing."""
+
+    mig_current: bool | None = None
+    mig_pending: bool | None = None
+    ecc_current: bool | None = None
+    ecc_pending: bool | None = None
+    host_vgpu_mode: str | None = None
+    module_id: int | None = None
+
+
+class FirmwareValue(Frozen):
+    """A parameter of a NIC's firmware, as `mlxconfig -e query` tells it, without the number in brackets.
+
+    None where the tool printed no such column. `next_boot` is what is configured, `current` in force.
+    """
+
+    default: str | None = None
+    current: str | None = None
+    next_boot: str | None = None
+
+
+class ShellFacts(Frozen):
+    """What the host's shell tells, by PCI address. `unread` maps a device, or "" for all, to a reason."""
+
+    gpus: Mapping[str, GpuShellFacts] = Field(default_factory=dict)
+    firmware: Mapping[str, Mapping[str, FirmwareValue]] = Field(default_factory=dict)
+    driver_version: str | None = None
+    unread: Mapping[str, str] = Field(default_factory=dict)
+
+
+class HostFacts(Frozen):
+    """What was read of one host besides the inventory.
+
+    `options` are advanced options, `modules` option strings by kernel module (one that is absent is
+    not loaded or not known), `kernel` boot settings, `done` the manual steps that somebody
+    acknowledged there (id → digest), `vmnics` the former names of NICs that are passed through, by PCI
+    address. `owners` names who else owns settings of this host ("host profile
+    Gold"). `unread` maps a group to why it was not read.
+    """
+
+    groups: frozenset[FactGroup] = frozenset()
+    boot_time: datetime | None = None
+    reboot_required: bool = False
+    lockdown: str = ""
+    rebind_without_reboot: bool = False
+    services: Mapping[str, ServiceFact] = Field(default_factory=dict)
+    rulesets: Mapping[str, bool] = Field(default_factory=dict)
+    vmknics: tuple[Vmknic, ...] = ()
+    switches: tuple[HostSwitch, ...] = ()
+    options: Mapping[str, bool | int | str] = Field(default_factory=dict)
+    modules: Mapping[str, str] = Field(default_factory=dict)
+    kernel: Mapping[str, KernelSetting] = Field(default_factory=dict)
+    software: tuple[SoftwarePackage, ...] = ()
+    licence: str = ""
+    owners: tuple[str, ...] = ()
+    mark: HostMark | None = None
+    done: Mapping[str, str] = Field(default_factory=dict)
+    vmnics: Mapping[str, str] = Field(default_factory=dict)
+    shell: ShellFacts | None = None
+    unread: Mapping[FactGroup, str] = Field(default_factory=dict)
+
+    def uplink_of(self, vmnic: str) -> str | None:
+        """Return the switch that uses a NIC as uplink, None where none does."""
+        return next((switch.name for switch in self.switches if vmnic in switch.uplinks), None)
+
+
+class ClusterFacts(Frozen):
+    """What of a cluster decides about its hosts.
+
+    `image_managed` and `config_managed` say whether a lifecycle image or a configuration profile
+    owns the hosts; None where the server is too old to tell.
+    """
+
+    drs_options: Mapping[str, str] = Field(default_factory=dict)
+    image_managed: bool | None = None
+    config_managed: bool | None = None
+
+
+class DistributedSwitch(Frozen):
+    """A distributed switch. `portgroup_vlans` maps a portgroup's moid to its VLAN, None for a trunk."""
+
+    moid: str
+    name: str
+    uuid: str = ""
+    mtu: int | None = None
+    members: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    portgroup_vlans: Mapping[str, int | None] = Field(default_factory=dict)
+
+
+class EstateFacts(Frozen):
+    """Facts of hosts and clusters by moid, of vCenter itself, and the distributed switches."""
+
+    hosts: Mapping[str, HostFacts] = Field(default_factory=dict)
+    clusters: Mapping[str, ClusterFacts] = Field(default_factory=dict)
+    vcenter_options: Mapping[str, str] = Field(default_factory=dict)
+    switches: tuple[DistributedSwitch, ...] = ()

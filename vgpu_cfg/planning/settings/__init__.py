@@ -1,0 +1,1 @@
+"""The table of host settings: how each is read, compared, written, verified and told."""
