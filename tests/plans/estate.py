@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.plans.host_rows import make_facts, make_nic
 from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.model.inventory import (
     NVIDIA_VENDOR_ID,
@@ -80,6 +81,7 @@ def make_inventory(estate: Row) -> Inventory:
         datastores=datastores,
         folders=folders,
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
+        facts=make_facts(estate),
     )
 
 
@@ -101,6 +103,7 @@ def _cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
         ),
         drs_enabled=row.get("drs", "manual") != "off",
         drs_behavior=row.get("drs", "manual"),
+        is_standalone=row.get("standalone", False),
         rules=tuple(
             ClusterRule(
                 key=number,
@@ -191,13 +194,15 @@ def _host(
         for gpu in gpus
     }
     made = [_gpu(gpu, holders[gpu["pci"]]) for gpu in gpus]
+    nics = [make_nic(nic) for nic in row.get("nics") or ()]
+    devices = (*(gpu.pci for gpu in made), *(nic.pci for nic in nics if nic.pci is not None))
     tells_nodes = row.get("tells_nodes", True)
     nodes = [
         NumaNode(
             node_id=node,
             cores=row.get("cores", 32),
             memory_mib=row.get("node_gib", 256) * GIB,
-            pci_ids=frozenset(gpu.pci_id for gpu in made if gpu.numa_node == node),
+            pci_ids=frozenset(pci.pci_id for pci in devices if pci.numa_node == node),
         )
         for node in range(row.get("nodes", 2))
     ]
@@ -219,9 +224,10 @@ def _host(
         cores=sum(node.cores for node in nodes),
         memory_mib=sum(node.memory_mib for node in nodes),
         numa_nodes=tuple(nodes) if tells_nodes else (),
-        pci_devices=tuple(gpu.pci for gpu in made),
+        pci_devices=devices,
         gpus=tuple(made),
-        graphics_type=GraphicsType.SHARED_DIRECT,
+        nics=tuple(nic for nic in nics if nic.pci is not None and not nic.pci.passthrough_active),
+        graphics_type=GraphicsType(row.get("default_type", "sharedDirect")),
         assignment_policy=row.get("policy", "performance"),
         creatable_profiles=creatable,
         profiles=tuple(ProfileInfo(name=one) for one in known) if known is not None else None,

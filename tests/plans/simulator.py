@@ -6,26 +6,36 @@ here as ESXi would, among those that the plan's own capacity model is not asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
+from tests.plans.host_simulator import HostChange, SimulatedHost
+from tests.plans.legal import is_legal
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.model.change import (
     Change,
+    ChangeHost,
+    ChangeNetwork,
     CreateVm,
     DestroyVm,
+    EnterMaintenance,
+    ExitMaintenance,
     ManualStep,
     Plan,
     PowerOffVm,
     PowerOnVm,
+    RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RestartService,
+    SetClusterOption,
     SetRule,
+    SetVCenterOption,
+    ShutDownHost,
     UpgradeVm,
     VmRef,
 )
 from vgpu_cfg.model.inventory import ClusterRule, Gpu, Host, Inventory
-from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm import (
     DiskController,
     OwnerMark,
@@ -86,13 +96,49 @@ class _World:
         self.hosts: dict[str, Host] = {host.moid: host for host in observed.hosts}
         self.rules = {cluster.moid: list(cluster.rules) for cluster in observed.clusters}
         self.made: dict[str, str] = {}
+        self.facts = observed.facts
+        self.staged: dict[str, dict[str, str]] = {}
+
+    def _do_host(self, change: HostChange) -> None:
+        moid = change.host.moid
+        simulated = SimulatedHost(self.hosts[moid], self.facts.hosts[moid])
+        if isinstance(change, EnterMaintenance) and not change.is_held:
+            running = [vm for vm in self.vms.values() if vm.host_moid == moid and vm.is_on]
+            stays = [vm.name for vm in running if vm.name not in change.evacuates]
+            assert not stays, f"{stays} still run on {change.host.name}"
+            others = [host for host in self.hosts.values() if host.moid != moid and host.is_usable]
+            for vm in running:
+                self.vms[vm.moid] = vm.model_copy(update={"host_moid": others[0].moid})
+        staged = self.staged.setdefault(moid, {})
+        simulated.staged = staged
+        simulated.do(change)
+        self.staged[moid] = simulated.staged
+        self.hosts[moid] = simulated.host
+        hosts = {**self.facts.hosts, moid: simulated.facts}
+        self.facts = self.facts.model_copy(update={"hosts": hosts})
+
+    def _set_cluster_option(self, change: SetClusterOption) -> None:
+        found = self.facts.clusters[change.cluster_moid]
+        options = {name: value for name, value in found.drs_options.items() if name != change.option}
+        if change.value is not None:
+            options[change.option] = change.value
+        clusters = {
+            **self.facts.clusters,
+            change.cluster_moid: found.model_copy(update={"drs_options": options}),
+        }
+        self.facts = self.facts.model_copy(update={"clusters": clusters})
 
     def inventory(self) -> Inventory:
         clusters = tuple(
             cluster.model_copy(update={"rules": tuple(self.rules[cluster.moid])})
             for cluster in self.observed.clusters
         )
-        update = {"vms": tuple(self.vms.values()), "hosts": tuple(self.hosts.values()), "clusters": clusters}
+        update = {
+            "vms": tuple(self.vms.values()),
+            "hosts": tuple(self.hosts.values()),
+            "clusters": clusters,
+            "facts": self.facts,
+        }
         kept = {name: getattr(self.observed, name) for name in Inventory.model_fields}
         return Inventory(**(kept | update))
 
@@ -116,8 +162,24 @@ class _World:
             case RemoveRule():
                 rules = self.rules[change.cluster_moid]
                 self.rules[change.cluster_moid] = [rule for rule in rules if rule.key != change.rule_key]
+            case (
+                EnterMaintenance()
+                | ExitMaintenance()
+                | ChangeHost()
+                | RestartService()
+                | RebootHost()
+                | ShutDownHost()
+            ):
+                self._do_host(change)
+            case SetClusterOption():
+                self._set_cluster_option(change)
+            case SetVCenterOption():
+                options = {**self.facts.vcenter_options, change.option: str(change.value).lower()}
+                self.facts = self.facts.model_copy(update={"vcenter_options": options})
+            case ChangeNetwork():
+                raise AssertionError("the cases here leave networks as they are")
             case ManualStep():
-                raise AssertionError("no plan of today has a manual step")
+                raise AssertionError("a manual step is for a hand")
             case _:
                 assert_never(change)
 
@@ -255,36 +317,6 @@ def _without(gpu: Gpu, moid: str) -> Gpu:
     if moid not in gpu.vm_moids:
         return gpu
     return gpu.model_copy(update={"vm_moids": tuple(one for one in gpu.vm_moids if one != moid)})
-
-
-def is_legal(gpu: Gpu, held: Iterable[ProfileEntry]) -> bool:
-    """Whether a GPU in same-size mode or MIG mode can hold these at once, told apart from the planner."""
-    entries = list(held)
-    if not entries:
-        return True
-    if {entry.profile.sharing for entry in entries} != {gpu.sharing}:
-        return False
-    if gpu.sharing is Sharing.MIG:
-        geometry = entries[0].board.mig
-        assert geometry is not None
-        compute = sum(entry.mig_compute or 0 for entry in entries)
-        counts = all(sum(one.name == entry.name for one in entries) <= entry.max_per_gpu for entry in entries)
-        return counts and compute <= geometry.compute_slices and _packs(entries, frozenset())
-    if gpu.vgpu_mode is VgpuMode.MIXED_SIZE:
-        return sum(entry.framebuffer_mib for entry in entries) <= entries[0].board.framebuffer_mib
-    sizes = {entry.framebuffer_mib for entry in entries}
-    return len(sizes) == 1 and len(entries) <= min(entry.max_per_gpu for entry in entries)
-
-
-def _packs(entries: list[ProfileEntry], taken: frozenset[int]) -> bool:
-    if not entries:
-        return True
-    first, rest = entries[0], entries[1:]
-    for start in first.mig_starts or ():
-        wanted = set(range(start, start + (first.mig_size or 0)))
-        if taken.isdisjoint(wanted) and _packs(rest, taken | wanted):
-            return True
-    return False
 
 
 def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str, str]]:

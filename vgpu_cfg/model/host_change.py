@@ -170,6 +170,7 @@ class EnterMaintenance(HostChangeBase):
 
     `evacuates` names the running VMs that DRS moves away. At most `max_down` hosts of a wave are
     between this and their `ExitMaintenance`. `window` is when it may begin, as the plan file has it.
+    A host that somebody else holds in maintenance mode (`is_held`) is marked and not entered.
     """
 
     kind: Literal["enter_maintenance"] = "enter_maintenance"
@@ -178,6 +179,7 @@ class EnterMaintenance(HostChangeBase):
     vsan: Literal["ensureAccessibility", "noAction", "evacuateAllData"] | None = None
     max_down: int = 1
     window: str = ""
+    is_held: bool = False
     timeout_seconds: int = 1800
 
 
@@ -217,11 +219,13 @@ class ShutDownHost(HostChangeBase):
 class ExitMaintenance(HostChangeBase):
     """Read back every setting of the run, leave maintenance mode, clear the mark and the alarm.
 
-    A host that has left already keeps nothing of the mark either.
+    A host that has left already keeps nothing of the mark either. One that somebody else held in
+    maintenance mode before (`is_held`) stays there, and only the mark goes.
     """
 
     kind: Literal["exit_maintenance"] = "exit_maintenance"
     settles: tuple[SettingTarget, ...] = ()
+    is_held: bool = False
     timeout_seconds: int = 600
 
 

@@ -16,6 +16,8 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
+from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
 from vgpu_cfg.planning.place_checks import (
@@ -27,6 +29,7 @@ from vgpu_cfg.planning.place_checks import (
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import order_power_ons
+from vgpu_cfg.planning.settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.site import Site, check_networks
 from vgpu_cfg.planning.stage import (
     Stage,
@@ -53,15 +56,41 @@ def make_plan(
     Errors among the plan's diagnostics mean that it must not be carried out; the changes are
     those that would be made nevertheless.
     """
-    return _Planning(desired, observed, catalog, options or PlanOptions()).run()
+    options = options or PlanOptions()
+    first = _Planning(desired, observed, catalog, options)
+    plan = first.run()
+    derivable = frozenset(first.host_plans.derivable)
+    missing = _without_place(plan)
+    if not derivable or not missing:
+        return plan
+    # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that were used.
+    second = _Planning(desired, observed, catalog, options, derivable).run()
+    if _without_place(second) >= missing:
+        return plan
+    used = derivable & {placement.host_moid for placement in second.placements}
+    third = _Planning(desired, observed, catalog, options, used).run()
+    return third if _without_place(third) <= _without_place(second) else second
+
+
+def _without_place(plan: Plan) -> int:
+    return len(plan.desired.vms) - len(plan.placements)
 
 
 class _Planning:
     def __init__(
-        self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
+        self,
+        desired: DesiredPlan,
+        observed: Inventory,
+        catalog: Catalog,
+        options: PlanOptions,
+        derive_for: frozenset[str] = frozenset(),
     ) -> None:
-        self.desired, self.observed, self.catalog, self.options = desired, observed, catalog, options
+        self.desired, self.catalog, self.options = desired, catalog, options
         self.findings = Findings.for_plan(desired)
+        self.as_read = observed
+        self.host_plans = HostPlanner(desired, observed, catalog, options, self.findings).plan(derive_for)
+        # VMs are placed on the hosts as they will be.
+        self.observed = observed = self.host_plans.as_prepared(observed)
         self.site = Site(desired, observed, self.findings)
         self.lookup = Lookup(self.site, Site(desired, observed, Findings()), device_names(observed, catalog))
         self.reader = CapacityReader(observed, catalog)
@@ -93,7 +122,12 @@ class _Planning:
         changes = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         staying = frozenset(vm.moid for vm in owned.orphans if vm not in pruned)
         rules = plan_rules(self.desired, self.observed, result.members, staying, self.findings)
-        changes = [*after_rules(changes, rules), *rules]
+        changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
+        changes = [
+            *plan_cluster_options(self.desired, self.as_read, self.findings),
+            *plan_networks(self.desired, self.as_read, self.findings),
+            *changes,
+        ]
         self._report_orphans(owned, pruned)
         return self._plan(changes, cases, owned, result)
 
@@ -229,7 +263,8 @@ class _Planning:
             changes = _only(changes, chosen)
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}
         placements = [one for one in result.placements if chosen is None or one.vm in chosen]
-        hosts = {one.host_moid for one in placements}
+        hosts = {one.host_moid for one in placements} | {change.host_moid for change in changes}
+        in_sync = self.host_plans.in_sync
         vcenter = self.observed.vcenter
         return Plan(
             name=self.desired.name,
@@ -245,8 +280,11 @@ class _Planning:
             changes=tuple(changes),
             in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
+            hosts_in_sync=tuple(in_sync),
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
-            untouched_hosts=sum(host.moid not in hosts for host in self.observed.hosts),
+            untouched_hosts=sum(
+                host.moid not in hosts and host.name not in in_sync for host in self.observed.hosts
+            ),
         )
 
     def _chosen(self, cases: Sequence[Case], owned: Ownership) -> set[str] | None:
@@ -256,7 +294,7 @@ class _Planning:
         hosts = {case.name: case.host.name if case.host else "" for case in cases}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
-        if not chosen:
+        if not chosen and not self.host_plans.changes and not self.host_plans.in_sync:
             subject = Subject(kind="plan", name=self.desired.name)
             message = f"nothing in the plan matches {' or '.join(self.options.only)}"
             remedy = "give a VM's name or glob, or host:NAME"
@@ -265,9 +303,12 @@ class _Planning:
 
 
 def _only(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
-    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then."""
+    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then.
+
+    Hosts were chosen before anything was planned for them.
+    """
     by_id = {change.id: change for change in changes}
-    kept: set[str] = set()
+    kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
     waiting = [
         change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
     ]

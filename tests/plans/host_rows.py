@@ -1,0 +1,158 @@
+"""The part of an inventory in few words that only plans with `hosts:` look at: NICs and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from vgpu_cfg.model.host_facts import (
+    ClusterFacts,
+    DistributedSwitch,
+    EstateFacts,
+    FactGroup,
+    FirmwareValue,
+    GpuShellFacts,
+    HostFacts,
+    HostMark,
+    HostSwitch,
+    KernelSetting,
+    ServiceFact,
+    ShellFacts,
+    SoftwarePackage,
+    Vmknic,
+)
+from vgpu_cfg.model.inventory import HostNic, PciDevice, Sriov
+
+Row = Mapping[str, Any]
+
+MELLANOX = 0x15B3
+BOOTED = datetime(2026, 11, 1, 6, 0, tzinfo=UTC)
+DRIVER = {"NVD-AIE_ESXi_8.0.0_Driver": "580.95.02-1OEM", "nvdgpumgmtdaemon": "580.95.02"}
+FIRMWARE = {"ATS_ENABLED": "False", "SRIOV_EN": "False", "NUM_OF_VFS": "0", "LINK_TYPE_P1": "ETH"}
+
+_OPTIONS: dict[str, bool | int | str] = {"VMkernel.Boot.atsSupport": True, "Net.PVRDMAVmknic": ""}
+
+
+def make_nic(row: Row) -> HostNic:
+    """Build a ConnectX-6 Dx, or what the row says it is."""
+    pci_id = row["pci"]
+    passed = bool(row.get("passthrough"))
+    device = PciDevice(
+        pci_id=pci_id,
+        vendor_id=MELLANOX,
+        device_id=row.get("device_id", 0x101D),
+        class_id=0x0200,
+        vendor_name="Mellanox Technologies",
+        device_name=row.get("name", "MT2892 Family [ConnectX-6 Dx]"),
+        passthrough_capable=True,
+        passthrough_enabled=passed or row.get("passthrough_pending", False),
+        passthrough_active=passed,
+        hardware_label=row.get("label"),
+        numa_node=row.get("node", 0),
+        sriov=Sriov(
+            is_capable=row.get("most", 16) > 0,
+            is_active=row.get("functions", 0) > 0,
+            functions=row.get("functions", 0),
+            requested=row.get("requested", row.get("functions", 0)),
+            most=row.get("most", 16),
+        ),
+    )
+    return HostNic(
+        device=row.get("vmnic", ""),
+        driver="nmlx5_core",
+        speed_mbps=100_000,
+        pci_id=pci_id,
+        pci=device,
+        numa_node=device.numa_node,
+    )
+
+
+def make_facts(estate: Row) -> EstateFacts:
+    """Build the facts of every host and cluster."""
+    hosts = {f"host-{name}": _host_facts(row or {}) for name, row in (estate.get("hosts") or {}).items()}
+    clusters = {
+        f"cluster-{name}": ClusterFacts(
+            drs_options=(row or {}).get("drs_options") or {},
+            image_managed=(row or {}).get("image", False),
+            config_managed=(row or {}).get("config_profile", False),
+        )
+        for name, row in (estate.get("clusters") or {"gpu": {}}).items()
+    }
+    switches = tuple(
+        DistributedSwitch(moid=f"dvs-{name}", name=name, uuid=f"50 {name}", mtu=(row or {}).get("mtu", 1500))
+        for name, row in (estate.get("switches") or {}).items()
+    )
+    return EstateFacts(
+        hosts=hosts,
+        clusters=clusters,
+        vcenter_options=estate.get("vcenter_options") or {},
+        switches=switches,
+    )
+
+
+def _host_facts(row: Row) -> HostFacts:
+    facts = dict(row.get("facts") or {})
+    if "unread" in facts:
+        facts["unread"] = {FactGroup(group): text for group, text in facts["unread"].items()}
+    has_driver = row.get("driver", True)
+    return HostFacts(
+        groups=frozenset(FactGroup),
+        boot_time=BOOTED,
+        lockdown=facts.get("lockdown", "lockdownDisabled"),
+        rebind_without_reboot=facts.get("rebind", True),
+        services={"xorg": ServiceFact(running=True, policy="on"), "TSM-SSH": ServiceFact(running=False)},
+        rulesets={"pvrdma": facts.get("pvrdma_open", False)},
+        vmknics=tuple(Vmknic.model_validate(one) for one in facts.get("vmknics") or ()),
+        switches=tuple(
+            HostSwitch.model_validate(one)
+            for one in facts.get("switches") or ({"name": "vSwitch0", "mtu": 1500, "uplinks": ("vmnic0",)},)
+        ),
+        options=_OPTIONS | (facts.get("options") or {}),
+        modules={"nmlx5_core": "", "nmlx5_rdma": ""}
+        | ({"nvidia": ""} if has_driver else {})
+        | (facts.get("modules") or {}),
+        kernel={
+            name: KernelSetting.model_validate(one)
+            for name, one in (
+                {"atsSupport": {"configured": "TRUE", "runtime": "TRUE", "default": "TRUE"}}
+                | (facts.get("kernel") or {})
+            ).items()
+        },
+        software=tuple(
+            SoftwarePackage(name=name, version=version)
+            for name, version in (facts.get("software") or (DRIVER if has_driver else {})).items()
+        ),
+        owners=tuple(facts.get("owners") or ()),
+        mark=HostMark.model_validate(facts["mark"]) if "mark" in facts else None,
+        vmnics=facts.get("vmnics") or {},
+        shell=_shell(row, has_driver=has_driver) if facts.get("shell", True) else None,
+        unread=facts.get("unread") or {},
+    )
+
+
+def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
+    gpus: dict[str, GpuShellFacts] = {}
+    for gpu in row.get("gpus") or () if has_driver else ():
+        is_mig = gpu.get("sharing") == "mig"
+        gpus[gpu["pci"]] = GpuShellFacts(
+            mig_current=is_mig,
+            mig_pending=gpu.get("mig_pending", is_mig),
+            ecc_current=gpu.get("ecc", True),
+            ecc_pending=gpu.get("ecc_pending", gpu.get("ecc", True)),
+            host_vgpu_mode=gpu.get("vgpu_host_mode", "SR-IOV"),
+        )
+    firmware = {
+        nic["pci"]: {
+            name: FirmwareValue(default=value, current=value, next_boot=value)
+            if isinstance(value, str)
+            else FirmwareValue.model_validate(value)
+            for name, value in (FIRMWARE | (nic.get("firmware") or {})).items()
+        }
+        for nic in row.get("nics") or ()
+        if not nic.get("passthrough")
+    }
+    unread = {} if has_driver else {"": "nvidia-smi is not there"}
+    return ShellFacts(
+        gpus=gpus, firmware=firmware, driver_version="580.95.02" if has_driver else None, unread=unread
+    )

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vgpu_cfg.model.change import Impact
+from vgpu_cfg.model.host_facts import HostFacts
+from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.planning.hosts.case import Gap, GapKind
+from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
+from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+
+VIEW = HostView(Host(moid="host-1", name="esx-01"), HostFacts())
+
+
+def setting(key: str, impact: Impact, **more: Any) -> HostSetting:
+    is_dropped = more.pop("dropped", False)
+    return HostSetting(
+        key=key,
+        title=key,
+        source="a test",
+        wishes=lambda _entry, _view: (),
+        read=lambda _view, _device: Reading("old"),
+        write=lambda _view, _wishes: (),
+        impact=lambda _view, _wish: impact,
+        how=lambda _view, _wish: HowTo(why=""),
+        group=key,
+        is_dropped_by_reboot=lambda _view, _wish: is_dropped,
+        **more,
+    )
+
+
+def gap(key: str, impact: Impact, device: str = "", **more: Any) -> Gap:
+    entry = setting(key, impact, **more)
+    return Gap(entry, Wish(key, "new", device), Reading("old"), GapKind.WRONG, impact)
+
+
+def shown(found: Stretches) -> list[list[str]]:
+    return [[one.wish.id for one in stretch] for stretch in found.gaps]
+
+
+def test_what_restarts_for_itself_restarts_once_together() -> None:
+    found = make_stretches(VIEW, [gap("ats", Impact.HOST_REBOOT), gap("modules", Impact.HOST_REBOOT)], ())
+    assert shown(found) == [["ats", "modules"], []]
+    assert found.cold == [False]
+
+
+def test_nothing_that_restarts_is_no_restart() -> None:
+    found = make_stretches(VIEW, [gap("policy", Impact.NONE), gap("mode", Impact.HOST_MAINTENANCE)], ())
+    assert found.restarts == 0
+    assert found.needs_empty_host
+
+
+def test_what_disturbs_nothing_needs_no_empty_host() -> None:
+    assert not make_stretches(VIEW, [gap("policy", Impact.NONE)], ()).needs_empty_host
+
+
+def test_what_needs_another_in_force_waits_for_its_restart() -> None:
+    gaps = [
+        gap("mig", Impact.HOST_REBOOT, "gpu-1", needs_in_force=("driver",)),
+        gap("driver", Impact.HOST_REBOOT),
+        gap("ats", Impact.HOST_REBOOT),
+    ]
+    found = make_stretches(VIEW, gaps, ())
+    assert shown(found) == [["driver", "ats"], ["mig gpu-1"], []]
+    assert found.restarts == 2
+
+
+def test_what_needs_another_that_holds_at_once_waits_for_no_restart() -> None:
+    gaps = [
+        gap("mig", Impact.HOST_REBOOT, needs_in_force=("passthrough",)),
+        gap("passthrough", Impact.HOST_MAINTENANCE),
+    ]
+    assert shown(make_stretches(VIEW, gaps, ())) == [["passthrough", "mig"], []]
+
+
+def test_devices_do_not_wait_for_each_other() -> None:
+    gaps = [
+        gap("passthrough", Impact.HOST_MAINTENANCE, "nic-1", needs_in_force=("firmware",)),
+        gap("firmware", Impact.HOST_REBOOT, "nic-2 ATS_ENABLED"),
+    ]
+    assert shown(make_stretches(VIEW, gaps, ())) == [["passthrough nic-1", "firmware nic-2 ATS_ENABLED"], []]
+
+
+def test_a_device_waits_for_its_own() -> None:
+    gaps = [
+        gap("passthrough", Impact.HOST_MAINTENANCE, "nic-1", needs_in_force=("firmware",)),
+        gap("firmware", Impact.HOST_REBOOT, "nic-1 ATS_ENABLED"),
+    ]
+    assert shown(make_stretches(VIEW, gaps, ())) == [["firmware nic-1 ATS_ENABLED"], ["passthrough nic-1"]]
+
+
+def test_order_without_a_restart_is_kept() -> None:
+    gaps = [gap("b", Impact.HOST_REBOOT, after=("a",)), gap("a", Impact.HOST_REBOOT)]
+    assert shown(make_stretches(VIEW, gaps, ())) == [["a", "b"], []]
+
+
+def test_what_a_reboot_drops_is_written_after_the_last() -> None:
+    gaps = [gap("mode", Impact.HOST_MAINTENANCE, dropped=True), gap("ats", Impact.HOST_REBOOT)]
+    assert shown(make_stretches(VIEW, gaps, ())) == [["ats"], ["mode"]]
+
+
+def test_what_is_right_and_would_be_dropped_is_asserted_again() -> None:
+    right = [(setting("mode", Impact.HOST_MAINTENANCE, dropped=True), Wish("mode", "new"), Reading("new"))]
+    found = make_stretches(VIEW, [gap("ats", Impact.HOST_REBOOT)], right)
+    assert [[one.kind for one in stretch] for stretch in found.gaps] == [[GapKind.WRONG], [GapKind.DROPPED]]
+
+
+def test_what_is_right_and_would_be_dropped_is_left_alone_without_a_reboot() -> None:
+    right = [(setting("mode", Impact.HOST_MAINTENANCE, dropped=True), Wish("mode", "new"), Reading("new"))]
+    assert shown(make_stretches(VIEW, [gap("policy", Impact.NONE)], right)) == [["policy"]]
+
+
+def test_a_service_restarts_only_where_no_reboot_follows() -> None:
+    alone = make_stretches(VIEW, [gap("type", Impact.SERVICE_RESTART, service="xorg")], ())
+    assert list(alone.services) == ["xorg"]
+    assert alone.touches_graphics
+    gaps = [gap("type", Impact.SERVICE_RESTART, service="xorg"), gap("ats", Impact.HOST_REBOOT)]
+    assert not make_stretches(VIEW, gaps, ()).services
+
+
+def test_one_cold_boot_does_for_all_of_its_stretch() -> None:
+    found = make_stretches(VIEW, [gap("bios", Impact.HOST_COLD_BOOT), gap("ats", Impact.HOST_REBOOT)], ())
+    assert found.cold == [True]
+
+
+KEYS = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
+IMPACTS = st.sampled_from([Impact.NONE, Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT])
+
+
+@given(keys=KEYS, data=st.data())
+def test_every_need_is_in_force_before_and_no_restart_is_idle(keys: list[str], data: st.DataObject) -> None:
+    gaps = []
+    for index, key in enumerate(keys):
+        needs = data.draw(st.lists(st.sampled_from(keys[:index]), unique=True)) if index else []
+        gaps.append(gap(key, data.draw(IMPACTS), needs_in_force=tuple(needs)))
+    found = make_stretches(VIEW, data.draw(st.permutations(gaps)), ())
+    place = {one.setting.key: index for index, stretch in enumerate(found.gaps) for one in stretch}
+    order = [one.setting.key for stretch in found.gaps for one in stretch]
+    by_key = {one.setting.key: one for one in gaps}
+    assert sorted(order) == sorted(keys)
+    for one in gaps:
+        for need in one.setting.needs_in_force:
+            assert order.index(need) < order.index(one.setting.key)
+            assert place[one.setting.key] >= place[need] + by_key[need].restarts
+    for index in range(found.restarts):
+        assert any(one.restarts for one in found.gaps[index]), "a restart that brings nothing"

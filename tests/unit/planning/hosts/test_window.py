@@ -1,0 +1,133 @@
+"""Windows of time: days, midnight, the end of a week, and the two nights on which clocks are moved."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vgpu_cfg.planning.hosts.window import parse_window
+
+BERLIN = ZoneInfo("Europe/Berlin")
+UTC = ZoneInfo("UTC")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment", "expected"),
+    [
+        # Saturday is 2026-11-21.
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-21T21:59:59", False),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-21T22:00:00", True),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-22T03:59:59", True),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-22T04:00:00", False),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-22T22:00:00", False),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-21T03:00:00", False),
+        ("Sun 22:00-04:00 Europe/Berlin", "2026-11-23T03:00:00", True),
+        ("Sat,Sun 22:00-04:00 Europe/Berlin", "2026-11-22T22:00:00", True),
+        ("Sat, Sun 22:00-04:00 Europe/Berlin", "2026-11-23T03:00:00", True),
+        ("Sat,Sun 22:00-04:00 Europe/Berlin", "2026-11-23T22:00:00", False),
+        ("Mon 02:00-06:00 Europe/Berlin", "2026-11-23T02:00:00", True),
+        ("Mon 02:00-06:00 Europe/Berlin", "2026-11-24T02:00:00", False),
+        ("daily 02:00-06:00 Europe/Berlin", "2026-11-24T05:00:00", True),
+        ("daily 02:00-06:00 Europe/Berlin", "2026-11-24T06:00:00", False),
+        ("Sat 00:00-24:00 Europe/Berlin", "2026-11-21T00:00:00", True),
+        ("Sat 00:00-24:00 Europe/Berlin", "2026-11-21T23:59:59", True),
+        ("Sat 00:00-24:00 Europe/Berlin", "2026-11-22T00:00:00", False),
+        ("Sat 22:00-00:00 Europe/Berlin", "2026-11-21T23:59:59", True),
+        ("Sat 22:00-00:00 Europe/Berlin", "2026-11-22T00:00:00", False),
+        ("daily 00:01-00:00 Europe/Berlin", "2026-11-21T00:00:30", False),
+    ],
+)
+def test_by_the_wall_clock(text: str, moment: str, expected: bool) -> None:
+    assert parse_window(text).is_open(datetime.fromisoformat(moment).replace(tzinfo=BERLIN)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "moment", "expected"),
+    [
+        # Winter and summer: the wall clock stays, the moment moves.
+        ("daily 22:00-23:00 Europe/Berlin", "2026-01-10T21:30:00", True),
+        ("daily 22:00-23:00 Europe/Berlin", "2026-07-10T21:30:00", False),
+        ("daily 22:00-23:00 Europe/Berlin", "2026-07-10T20:30:00", True),
+        # 2026-03-29: 02:00 becomes 03:00 in Berlin, at 01:00 UTC; from 22:00 to 04:00 are five hours.
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-03-28T21:00:00", True),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-03-29T01:59:00", True),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-03-29T02:00:00", False),
+        ("Sun 02:00-03:00 Europe/Berlin", "2026-03-29T00:59:00", False),
+        ("Sun 02:00-03:00 Europe/Berlin", "2026-03-29T01:00:00", False),
+        # 2026-10-25: 03:00 becomes 02:00 in Berlin, at 01:00 UTC; from 22:00 to 04:00 are seven hours.
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-10-24T20:00:00", True),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-10-25T02:59:00", True),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-10-25T03:00:00", False),
+        ("Sun 02:00-03:00 Europe/Berlin", "2026-10-25T00:00:00", True),
+        ("Sun 02:00-03:00 Europe/Berlin", "2026-10-25T01:59:00", True),
+        ("Sun 02:00-03:00 Europe/Berlin", "2026-10-25T02:00:00", False),
+        # The day is that of the window's zone.
+        ("Sat 00:00-02:00 Pacific/Auckland", "2026-11-20T11:30:00", True),
+        ("Sat 00:00-02:00 Pacific/Auckland", "2026-11-21T11:30:00", False),
+        ("Sat 22:00-23:00 UTC", "2026-11-21T22:30:00", True),
+    ],
+)
+def test_in_any_zone(text: str, moment: str, expected: bool) -> None:
+    assert parse_window(text).is_open(datetime.fromisoformat(moment).replace(tzinfo=UTC)) is expected
+
+
+@given(
+    st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2030, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - the zone is the other parameter
+    st.integers(0, 23),
+    st.integers(1, 24),
+)
+def test_the_zone_in_which_a_moment_is_told_does_not_matter(now: datetime, start: int, end: int) -> None:
+    if start == end:
+        end = 24 if start != 24 else 1
+    window = parse_window(f"daily {start:02}:00-{end:02}:00 Europe/Berlin")
+    assert window.is_open(now) == window.is_open(now.astimezone(ZoneInfo("Asia/Tokyo")))
+    opens = [now + timedelta(hours=hour) for hour in range(26)]
+    assert any(window.is_open(moment) for moment in opens), "a daily window opens every day"
+
+
+def test_a_moment_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs a time zone"):
+        parse_window("daily 01:00-02:00 UTC").is_open(datetime(2026, 11, 21))  # noqa: DTZ001 - the point of the test
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' is not a window of time"),
+        ("Sat", "'Sat' is not a window of time"),
+        ("Sat 22:00 Europe/Berlin", "'Sat 22:00 Europe/Berlin' is not a window of time"),
+        ("Sat 22:00-04:00", "'Sat 22:00-04:00' is not a window of time"),
+        ("Saturday 22:00-04:00 UTC", "'Saturday' is not a day of the week\nwrite Sat"),
+        ("sat 22:00-04:00 UTC", "'sat' is not a day of the week\nwrite Sat"),
+        ("Daily 22:00-04:00 UTC", "'Daily' is not a day of the week\nwrite daily"),
+        ("Mon-Fri 22:00-04:00 UTC", "'Mon-Fri' is not a day of the week\nwrite Mon"),
+        (
+            "Sat,Xyz 22:00-04:00 UTC",
+            "'Xyz' is not a day of the week\nwrite Mon, Tue, Wed, Thu, Fri, Sat, Sun or daily",
+        ),
+        ("Sat 22-04:00 UTC", "'22' is not a time of day\nwrite hours and minutes, from 00:00 to 24:00"),
+        ("Sat 22:00-04:60 UTC", "'04:60' is not a time of day"),
+        ("Sat 22:00-24:01 UTC", "'24:01' is not a time of day"),
+        ("Sat 24:00-04:00 UTC", "a window cannot begin at 24:00"),
+        (
+            "Sat 22:00-22:00 UTC",
+            "a window that ends when it begins is never open\nwrite 00:00-24:00 for a whole day",
+        ),
+        (
+            "Sat 22:00-04:00 Berlin",
+            "'Berlin' is not a time zone that this machine knows\ndid you mean Europe/Berlin?",
+        ),
+        ("Sat 22:00-04:00 Europe/Berlni", "did you mean Europe/Berlin?"),
+        ("Sat 22:00-04:00 Europe", "'Europe' is not a time zone"),
+        ("Sat 22:00-04:00 ../../etc/passwd", "is not a time zone"),
+        ("Sat 22:00-04:00 Qqqq/Zzzz", "as in Europe/Berlin or UTC"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared below
+        parse_window(text)
+    assert message in str(caught.value)

@@ -1,0 +1,126 @@
+"""Where a host falls short of what is asked: every wish of the table against what the host shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpu_cfg.model.change import Severity
+from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.host_facts import SHELL_GROUPS
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
+from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish
+from vgpu_cfg.planning.settings.table import SETTINGS
+from vgpu_cfg.planning.words import listed
+
+SSH_SERVICE = "TSM-SSH"
+
+
+def wishes_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[HostSetting, Wish]]:
+    """Yield everything that an entry of the plan file asks of a host, in the table's order."""
+    for setting in SETTINGS:
+        for wish in setting.wishes(entry, view):
+            yield setting, wish
+
+
+def compare_host(case: HostCase, findings: Findings) -> None:
+    """Sort the case's wishes into what is right and what falls short; the rest are findings."""
+    unread: list[tuple[HostSetting, Wish, Reading]] = []
+    for setting, wish in case.wishes.values():
+        reading = setting.read(case.view, wish.device)
+        if reading.is_absent:
+            _refuse(case, setting, wish, reading, findings)
+        elif reading.unread:
+            unread.append((setting, wish, reading))
+        elif _is_right(setting, wish, reading):
+            if _waits_for_restart(case, wish):
+                _take(case, setting, wish, reading, GapKind.PENDING, findings)
+            else:
+                case.right.append((setting, wish, reading))
+        elif reading.configured is not None and setting.same(wish.value, reading.configured):
+            _take(case, setting, wish, reading, GapKind.PENDING, findings)
+        else:
+            _take(case, setting, wish, reading, GapKind.WRONG, findings)
+    _judge_unread(case, unread, findings)
+
+
+def _is_right(setting: HostSetting, wish: Wish, reading: Reading) -> bool:
+    found = {reading.configured, reading.in_force}
+    return all(value is not None and setting.same(wish.value, value) for value in found)
+
+
+def _waits_for_restart(case: HostCase, wish: Wish) -> bool:
+    """Whether this tool wrote the setting and the host has not restarted since.
+
+    It decides where the source tells only what is configured.
+    """
+    mark = case.view.facts.mark
+    if mark is None or wish.id not in mark.waiting:
+        return False
+    return mark.waiting[wish.id] == case.view.facts.boot_time
+
+
+def _take(
+    case: HostCase, setting: HostSetting, wish: Wish, reading: Reading, kind: GapKind, findings: Findings
+) -> None:
+    objection = setting.objects(case.view, wish) if kind is not GapKind.PENDING else None
+    if objection is not None:
+        findings.add(objection.code, case.subject, f"{wish.id}: {objection.message}", objection.remedy)
+        return
+    case.gaps.append(Gap(setting, wish, reading, kind, setting.impact(case.view, wish)))
+
+
+def _refuse(case: HostCase, setting: HostSetting, wish: Wish, reading: Reading, findings: Findings) -> None:
+    objection = setting.objects(case.view, wish)
+    if objection is not None:
+        findings.add(objection.code, case.subject, f"{wish.id}: {objection.message}", objection.remedy)
+        return
+    message = f"{wish.id}: {reading.unread or 'the host has no such setting'}"
+    findings.add(Code.NOT_SUPPORTED, case.subject, message, "leave it out for this host")
+
+
+def _judge_unread(
+    case: HostCase, unread: Iterable[tuple[HostSetting, Wish, Reading]], findings: Findings
+) -> None:
+    """Decide over settings that nobody told: supposed to differ where the plan can read them later on."""
+    changing = {gap.setting.key for gap in case.gaps}
+    closed: list[str] = []
+    for setting, wish, reading in unread:
+        if case.is_checked_only:
+            message = f"{wish.id} is not known: {reading.unread}"
+            remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
+            findings.add(Code.CHECK_UNREAD, case.subject, message, remedy)
+        elif changing & set(setting.needs_in_force) or setting.by_hand(case.view, wish):
+            _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
+            changing.add(setting.key)
+        elif setting.facts & SHELL_GROUPS and case.view.facts.shell is None:
+            closed.append(wish.id)
+            _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
+            changing.add(setting.key)
+        else:
+            message = f"{wish.id} cannot be read: {reading.unread}"
+            remedy = "mend that and plan again; nothing is guessed"
+            findings.add(Code.SETTING_UNREAD, case.subject, message, remedy)
+    if closed:
+        _report_closed(case, closed, findings)
+
+
+def _report_closed(case: HostCase, closed: list[str], findings: Findings) -> None:
+    access = case.entry.access
+    if access.ssh == "off":
+        message = (
+            f"without the host's shell nobody can tell {listed(closed, shown=6)}: set and proven by hand"
+        )
+        remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
+    elif case.view.facts.unread.keys() & SHELL_GROUPS:
+        reason = next(text for group, text in case.view.facts.unread.items() if group in SHELL_GROUPS)
+        message = f"the host's shell did not answer: {reason}"
+        findings.add(
+            Code.SETTING_UNREAD, case.subject, message, "mend `access`, and plan again", Severity.ERROR
+        )
+        return
+    else:
+        message = f"not read, the host's shell is closed: {listed(closed, shown=6)}"
+        remedy = "`plan --open-shell` opens it to read, as `apply` does; only what differs is changed"
+    findings.add(Code.SHELL_CLOSED, case.subject, message, remedy)

@@ -1,0 +1,49 @@
+"""What must be read of which hosts before a plan that prepares hosts can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.desired_hosts import DesiredAccess
+from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.hosts.derive import derived_entry
+from vgpu_cfg.planning.hosts.select import host_cases
+from vgpu_cfg.planning.options import PlanOptions
+
+_ALWAYS = frozenset({FactGroup.BASE, FactGroup.OWNERS})
+
+
+def needed_facts(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
+) -> Mapping[str, frozenset[FactGroup]]:
+    """Return, by the moid of each host that the plan prepares, the groups of facts to read."""
+    needed: dict[str, frozenset[FactGroup]] = {}
+    for case in host_cases(desired, observed, catalog, options or PlanOptions(), Findings()):
+        entry = case.entry
+        if entry.prepare == "from_vms":
+            entry = derived_entry(case, desired, catalog, Findings())
+        groups = set(_ALWAYS)
+        for setting, _ in wishes_of(entry, case.view):
+            groups |= setting.facts
+        if entry.gpus or entry.driver is not None:
+            groups.add(FactGroup.SOFTWARE)
+        needed[case.view.host.moid] = frozenset(groups)
+    return needed
+
+
+def shell_access(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
+) -> Mapping[str, DesiredAccess]:
+    """Return, by host moid, how the plan file lets the tool on the host's shell."""
+    cases = host_cases(desired, observed, catalog, options or PlanOptions(), Findings())
+    return {case.view.host.moid: case.entry.access for case in cases}
+
+
+def wants_shell(groups: frozenset[FactGroup]) -> bool:
+    """Whether a part of what is needed comes from the host's shell alone."""
+    return bool(groups & SHELL_GROUPS)

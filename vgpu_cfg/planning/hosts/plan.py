@@ -1,0 +1,269 @@
+"""The `hosts` part of a plan: changes, findings, and the hosts as they will be for the VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.change import Change, Impact, ManualStep
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.inventory import Connection, Host, Inventory
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.hosts.case import Gap, HostCase
+from vgpu_cfg.planning.hosts.compare import compare_host, wishes_of
+from vgpu_cfg.planning.hosts.derive import derived_entry
+from vgpu_cfg.planning.hosts.evacuate import Evacuation, hosts_down, plan_evacuation
+from vgpu_cfg.planning.hosts.host_checks import (
+    check_disruption,
+    check_driver_owner,
+    check_drivers,
+    check_maintenance,
+    check_nodes,
+    check_owners,
+    check_reachable,
+    check_standing,
+    check_window,
+)
+from vgpu_cfg.planning.hosts.select import clusters_of, host_cases
+from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, is_by_hand
+from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
+from vgpu_cfg.planning.new_vms import with_needs
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.settings.entry import Wish
+
+
+_ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm")
+
+
+@dataclass(slots=True)
+class HostPlans:
+    """What came of the hosts.
+
+    `ready_after` names, by host moid, the change after which a VM may be put on a host that is
+    prepared; `prepared` the hosts as they will be then. `derivable` are hosts that the VMs could have
+    prepared for them, and were not.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    in_sync: list[str] = field(default_factory=list)
+    ready_after: dict[str, str] = field(default_factory=dict)
+    prepared: dict[str, Host] = field(default_factory=dict)
+    derivable: set[str] = field(default_factory=set)
+
+    def as_prepared(self, observed: Inventory) -> Inventory:
+        """Return the inventory with the hosts as they will be."""
+        if not self.prepared:
+            return observed
+        hosts = tuple(self.prepared.get(host.moid, host) for host in observed.hosts)
+        return observed.model_copy(update={"hosts": hosts})
+
+
+@dataclass(slots=True)
+class _Work:
+    """One host that has something to change."""
+
+    case: HostCase
+    stretches: Stretches
+    evacuation: Evacuation
+    prelude: list[Gap]
+    is_held: bool
+
+
+class HostPlanner:
+    """Plans the hosts: what the plan file states, and what its VMs need of the hosts that run them."""
+
+    def __init__(
+        self,
+        desired: DesiredPlan,
+        observed: Inventory,
+        catalog: Catalog,
+        options: PlanOptions,
+        findings: Findings,
+    ) -> None:
+        self.desired, self.observed, self.catalog = desired, observed, catalog
+        self.options, self.findings = options, findings
+
+    def plan(self, derive_for: frozenset[str]) -> HostPlans:
+        """Compare every host of the plan with what is asked, and put the changes in order.
+
+        `derive_for` are the hosts (moids) that are prepared for the VMs (`prepare: from_vms`).
+        """
+        result = HostPlans()
+        cases = host_cases(self.desired, self.observed, self.catalog, self.options, self.findings)
+        for case in cases:
+            self._collect(case, derive_for, result)
+        works = [work for case in cases if (work := self._prepare(case, result)) is not None]
+        for group in clusters_of([work.case for work in works]).values():
+            moids = {case.view.host.moid for case in group}
+            self._sequence([work for work in works if work.case.view.host.moid in moids], result)
+        check_window(
+            [work.case for work in works if work.stretches.needs_empty_host], self.observed, self.findings
+        )
+        check_drivers(cases, self.findings)
+        return result
+
+    def _collect(self, case: HostCase, derive_for: frozenset[str], result: HostPlans) -> None:
+        """Gather what is asked of a host, by the plan file and by the VMs."""
+        stated = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
+        case.wishes = stated
+        if case.entry.prepare != "from_vms" or case.is_checked_only:
+            return
+        moid = case.view.host.moid
+        quiet = Findings() if moid not in derive_for else self.findings
+        entry = derived_entry(case, self.desired, self.catalog, quiet)
+        if entry is case.entry:
+            return
+        derived = {}
+        for setting, wish in wishes_of(entry, case.view):
+            if wish.id in stated:
+                derived[wish.id] = stated[wish.id]
+            else:
+                note = wish.note or "the VMs need it"
+                found = Wish(wish.setting, wish.value, wish.device, is_derived=True, note=note)
+                derived[wish.id] = (setting, found)
+        if moid in derive_for:
+            case.wishes = derived
+        elif derived.keys() - stated.keys():
+            result.derivable.add(moid)
+
+    def _prepare(self, case: HostCase, result: HostPlans) -> _Work | None:
+        """Compare one host, judge what that takes, and return what is to be done; None where nothing is."""
+        if case.wishes or case.view.facts.mark is not None:
+            check_standing(case, self.findings)
+        if not check_reachable(case, self.findings):
+            self._wait_for_power(case, result)
+            return None
+        compare_host(case, self.findings)
+        check_owners(case, self.findings)
+        check_driver_owner(case, case.gaps, self.findings)
+        check_nodes(case, self.findings)
+        if case.is_checked_only:
+            self._report_differences(case)
+            return None
+        is_held = check_maintenance(case, self.findings)
+        mark = case.view.facts.mark
+        is_left = mark is not None and mark.plan == self.desired.name
+        if not case.gaps and not is_left:
+            if case.wishes and not case.is_blocked:
+                result.in_sync.append(case.name)
+            return None
+        if case.is_blocked:
+            return None
+        prelude = [gap for gap in case.gaps if is_by_hand(case, gap) and gap.impact is Impact.HOST_REBOOT]
+        stretches = make_stretches(
+            case.view,
+            [gap for gap in case.gaps if gap not in prelude],
+            case.right,
+        )
+        is_allowed = check_disruption(case, stretches, self.findings)
+        evacuation = Evacuation()
+        if not is_held and (stretches.needs_empty_host or stretches.touches_graphics):
+            if stretches.needs_empty_host:
+                evacuation = plan_evacuation(case, self.desired, self.observed, self.options, self.findings)
+            else:
+                evacuation = self._graphics_only(case)
+        self._show(case, result)
+        return (
+            _Work(case, stretches, evacuation, prelude, is_held)
+            if is_allowed and evacuation.is_possible
+            else None
+        )
+
+    def _graphics_only(self, case: HostCase) -> Evacuation:
+        """Without maintenance mode only VMs with GPUs are in the way: those of others are findings."""
+        found = plan_evacuation(case, self.desired, self.observed, self.options, Findings())
+        if found.is_possible or found.switched_off or not found.moved:
+            return plan_evacuation(case, self.desired, self.observed, self.options, self.findings)
+        return Evacuation()
+
+    def _show(self, case: HostCase, result: HostPlans) -> None:
+        host = case.view.host
+        for gap in case.gaps:
+            host = gap.setting.show(host, gap.wish)
+        if host is not case.view.host:
+            # What the driver offers was read before the change, and says nothing of what comes after.
+            host = host.model_copy(update={"profiles": None, "creatable_profiles": ()})
+        mark = case.view.facts.mark
+        if mark is not None and mark.maintenance:
+            host = host.model_copy(update={"is_in_maintenance_mode": False})
+        result.prepared[host.moid] = host
+
+    def _wait_for_power(self, case: HostCase, result: HostPlans) -> None:
+        mark = case.view.facts.mark
+        if mark is None or not mark.maintenance:
+            return
+        step = ManualStep(
+            id=f"cold boot {case.name}",
+            subject=case.subject,
+            text=f"power {case.name} on by hand: this plan shut it down for a cold boot ({mark.reason})",
+            proof=f"{case.name} is connected in vCenter",
+            impact=Impact.HOST_COLD_BOOT,
+            host_moid=case.view.host.moid,
+        )
+        result.changes.append(step)
+        result.ready_after[case.view.host.moid] = step.id
+        host = case.view.host
+        update = {"is_in_maintenance_mode": False, "connection": Connection.CONNECTED}
+        result.prepared[host.moid] = host.model_copy(update=update)
+
+    def _report_differences(self, case: HostCase) -> None:
+        for gap in case.gaps:
+            shown = gap.reading.configured or "unset"
+            waits = ", and waits for a restart" if gap.kind == "pending" else ""
+            message = f"{gap.setting.title} {gap.wish.device}".rstrip()
+            message = f"{message} is {shown}, and the plan asks for {gap.wish.value}{waits}"
+            remedy = "give the entry `mode: enforce` to have it changed"
+            self.findings.add(Code.SETTING_DIFFERS, case.subject, message, remedy)
+
+    def _sequence(self, works: Sequence[_Work], result: HostPlans) -> None:
+        """Put the hosts of one cluster in line: canaries first, no more down at once than can be."""
+        down = [work for work in works if work.stretches.needs_empty_host and not work.is_held]
+        evacuations = {work.case.view.host.moid: work.evacuation for work in down}
+        most = (
+            hosts_down([work.case for work in down], evacuations, self.observed, self.findings) if down else 1
+        )
+        if down and not most:
+            return
+        canaries: list[str] = []
+        for index, work in enumerate(works):
+            is_canary = index < work.case.entry.disruption.canary
+            sequence = HostSequence(
+                work.case,
+                work.stretches,
+                work.evacuation,
+                max_down=most,
+                first_needs=() if is_canary else tuple(canaries),
+                prelude=work.prelude,
+                is_held=work.is_held,
+            )
+            changes = sequence.build()
+            result.changes += changes
+            result.ready_after[work.case.view.host.moid] = _ready_after(changes, work.case.name)
+            if is_canary:
+                canaries.append(_ready_after(changes, work.case.name))
+
+
+def _ready_after(changes: Sequence[Change], host: str) -> str:
+    """Return the change after which a host can take VMs."""
+    ids = {change.id for change in changes}
+    if exit_id(host) in ids:
+        return exit_id(host)
+    return next(change.id for change in reversed(changes) if change.kind != "power_on_vm")
+
+
+def join_changes(hosts: HostPlans, of_vms: Sequence[Change]) -> list[Change]:
+    """Put the changes of hosts before those of VMs, and let each VM wait for its host.
+
+    A VM that is switched off for both is switched off once, and on once.
+    """
+    ids = {change.id for change in of_vms}
+    joined = [change for change in hosts.changes if change.id not in ids or change.kind == "power_off_vm"]
+    taken = {change.id for change in joined}
+    for change in of_vms:
+        if change.id in taken:
+            continue
+        after = hosts.ready_after.get(change.host_moid or "")
+        joined.append(with_needs(change, (after,)) if after and change.kind in _ON_A_HOST else change)
+    return joined

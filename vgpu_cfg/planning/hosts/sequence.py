@@ -1,0 +1,333 @@
+"""The changes of one host in their order: empty it, write, restart, write again, let it go."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgpu_cfg.model.change import (
+    Change,
+    ChangeHost,
+    Edit,
+    EnterMaintenance,
+    ExitMaintenance,
+    Impact,
+    ManualStep,
+    PowerOffVm,
+    PowerOnVm,
+    RebootHost,
+    RestartService,
+    SettingTarget,
+    ShutDownHost,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.model.host_change import HostWrite, ShellWrite
+from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
+from vgpu_cfg.planning.hosts.evacuate import Evacuation
+from vgpu_cfg.planning.hosts.stretches import Stretches
+from vgpu_cfg.planning.new_vms import change_id
+from vgpu_cfg.planning.settings.entry import target
+
+_WEIGHT = (
+    Impact.NONE,
+    Impact.SERVICE_RESTART,
+    Impact.POWER_CYCLE,
+    Impact.HOST_MAINTENANCE,
+    Impact.HOST_REBOOT,
+    Impact.HOST_COLD_BOOT,
+)
+
+
+def enter_id(host: str) -> str:
+    """Return the id of the change by which a host goes down."""
+    return f"enter maintenance {host}"
+
+
+def exit_id(host: str) -> str:
+    """Return the id of the change by which a host comes back."""
+    return f"leave maintenance {host}"
+
+
+def is_by_hand(case: HostCase, gap: Gap) -> bool:
+    """Whether no way to write a setting is open to the tool on this host."""
+    if gap.kind is GapKind.PENDING:
+        return False
+    writes = gap.setting.write(case.view, [gap.wish])
+    if not writes:
+        return True
+    return _needs_shell(writes) and not has_shell(case)
+
+
+def has_shell(case: HostCase) -> bool:
+    """Whether the plan file opens the host's shell to the tool."""
+    return case.entry.access.ssh != "off"
+
+
+def _needs_shell(writes: Iterable[HostWrite]) -> bool:
+    return any(isinstance(write, ShellWrite) for write in writes)
+
+
+@dataclass(slots=True)
+class HostSequence:
+    """Builds the chain of one host's changes: each needs the one before it."""
+
+    case: HostCase
+    stretches: Stretches
+    evacuation: Evacuation
+    max_down: int = 1
+    first_needs: tuple[str, ...] = ()
+    prelude: Sequence[Gap] = ()
+    is_held: bool = False
+    changes: list[Change] = field(default_factory=list)
+    _last: tuple[str, ...] = ()
+    _written: list[SettingTarget] = field(default_factory=list)
+
+    def build(self) -> list[Change]:
+        """Return the changes, in order."""
+        self._last = self.first_needs
+        for gap in self.prelude:
+            self._add_manual(gap)
+        is_down = self.stretches.needs_empty_host or self._is_marked
+        switched_off = self.evacuation.switched_off if is_down or self.stretches.touches_graphics else []
+        self._switch_off(switched_off)
+        if is_down:
+            self._enter()
+        for index, stretch in enumerate(self.stretches.gaps):
+            self._write(stretch, index)
+            if index < self.stretches.restarts:
+                self._restart(stretch, index)
+        for service, gaps in self.stretches.services.items():
+            settles = tuple(target(gap.wish, gap.reading) for gap in gaps)
+            self._append(
+                RestartService(
+                    id=f"restart {service} {self.case.name}",
+                    service=service,
+                    settles=settles,
+                    impact=Impact.SERVICE_RESTART,
+                    **self._common,
+                )
+            )
+        if is_down:
+            self._exit()
+        self._switch_on(switched_off)
+        return self.changes
+
+    @property
+    def _is_marked(self) -> bool:
+        mark = self.case.view.facts.mark
+        return mark is not None and mark.maintenance
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {
+            "subject": self.case.subject,
+            "host": self.case.ref,
+            "host_moid": self.case.view.host.moid,
+            "wave": self.case.wave,
+        }
+
+    def _append(self, change: Change) -> None:
+        change = change.model_copy(update={"needs": tuple(dict.fromkeys((*self._last, *change.needs)))})
+        self.changes.append(change)
+        self._last = (change.id,)
+
+    def _switch_off(self, vms: Sequence[Vm]) -> None:
+        before = self._last
+        offs = []
+        for vm in vms:
+            self._last = before
+            self._append(
+                PowerOffVm(
+                    id=change_id("power off", vm.name),
+                    subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
+                    vm=VmRef(name=vm.name, moid=vm.moid),
+                    impact=Impact.POWER_CYCLE,
+                    host_moid=self.case.view.host.moid,
+                )
+            )
+            offs.append(self.changes[-1].id)
+        self._last = tuple(offs) or before
+
+    def _switch_on(self, vms: Sequence[Vm]) -> None:
+        before = self._last
+        for vm in vms:
+            self._last = before
+            self._append(
+                PowerOnVm(
+                    id=change_id("power on", vm.name),
+                    subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
+                    vm=VmRef(name=vm.name, moid=vm.moid),
+                    host_moid=self.case.view.host.moid,
+                )
+            )
+        self._last = before
+
+    def _enter(self) -> None:
+        disruption = self.case.entry.disruption
+        self._append(
+            EnterMaintenance(
+                id=enter_id(self.case.name),
+                reason=self._reason(),
+                evacuates=tuple(vm.name for vm in self.evacuation.moved),
+                vsan=disruption.vsan,
+                max_down=self.max_down,
+                window=disruption.window or "",
+                is_held=self.is_held,
+                impact=Impact.HOST_MAINTENANCE,
+                **self._common,
+            )
+        )
+
+    def _reason(self) -> str:
+        titles = list(dict.fromkeys(gap.setting.title for gap in self.stretches.everything))
+        return "sets " + ", ".join(titles) if titles else "left by an earlier run"
+
+    def _exit(self) -> None:
+        everything = [target(gap.wish, gap.reading) for gap in self.stretches.everything]
+        everything += [target(wish, reading) for _, wish, reading in self.case.right]
+        unique = {one.id: one for one in everything}
+        self._append(
+            ExitMaintenance(
+                id=exit_id(self.case.name),
+                settles=tuple(unique.values()),
+                is_held=self.is_held,
+                **self._common,
+            )
+        )
+
+    def _write(self, stretch: Sequence[Gap], index: int) -> None:
+        groups: dict[str, list[Gap]] = {}
+        for gap in stretch:
+            if gap.kind is GapKind.PENDING or _is_cold_by_hand(self.case, gap):
+                continue
+            if is_by_hand(self.case, gap):
+                self._add_manual(gap)
+            else:
+                groups.setdefault(gap.setting.group, []).append(gap)
+        for group, gaps in groups.items():
+            wishes = [gap.wish for gap in gaps]
+            writes = gaps[0].setting.write(self.case.view, wishes)
+            other_way = gaps[0].setting.other_way(self.case.view, wishes)
+            for write, covered in _shares(writes, gaps):
+                self._append(self._change(group, write, other_way, covered, index))
+
+    def _change(
+        self, group: str, write: HostWrite, other_way: HostWrite | None, gaps: Sequence[Gap], index: int
+    ) -> ChangeHost:
+        targets = tuple(target(gap.wish, gap.reading) for gap in gaps)
+        self._written += targets
+        what = targets[0].id if len(targets) == 1 else group
+        name = f"set {what} on {self.case.name}"
+        taken = {change.id for change in self.changes}
+        if name in taken:
+            name = f"{name} after restart {index}" if index else f"{name} again"
+        return ChangeHost(
+            id=name,
+            write=write,
+            other_way=other_way,
+            settings=targets,
+            edits=tuple(_edit(gap) for gap in gaps),
+            impact=max((gap.impact for gap in gaps), key=_WEIGHT.index),
+            **self._common,
+        )
+
+    def _restart(self, stretch: Sequence[Gap], index: int) -> None:
+        number = f" {index + 1}" if self.stretches.restarts > 1 else ""
+        done = [gap for earlier in self.stretches.gaps[: index + 1] for gap in earlier]
+        settles = tuple(
+            target(gap.wish, gap.reading)
+            for gap in done
+            if (gap.restarts or gap.impact is Impact.SERVICE_RESTART) and gap.kind is not GapKind.DROPPED
+        )
+        if not self.stretches.cold[index]:
+            self._append(
+                RebootHost(
+                    id=f"reboot {self.case.name}{number}",
+                    settles=settles,
+                    impact=Impact.HOST_REBOOT,
+                    **self._common,
+                )
+            )
+            return
+        self._append(
+            ShutDownHost(
+                id=f"shut down {self.case.name}{number}", impact=Impact.HOST_COLD_BOOT, **self._common
+            )
+        )
+        by_hand = [gap for gap in stretch if _is_cold_by_hand(self.case, gap)]
+        texts = [gap.setting.by_hand(self.case.view, gap.wish) for gap in by_hand]
+        text = f"power {self.case.name} on by hand"
+        if texts:
+            text = f"{text}; on the way, in its BIOS: {'; '.join(texts)}"
+        self._append(
+            ManualStep(
+                id=f"cold boot {self.case.name}{number}",
+                subject=self.case.subject,
+                text=text,
+                proof="; ".join(dict.fromkeys(_proof(self.case, gap) for gap in stretch if gap.restarts)),
+                proves=settles,
+                impact=Impact.HOST_COLD_BOOT,
+                host_moid=self.case.view.host.moid,
+            )
+        )
+
+    def _add_manual(self, gap: Gap) -> None:
+        writes = gap.setting.write(self.case.view, [gap.wish])
+        commands = tuple(
+            shlex.join(command)
+            for write in writes
+            if isinstance(write, ShellWrite)
+            for command in write.commands
+        )
+        text = gap.setting.by_hand(self.case.view, gap.wish)
+        if not text:
+            text = (
+                f"set {gap.setting.title} {gap.wish.device}".rstrip()
+                + f" to {gap.wish.value} on the host's shell"
+            )
+        self._append(
+            ManualStep(
+                id=f"by hand {self.case.name}: {gap.wish.id}",
+                subject=self.case.subject,
+                text=text,
+                proof=_proof(self.case, gap),
+                commands=commands or gap.setting.how(self.case.view, gap.wish).commands,
+                proves=(target(gap.wish, gap.reading),),
+                edits=(_edit(gap),),
+                impact=gap.impact,
+                host_moid=self.case.view.host.moid,
+            )
+        )
+
+
+def _is_cold_by_hand(case: HostCase, gap: Gap) -> bool:
+    return gap.impact is Impact.HOST_COLD_BOOT and is_by_hand(case, gap)
+
+
+def _proof(case: HostCase, gap: Gap) -> str:
+    return "; ".join(gap.setting.how(case.view, gap.wish).verify)
+
+
+def _shares(writes: Sequence[HostWrite], gaps: Sequence[Gap]) -> list[tuple[HostWrite, Sequence[Gap]]]:
+    """Say which write fulfils which gaps: each its own where there are as many, else the first does all."""
+    if len(writes) == len(gaps):
+        return [(write, [gap]) for write, gap in zip(writes, gaps, strict=True)]
+    return [(write, gaps if not index else gaps[:1]) for index, write in enumerate(writes)]
+
+
+def _edit(gap: Gap) -> Edit:
+    notes = {
+        GapKind.DROPPED: "asserted again, as a reboot drops it",
+        GapKind.SUPPOSED: "not read yet",
+    }
+    return Edit(
+        key=f"{gap.setting.title} {gap.wish.device}".rstrip(),
+        before=None if gap.reading.unread else gap.reading.configured,
+        after=gap.wish.value,
+        is_default=gap.wish.is_derived,
+        note=gap.wish.note or notes.get(gap.kind, ""),
+    )
