@@ -50,11 +50,47 @@ name: p
 vcenter: {server: vc01.example.com, datacenter: dc1}
 include: [parts/good.yaml]
 vars: {net: prod}
-secrets: {ngc: env:NGC_KEY}
+secrets: {ngc: env:NGC_KEY, esxi: keyring:esxi}
 protect: {folders: [/dc1/vm/VDI], names: ["vdi-*"], clusters: [vdi]}
 checks: {VG031: warning}
 defaults: {folder: training, place: {spread: hosts, hosts: [a], must: true}}
-networks: [a, {name: "b-{1..2}"}]
+networks: [a, {name: "b-{1..2}", switch: {name: "dvs-{n}", make: true}, vlan: "11{i}", mtu: 9000}]
+hosts:
+- cluster: gpu
+  names: ["esx-{1..2}"]
+  mode: check
+  prepare: from_vms
+  graphics_type: sharedDirect
+  assignment_policy: performance
+  ats: true
+  gpus:
+  - match: {model: A100, pci_id: "3b:00.0", numa: 0}
+    use: vgpu
+    vgpu_mode: same_size
+    scheduler: best_effort
+    ecc: true
+  - {match: {model: L40S}, use: passthrough, label: pt}
+  nics:
+    match: {model: ConnectX-7, vmnic: vmnic4, pci_id: "3c:00.0", numa: 0}
+    use: sriov
+    vfs: 8
+    firmware: {ATS_ENABLED: true, NUM_OF_VFS: 8, LINK_TYPE_P1: ETH}
+    roce: {trust: dscp, dscp: 26, priority: 3}
+    switch: dvs-roce
+  vmknics: [{network: b-1, address: dhcp, addresses: {esx-1: 10.1.1.1/24}, mtu: 9000}]
+  pvrdma: {network: b-1}
+  driver: {kind: nvd-aie, version: "580.*", by: esxcli, depot: [/vmfs/volumes/ds1/driver.zip]}
+  bios: {sriov: true, above_4g: true, iommu: true}
+  licence: {secret: esxi}
+  cluster_options: {evacuate_vgpu: true, hot_migrate: true, drs: {LimitVMsPerESXHost: 5}}
+  access: {ssh: open-and-close, user: root, password: {secret: esxi}, key: {secret: esxi}, host_keys: pin}
+  disruption:
+    max_hosts_down: 1
+    allow: [maintenance]
+    canary: 1
+    vsan: noAction
+    window: "Sat 22:00-04:00 UTC"
+    power_off_own: true
 vms:
 - name: hvd-{01..02}
   template: {scratch: ubuntu64Guest}
@@ -102,7 +138,7 @@ PLACES = list(every_place(parse_text(WHOLE, "whole").data))
 
 @given(st.sampled_from(PLACES[1:]), st.sampled_from(JUNK), st.booleans())
 @example(("vms", 0, "name"), None, True)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_junk_anywhere_is_told_and_never_a_traceback(
     place: tuple[str | int, ...], junk: object, extra: bool
 ) -> None:

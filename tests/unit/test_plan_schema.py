@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,20 @@ HEADER = "version: 1\nname: p\nvcenter: prod\n"
 SCHEMA = plan_file_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 
+HOST_MODELS = [
+    "HostEntry",
+    "HostGpuEntry",
+    "HostNicEntry",
+    "RoceEntry",
+    "VmknicEntry",
+    "PvrdmaEntry",
+    "DriverEntry",
+    "BiosEntry",
+    "ClusterOptionsEntry",
+    "AccessEntry",
+    "DisruptionEntry",
+]
+
 GOOD = [
     "vms: [{name: a, template: t, gpus: grid_a100-40c}]",
     "vms: [{name: 'a-{1..2}', template: {scratch: x}, cpus: 4, memory: 1.5TiB, disks: [{size: 4GiB}]}]",
@@ -29,6 +45,22 @@ GOOD = [
     "vms: [{name: 'a{1..2}', template: t, except: {'a1': {cpus: 4, place: {spread: hosts, hosts: 'x*'}}}}]",
     "defaults: {template: t, extra_config: {a: true, b: 5, c: x}}\nx-here: [1]\nvms: [{name: a}]",
     "protect: {names: 'vdi-*', folders: [/dc/vm/x]}\nchecks: {VG031: warning}\nsecrets: {a: env:A}",
+    "hosts: [{cluster: a, gpus: {match: {model: A100, numa: 0}, use: vgpu, sharing: mig, ecc: true}}]",
+    "hosts: [{names: 'esx-{1..2}', mode: check, prepare: none, graphics_type: sharedDirect, ats: false}]",
+    "hosts: [{cluster: a, nics: [{match: {vmnic: vmnic4}, use: sriov, vfs: 8, roce: {dscp: 26}}]}]",
+    "hosts: [{cluster: a, nics: [{match: {numa: 1}, roce: false}]}]",
+    "hosts: [{cluster: a, nics: {match: {model: x}, firmware: {A_B: true, C: 8, D: ETH, 'E[0]': 1}}}]",
+    "vars: {n: 8}\nhosts: [{cluster: a, nics: {match: {model: x}, firmware: {N: '${n}'}}}]",
+    "hosts: [{cluster: a, vmknics: {network: n, addresses: {esx-1: 10.1.1.1/24}}, pvrdma: {network: n}}]",
+    "hosts: [{names: [b], vmknics: [{network: n, address: 10.1.1.1/24, mtu: 9000}], pvrdma: false}]",
+    "hosts: [{cluster: a, driver: {kind: vgpu, version: '580.*', by: esxcli, depot: /vmfs/volumes/d/x.zip}}]",
+    "hosts: [{cluster: a, driver: {by: esxcli, depot: ['https://depot.example.com/x.zip']}}]",
+    "secrets: {s: env:S}\nhosts: [{cluster: a, access: {ssh: off, password: {secret: s}, key: {secret: s}}}]",
+    "hosts: [{cluster: a, disruption: {allow: [], canary: 1, window: 'Sat,Sun 22:00-04:00 Europe/Berlin'}}]",
+    "hosts: [{cluster: a, disruption: {window: 'daily 00:00-24:00 UTC', power_off_own: true}}]",
+    "hosts: [{cluster: a, cluster_options: {evacuate_vgpu: true, drs: {A: 5, B: ''}}}]",
+    "networks: [a, {name: 'b-{1..2}', switch: 'dvs-{n}', vlan: '11{i}', mtu: 9000}]",
+    "networks: [{name: b, switch: {name: dvs, make: true}, vlan: 0}]",
 ]
 BAD = [
     "vm: []",
@@ -50,6 +82,26 @@ BAD = [
     "vars: {1x: a}",
     "secrets: {a: hunter2}",
     "protect: {folder: [x]}",
+    "hosts: {cluster: a}",
+    "hosts: [{mode: check}]",
+    "hosts: [{cluster: a, mode: report}]",
+    "hosts: [{cluster: a, graphics_type: SharedPassthru}]",
+    "hosts: [{cluster: a, gpus: [A100]}]",
+    "hosts: [{cluster: a, gpus: {match: {vmnic: vmnic4}}}]",
+    "hosts: [{cluster: a, nics: {match: {vmnic: eth0}}}]",
+    "hosts: [{cluster: a, nics: {match: {model: x}, firmware: {ats enabled: true}}}]",
+    "hosts: [{cluster: a, nics: {use: sriov, vfs: 0}}]",
+    "hosts: [{cluster: a, nics: {roce: {priority: 8}}}]",
+    "hosts: [{cluster: a, vmknics: {network: n, address: 10.1.1.1}}]",
+    "hosts: [{cluster: a, driver: {version: 580.10}}]",
+    "hosts: [{cluster: a, driver: {by: esxcli, depot: driver.zip}}]",
+    "hosts: [{cluster: a, licence: AAAAA-BBBBB}]",
+    "hosts: [{cluster: a, access: {ssh: true}}]",
+    "hosts: [{cluster: a, disruption: {window: Saturday 22:00-04:00 UTC}}]",
+    "hosts: [{cluster: a, disruption: {max_hosts_down: 0}}]",
+    "networks: [{name: a, vlan: 111}]",
+    "networks: [{name: a, switch: dvs, mtu: 1000}]",
+    "networks: [{name: a, switch: {make: true}}]",
 ]
 
 
@@ -108,6 +160,25 @@ def test_every_key_is_described_and_every_vm_key_tells_when_it_takes_effect() ->
     assert [name for name, rule in vm_keys.items() if "x-takes-effect" not in rule] == []
 
 
+@pytest.mark.parametrize("name", HOST_MODELS)
+def test_every_key_of_hosts_tells_when_it_takes_effect(name: str) -> None:
+    rules: dict[str, Any] = SCHEMA["$defs"][name]["properties"]
+    selecting = {"match", "gpus", "nics", "vmknics"}
+    """They say which devices are meant; the keys below them say when."""
+    assert {key for key, rule in rules.items() if "x-takes-effect" not in rule} <= selecting
+
+
+def test_every_model_of_hosts_is_looked_at() -> None:
+    found: set[str] = set()
+    waiting = ["HostEntry"]
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        told = json.dumps(SCHEMA["$defs"][name])
+        waiting += set(re.findall(r"#/\$defs/(\w+)", told)) - found - set(waiting)
+    assert found - {"Templated", "SecretUse", "GpuMatch", "NicMatch"} == set(HOST_MODELS)
+
+
 def document_with(path: str, value: str) -> str:
     """A plan that holds the key at a dotted path, with what its neighbours need."""
     section, *keys = path.split(".")
@@ -119,16 +190,14 @@ def document_with(path: str, value: str) -> str:
         "vms.place": "place: {{{}}}",
         "vms": "{}",
         "networks": "{}",
+        "hosts.access": "access: {{{}}}",
     }
     if not keys:
         return f"{HEADER}{section}: {value}\n"
     inner = frames[".".join([section, *keys[:-1]])].format(f"{keys[-1]}: {value}")
     template = "" if keys[0] == "template" else ", template: t"
-    return HEADER + (
-        f"networks: [{{name: n, {inner}}}]\n"
-        if section == "networks"
-        else f"vms: [{{name: a{template}, {inner}}}]\n"
-    )
+    neighbours = {"networks": "name: n", "hosts": "cluster: c", "vms": f"name: a{template}"}
+    return f"{HEADER}{section}: [{{{neighbours[section]}, {inner}}}]\n"
 
 
 @pytest.mark.parametrize(("path", "area"), NOT_YET_KEYS.items())
@@ -169,16 +238,23 @@ def test_no_later_key_is_in_the_models() -> None:
 
 def test_the_reference_page_names_every_key_and_every_refusal() -> None:
     page = (ROOT / "docs" / "reference" / "plan-file.md").read_text(encoding="utf-8")
-    named = set(VmKeys.model_fields) | set(SCHEMA["properties"]) | {"except"}
+    of_hosts = {key for name in HOST_MODELS for key in SCHEMA["$defs"][name]["properties"]}
+    named = set(VmKeys.model_fields) | set(SCHEMA["properties"]) | of_hosts | {"except"}
     assert [key for key in sorted(named) if f"`{key}`" not in page] == []
     rows = [f"| `{path}` | {area} |" for path, area in NOT_YET_KEYS.items()]
     rows += [f"| `{path}: {value}` | {area} |" for (path, value), area in NOT_YET_VALUES.items()]
     assert [row for row in rows if row not in page] == []
 
 
-@pytest.mark.parametrize("name", ["VmKeys"])
-def test_the_reference_page_tells_when_each_key_takes_effect(name: str) -> None:
+@pytest.mark.parametrize("name", ["VmKeys", "NetworkEntry", "SwitchEntry", *HOST_MODELS])
+def test_the_reference_page_tells_when_each_key_takes_effect_and_its_default(name: str) -> None:
     page = (ROOT / "docs" / "reference" / "plan-file.md").read_text(encoding="utf-8")
-    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| `")}
+    rows = [
+        [cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| `")
+    ]
     for key, rule in SCHEMA["$defs"][name]["properties"].items():
-        assert rule["x-takes-effect"] in rows[f"`{key}`"], key
+        effects = {row[2] for row in rows if row[1] == f"`{key}`"}
+        assert rule.get("x-takes-effect", "") in effects, key
+        defaults = {row[3].replace("`", "") for row in rows if row[1] == f"`{key}`" and len(row) > 4}
+        needed = "needed" if key in SCHEMA["$defs"][name].get("required", []) else ""
+        assert name == "VmKeys" or rule.get("x-default", needed) in defaults, key

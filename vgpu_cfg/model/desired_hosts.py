@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType
@@ -161,6 +161,10 @@ class DesiredDisruption(Frozen):
     vsan: Literal["ensureAccessibility", "noAction", "evacuateAllData"] | None = None
     window: str | None = None
     power_off_own: bool = False
+
+    @field_serializer("allow")
+    def _in_order(self, allowed: frozenset[Disruption]) -> list[str]:
+        return sorted(allowed)
 
 
 class DesiredClusterOptions(Frozen):

@@ -1,22 +1,22 @@
-"""What the files of a plan say together besides VMs: name, vCenter, protection, secrets, networks."""
+"""What the files of a plan say together of the plan itself: name, vCenter, protection, secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.documents import Document, Part, build
+from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredNetwork, Protection, SecretReference
-from vgpu_cfg.model.plan_file import FileHeader, NetworkEntry, Server
-from vgpu_cfg.planning.expand import read_members
+from vgpu_cfg.model.desired import Protection, SecretReference
+from vgpu_cfg.model.plan_file import FileHeader, Server
 
 
 class _Sections(FileHeader):
     """A file's header, with the sections that are read elsewhere let through."""
 
     defaults: Any = None
+    hosts: Any = None
     networks: Any = None
     vms: Any = None
 
@@ -31,14 +31,13 @@ class Header:
     protect: Protection = field(default_factory=Protection)
     checks: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, SecretReference] = field(default_factory=dict)
-    networks: list[DesiredNetwork] = field(default_factory=list)
     faults: list[DocumentFault] = field(default_factory=list)
 
 
 def read_header(documents: Sequence[Document]) -> Header:
     """Merge what the files say, the last (the plan file itself) before the others.
 
-    Mappings merge key by key; `protect` and `networks` only ever grow.
+    Mappings merge key by key; `protect` only ever grows.
     """
     header = Header()
     main = documents[-1]
@@ -49,7 +48,6 @@ def read_header(documents: Sequence[Document]) -> Header:
             header.faults += error.faults
         else:
             _take(header, stated)
-        _take_networks(header, document)
     for key in ("version", "name"):
         if key not in main.data:
             hint = (
@@ -86,35 +84,3 @@ def _take(header: Header, stated: FileHeader) -> None:
 
 def _joined(before: tuple[str, ...], more: tuple[str, ...] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *(more or ()))))
-
-
-def _take_networks(header: Header, document: Document) -> None:
-    if "networks" not in document.data:
-        return
-    networks = Part(document, ("networks",), document.data["networks"])
-    if not isinstance(networks.data, list):
-        hint = "write each as an item: - name: vm-network"
-        header.faults.append(networks.fault((), "'networks' must be a list", hint))
-        return
-    for index, item in enumerate(networks.data):
-        part = networks.child(index)
-        try:
-            data = {"name": item} if isinstance(item, str) else item
-            entry = build(document, NetworkEntry, loc=part.loc, data=data)
-            names = [member.name for member in read_members(entry.name)]
-        except DocumentError as error:
-            header.faults += error.faults
-        except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            loc = ("name",) if isinstance(item, Mapping) else ()
-            header.faults.append(part.fault(loc, message, hint))
-        else:
-            _add_networks(header, part, names)
-
-
-def _add_networks(header: Header, part: Part, names: Sequence[str]) -> None:
-    for name in names:
-        if any(network.name == name for network in header.networks):
-            header.faults.append(part.fault((), f"the network {name!r} is listed twice", "remove one"))
-        else:
-            header.networks.append(DesiredNetwork(name=name, origin=part.origin))

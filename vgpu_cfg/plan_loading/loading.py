@@ -15,7 +15,7 @@ from vgpu_cfg.plan_loading.header import read_header
 from vgpu_cfg.plan_loading.refusals import without_unsupported
 from vgpu_cfg.plan_loading.sources import read_sources
 from vgpu_cfg.plan_loading.variables import read_variables, unused_overrides
-from vgpu_cfg.planning.expand import expand_vms
+from vgpu_cfg.planning.expand import expand_hosts, expand_networks, expand_vms
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,16 @@ def load_plan(
     header = read_header(documents)
     main = documents[-1]
     lines = Part(main, ("vms",), main.data["vms"]) if "vms" in main.data else None
-    defaults = [
-        Part(document, ("defaults",), document.data["defaults"])
-        for document in documents
-        if "defaults" in document.data
-    ]
-    expansion = expand_vms(lines, defaults)
+    expansion = expand_vms(lines, _sections(documents, "defaults"))
+    networks = expand_networks(_sections(documents, "networks"))
+    hosts = expand_hosts(
+        _sections(documents, "hosts"),
+        networks=networks.networks,
+        secrets={name for document in documents for name in _mapping(document.data.get("secrets"))},
+        has_vms=bool(main.data.get("vms")),
+    )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
-    faults = _told_once(early, [*header.faults, *expansion.faults])
+    faults = _told_once(early, [*header.faults, *expansion.faults, *networks.faults, *hosts.faults])
     if faults:
         raise DocumentError(faults)
     desired = DesiredPlan(
@@ -70,10 +72,15 @@ def load_plan(
         protect=header.protect,
         checks=header.checks,
         secrets=header.secrets,
-        networks=tuple(header.networks),
+        hosts=tuple(hosts.hosts),
+        networks=tuple(networks.networks),
         vms=tuple(expansion.vms),
     )
     return LoadedPlan(Path(path), desired, tuple(sources.documents), _digest(desired))
+
+
+def _sections(documents: Sequence[Document], key: str) -> list[Part]:
+    return [Part(document, (key,), document.data[key]) for document in documents if key in document.data]
 
 
 def _told_once(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
@@ -87,6 +94,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _digest(desired: DesiredPlan) -> str:
-    origins = {"vms": {"__all__": {"origin"}}, "networks": {"__all__": {"origin"}}}
+    origins = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
     content = desired.model_dump(mode="json", exclude=origins)
+    for hosts in content["hosts"]:
+        hosts["disruption"]["allow"].sort()  # a set, which Python puts in another order in each process
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.model.plan_file.device_entries import (
+    GpuMatch,
+    HostGpuEntry,
+    HostNicEntry,
+    NicMatch,
+    PvrdmaEntry,
+    RoceEntry,
+    VmknicEntry,
+)
 from vgpu_cfg.model.plan_file.entries import (
     DeviceEntry,
     DiskEntry,
     FileHeader,
     GpuEntry,
-    NetworkEntry,
     NicEntry,
     PlaceEntry,
     PlanFile,
@@ -17,6 +25,17 @@ from vgpu_cfg.model.plan_file.entries import (
     VmEntry,
     VmKeys,
 )
+from vgpu_cfg.model.plan_file.host_entries import (
+    AccessEntry,
+    BiosEntry,
+    ClusterOptionsEntry,
+    DisruptionEntry,
+    DriverEntry,
+    HostEntry,
+)
+from vgpu_cfg.model.plan_file.host_fields import SecretUse
+from vgpu_cfg.model.plan_file.host_values import split_window
+from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
 from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS, NOT_YET_VALUES
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
 from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac
@@ -24,20 +43,36 @@ from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac
 __all__ = [
     "NOT_YET_KEYS",
     "NOT_YET_VALUES",
+    "AccessEntry",
+    "BiosEntry",
+    "ClusterOptionsEntry",
     "DeviceEntry",
     "DiskEntry",
+    "DisruptionEntry",
+    "DriverEntry",
     "FileHeader",
     "GpuEntry",
+    "GpuMatch",
+    "HostEntry",
+    "HostGpuEntry",
+    "HostNicEntry",
     "NetworkEntry",
     "NicEntry",
+    "NicMatch",
     "PlaceEntry",
     "PlanFile",
     "ProtectEntry",
+    "PvrdmaEntry",
+    "RoceEntry",
     "Scratch",
+    "SecretUse",
     "Server",
+    "SwitchEntry",
     "VmEntry",
     "VmKeys",
+    "VmknicEntry",
     "check_vm_name",
     "parse_mac",
     "plan_file_schema",
+    "split_window",
 ]

@@ -36,6 +36,8 @@ from vgpu_cfg.model.plan_file.fields import (
     mapping_or_text,
     one_or_many_of,
 )
+from vgpu_cfg.model.plan_file.host_entries import HostEntry
+from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
 
 AT_CREATION = TakesEffect.AT_CREATION
@@ -228,14 +230,8 @@ class ProtectEntry(Frozen):
     clusters: Texts = key("Clusters, by name or inventory path.")
 
 
-class NetworkEntry(Frozen):
-    """A network that must exist; VMs may use others too."""
-
-    name: Text = Field(description="The network's name; a range makes several.")
-
-
 class FileHeader(Frozen):
-    """What a plan file and an included file say besides `defaults`, `networks` and `vms`."""
+    """What a plan file and an included file say besides `defaults`, `hosts`, `networks` and `vms`."""
 
     version: Literal[1] = key("The version of this format.")
     name: PlanName = key("The plan's name: the owner mark on every VM it makes.", pattern=PLAN_NAME_PATTERN)
@@ -259,9 +255,10 @@ class FileHeader(Frozen):
 
 
 class PlanFile(FileHeader):
-    """A vgpu-cfg plan: the VMs with GPUs that one vCenter shall have."""
+    """A vgpu-cfg plan: the VMs with GPUs that one vCenter shall have, and the hosts made ready for them."""
 
     defaults: VmKeys = key("Keys that hold for every VM which does not state them itself.")
+    hosts: tuple[HostEntry, ...] = key("The hosts, and how they are made ready.")
     networks: tuple[Annotated[NetworkEntry, mapping_or_text("name", Text | NetworkEntry)], ...] = key(
         "Networks that must exist."
     )

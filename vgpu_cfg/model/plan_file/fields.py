@@ -26,12 +26,20 @@ from vgpu_cfg.model.vgpu import VgpuProfile
 
 
 class TakesEffect(StrEnum):
-    """When a changed value of a key reaches a VM that exists."""
+    """When a changed value of a key reaches a VM that exists, or a host."""
 
     AT_CREATION = "at creation only"
     AT_POWER_CYCLE = "at a power cycle"
     LIVE = "live"
     REPORTING = "in reports only"
+    SERVICE_RESTART = "at a restart of Xorg"
+    """The host's service `xorg`; no VM with a vGPU may run there meanwhile."""
+    MAINTENANCE = "in maintenance mode"
+    HOST_REBOOT = "at a reboot of the host"
+    HOST_COLD_BOOT = "at a reboot of the host, or a cold boot"
+    BY_HAND = "by hand"
+    NEXT_RUN = "in the next run"
+    """It asks nothing of the host: it says how this tool shall work."""
 
 
 def _absent() -> Any:

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-HOSTS: Final = "host preparation"
 PLACEMENT: Final = "NVLink and NUMA placement"
 TRAINING: Final = "multi-VM training"
 UNPLANNED: Final = "not planned yet"
 
 NOT_YET_KEYS: Final[dict[str, str]] = {
-    "hosts": HOSTS,
     "training": TRAINING,
-    "networks.switch": HOSTS,
-    "networks.vlan": HOSTS,
-    "networks.mtu": HOSTS,
+    "hosts.access.bmc": UNPLANNED,
     "networks.physical": TRAINING,
     "networks.subnet": TRAINING,
     "networks.pool": TRAINING,

@@ -104,7 +104,7 @@ def test_a_moment_without_a_zone_is_refused() -> None:
         ("Saturday 22:00-04:00 UTC", "'Saturday' is not a day of the week\nwrite Sat"),
         ("sat 22:00-04:00 UTC", "'sat' is not a day of the week\nwrite Sat"),
         ("Daily 22:00-04:00 UTC", "'Daily' is not a day of the week\nwrite daily"),
-        ("Mon-Fri 22:00-04:00 UTC", "'Mon-Fri' is not a day of the week\nwrite Mon"),
+        ("Mon-Fri 22:00-04:00 UTC", "'Mon-Fri' is not a day of the week\nlist the days, as in Sat,Sun"),
         (
             "Sat,Xyz 22:00-04:00 UTC",
             "'Xyz' is not a day of the week\nwrite Mon, Tue, Wed, Thu, Fri, Sat, Sun or daily",

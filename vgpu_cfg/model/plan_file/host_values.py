@@ -1,0 +1,192 @@
+"""How single values of `hosts` are written: windows, firmware words, versions, depots, addresses.
+
+Every parser raises ValueError; where there is something to suggest, the hint
+stands on the message's second line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import zoneinfo
+from typing import NamedTuple
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+"""In the order of `datetime.date.weekday`."""
+_DAILY = "daily"
+_DAY = "|".join(DAYS)
+WINDOW_PATTERN = rf"^({_DAILY}|({_DAY})(, ?({_DAY}))*) +\d\d:\d\d-\d\d:\d\d +\S+$"
+_WINDOW = re.compile(r"(?P<days>[^\s,]+(?:, ?[^\s,]+)*) +(?P<start>[^\s-]+)-(?P<end>[^\s-]+) +(?P<zone>\S+)")
+_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2})")
+_WINDOW_EXAMPLE = "as in Sat 22:00-04:00 Europe/Berlin, with days as Sat,Sun or daily"
+MINUTES_A_DAY = 24 * 60
+
+FIRMWARE_NAME_PATTERN = r"^[A-Z][A-Z0-9_]*(\[[0-9]+\])?$"
+_FIRMWARE_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+VMNIC_PATTERN = r"^$|^vmnic[0-9]+$"
+VMKNIC_PATTERN = r"^$|^vmk[0-9]+$"
+DEPOT_PATTERN = r"^(/|https?://)\S+$"
+
+
+class WindowParts(NamedTuple):
+    """A window as written: weekdays (Monday is 0), minutes from midnight, and a zone that exists.
+
+    `end` may be 1440; where it is not after `start`, the window ends on the next day.
+    """
+
+    days: frozenset[int]
+    start: int
+    end: int
+    zone: str
+
+
+def split_window(text: str) -> WindowParts:
+    """Take `Sat 22:00-04:00 Europe/Berlin` apart; the days may be several (`Sat,Sun`) or `daily`."""
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a window of time\n{_WINDOW_EXAMPLE}")
+    start, end = _minutes(found["start"]), _minutes(found["end"])
+    if start == MINUTES_A_DAY:
+        raise ValueError("a window cannot begin at 24:00\nwrite 00:00, and the day after")
+    if start == end:
+        raise ValueError("a window that ends when it begins is never open\nwrite 00:00-24:00 for a whole day")
+    return WindowParts(_days(found["days"]), start, end, _zone(found["zone"]))
+
+
+def check_window(text: str) -> str:
+    """Return the window as it is written, if it is one."""
+    split_window(text)
+    return text
+
+
+def _days(text: str) -> frozenset[int]:
+    if text == _DAILY:
+        return frozenset(range(len(DAYS)))
+    words = re.split(", ?", text)
+    for word in words:
+        if word not in DAYS:
+            near = [
+                day for day in (*DAYS, _DAILY) if day.casefold() in (word[:3].casefold(), word.casefold())
+            ]
+            hint = f"write {near[0]}" if near else f"write {', '.join(DAYS)} or {_DAILY}"
+            hint = "list the days, as in Sat,Sun" if "-" in word else hint
+            raise ValueError(f"{word!r} is not a day of the week\n{hint}")
+    return frozenset(DAYS.index(word) for word in words)
+
+
+def _minutes(text: str) -> int:
+    found = _CLOCK.fullmatch(text)
+    if found is not None:
+        minutes = int(found[1]) * 60 + int(found[2])
+        if int(found[2]) < 60 and minutes <= MINUTES_A_DAY:
+            return minutes
+    raise ValueError(f"{text!r} is not a time of day\nwrite hours and minutes, from 00:00 to 24:00")
+
+
+def _zone(name: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        known = sorted(zoneinfo.available_timezones())
+        of_city = [zone for zone in known if zone.rpartition("/")[2].casefold() == name.casefold()]
+        near = of_city or difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "as in Europe/Berlin or UTC"
+        raise ValueError(f"{name!r} is not a time zone that this machine knows\n{hint}") from None
+    return name
+
+
+def check_firmware_name(name: str) -> str:
+    """Return the name if mlxconfig prints parameters so: capitals, and an index for one of an array."""
+    if re.fullmatch(FIRMWARE_NAME_PATTERN.strip("^$"), name) is None:
+        near = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+        hint = f"did you mean {near}?" if re.fullmatch("[A-Z][A-Z0-9_]*", near) else "as in ATS_ENABLED"
+        raise ValueError(f"{name!r} cannot be a firmware parameter of mlxconfig\n{hint}")
+    return name
+
+
+def parse_firmware_value(value: object) -> str:
+    """Return a value in mlxconfig's own words: `True`, `False`, a whole number, or a word such as `ETH`."""
+    match value:
+        case bool():
+            return str(value)
+        case int() if value >= 0:
+            return str(value)
+        case str() if value.casefold() in ("true", "false"):
+            return value.capitalize()
+        case str() if re.fullmatch("[0-9]{1,40}", value):
+            return str(int(value))
+        case str() if _FIRMWARE_WORD.fullmatch(value):
+            return value
+        case _:
+            hint = "write true, false, a whole number, or a word such as ETH"
+            raise ValueError(f"this is no value of a firmware parameter\n{hint}")
+
+
+def parse_version(value: object) -> str:
+    """Return the glob of a version; a number has lost what was written, `580.10` is 580.1 as one."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(
+            'an unquoted version is a number, which drops zeros\nquote it, as in "580.10" or "580.*"'
+        )
+    if not isinstance(value, str) or not value.strip() or " " in value.strip():
+        raise ValueError('a version is text with globs\nas in "580.95.*"')
+    return value.strip()
+
+
+def check_depot(text: str) -> str:
+    """Return a depot's place if a host can find it: a path from its root, or an address."""
+    if re.fullmatch(DEPOT_PATTERN.strip("^$"), text) is None:
+        hint = "write the whole path, as in /vmfs/volumes/ds1/driver.zip, or an https:// address"
+        raise ValueError(f"the host cannot find the depot {text!r}\n{hint}")
+    return text
+
+
+def parse_interface_address(value: object) -> str | None:
+    """Return an IPv4 address with its prefix, such as `10.111.0.21/24`; empty text is no address."""
+    if not isinstance(value, str):
+        raise ValueError("an address is text such as 10.111.0.21/24")
+    if not value:
+        return None
+    try:
+        interface = ipaddress.IPv4Interface(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not an IPv4 address with its prefix\nas in 10.111.0.21/24") from None
+    if "/" not in value:
+        raise ValueError(f"the address {value} has no prefix\nas in {value}/24")
+    network = interface.network
+    if network.prefixlen < 31 and interface.ip in (network.network_address, network.broadcast_address):
+        raise ValueError(
+            f"{value} is the address of a network, not of a host\nas in {network[1]}/{network.prefixlen}"
+        )
+    if network.prefixlen == 32:
+        raise ValueError(
+            f"with the prefix of {value} no other machine is on the network\nas in {interface.ip}/24"
+        )
+    return str(interface)
+
+
+def parse_vmknic_address(value: object) -> str | None:
+    """Return `dhcp`, or an IPv4 address with its prefix."""
+    return "dhcp" if value == "dhcp" else parse_interface_address(value)
+
+
+def check_vmnic(text: str) -> str:
+    """Return the name of a physical NIC as ESXi gives it."""
+    if re.fullmatch(VMNIC_PATTERN, text) is None:
+        raise ValueError(f"{text!r} is not the name of a NIC on a host\nas in vmnic4")
+    return text
+
+
+def check_vmknic(text: str) -> str:
+    """Return the name of a VMkernel NIC as ESXi gives it."""
+    if re.fullmatch(VMKNIC_PATTERN, text) is None:
+        raise ValueError(f"{text!r} is not the name of a VMkernel NIC\nas in vmk2")
+    return text
+
+
+def parse_drs_value(value: object) -> str:
+    """Return an option of DRS as text; empty text removes it."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError('an option of DRS is text or a whole number\nas in "-1"')
+    return str(value)

@@ -1,0 +1,108 @@
+"""From `networks` to one desired network for each name: ranges written out, switches told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgpu_cfg.documents import Part, build
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.desired import DesiredNetwork
+from vgpu_cfg.model.plan_file import NetworkEntry, SwitchEntry
+from vgpu_cfg.planning.expand.merging import fill_part, first_of_each_place
+from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, read_members
+
+_LATER = "physical"
+"""A network of cabling alone is refused by name; that its VLAN needs a switch is then no news."""
+
+
+@dataclass(slots=True)
+class NetworkExpansion:
+    """The networks in the order of the files, and what is wrong."""
+
+    networks: list[DesiredNetwork] = field(default_factory=list)
+    faults: list[DocumentFault] = field(default_factory=list)
+
+
+def expand_networks(sections: Sequence[Part]) -> NetworkExpansion:
+    """Write out the `networks` of every file, the weakest first; they only add up."""
+    out = NetworkExpansion()
+    for section in sections:
+        if not isinstance(section.data, list):
+            hint = "write each as an item: - name: vm-network"
+            out.faults.append(section.fault((), "'networks' must be a list", hint))
+            continue
+        for index, item in enumerate(section.data):
+            part = section.child(index)
+            data = {"name": item} if isinstance(item, str) else item
+            _expand(Part(part.document, part.loc, data), out, is_mapping=isinstance(item, Mapping))
+    return out
+
+
+def _expand(part: Part, out: NetworkExpansion, *, is_mapping: bool) -> None:
+    seen: set[tuple[str, int, int]] = set()
+    members = _members(part, out, seen, is_mapping=is_mapping)
+    for member in members or (SAMPLE_MEMBER,):
+        filled, faults = fill_part(part, member)
+        try:
+            entry = build(part.document, NetworkEntry, loc=part.loc, data=filled.data)
+        except DocumentError as error:
+            faults = [*faults, *error.faults]
+        else:
+            faults = [*faults, *_unswitched(entry, part)]
+            if members and not faults:
+                network = _network(entry, member, part.origin)
+                faults = list(_clashes(network, out.networks, part))
+                out.networks += [] if faults else [network]
+        out.faults += first_of_each_place(faults, seen)
+
+
+def _members(
+    part: Part, out: NetworkExpansion, seen: set[tuple[str, int, int]], *, is_mapping: bool
+) -> tuple[Member, ...]:
+    """Read the names of a line; none where they are wrong, which is told here unless the type is."""
+    name: Any = part.data.get("name") if isinstance(part.data, Mapping) else None
+    if not isinstance(name, str) or not name:
+        return ()
+    try:
+        return read_members(name)
+    except ValueError as error:
+        message, _, hint = str(error).partition("\n")
+        fault = part.fault(("name",) if is_mapping else (), message, hint)
+        out.faults += first_of_each_place([fault], seen)
+        return ()
+
+
+def _unswitched(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
+    if entry.switch or _LATER in part.document.node(part.loc).children:
+        return
+    for key in ("vlan", "mtu"):
+        if key in entry.model_fields_set:
+            message = f"`{key}` is set on a portgroup's switch, and this network names none"
+            yield part.fault((key,), message, "add `switch`, or remove it")
+
+
+def _network(entry: NetworkEntry, member: Member, origin: str) -> DesiredNetwork:
+    switch = entry.switch
+    return DesiredNetwork(
+        name=member.name,
+        switch=switch.name if isinstance(switch, SwitchEntry) else switch,
+        make_switch=isinstance(switch, SwitchEntry) and bool(switch.make),
+        vlan=entry.vlan,
+        mtu=entry.mtu,
+        origin=origin,
+    )
+
+
+def _clashes(
+    network: DesiredNetwork, others: Sequence[DesiredNetwork], part: Part
+) -> Iterator[DocumentFault]:
+    if any(other.name == network.name for other in others):
+        yield part.fault((), f"the network {network.name!r} is listed twice", "remove one")
+    for other in others:
+        is_same_switch = network.switch is not None and network.switch == other.switch
+        if is_same_switch and network.mtu and other.mtu and network.mtu != other.mtu:
+            message = f"the switch {network.switch!r} has an mtu of {other.mtu} by {other.name!r}"
+            yield part.fault(("mtu",), message, f"write {other.mtu}: a switch has one MTU")
+            return

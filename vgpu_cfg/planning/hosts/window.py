@@ -1,0 +1,58 @@
+"""When hosts may be disturbed: the hours of a window on the wall clock of its zone, as moments in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from vgpu_cfg.model.plan_file import split_window
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Hours that come again on some days of the week, by the wall clock of a zone.
+
+    `days` are those on which it opens (Monday is 0). `start` and `end` are minutes from
+    midnight, `end` up to 1440; an end that is not after the start is one of the next day.
+    """
+
+    days: frozenset[int]
+    start: int
+    end: int
+    zone: ZoneInfo
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether hosts may be disturbed at a moment. The end itself is outside.
+
+        Raises ValueError for a time without a zone. An hour that summer time skips or repeats
+        is as long as it really is; of two moments with one reading the earlier counts.
+        """
+        if now.tzinfo is None:
+            raise ValueError("a moment needs a time zone")
+        today = now.astimezone(self.zone).date()
+        return any(
+            self._moment(day, self.start) <= now < self._moment(self._last_day(day), self.end)
+            for day in (today - _DAY, today)
+            if day.weekday() in self.days
+        )
+
+    def _last_day(self, day: date) -> date:
+        return day if self.end > self.start else day + _DAY
+
+    def _moment(self, day: date, minutes: int) -> datetime:
+        days, minutes = divmod(minutes, 24 * 60)
+        clock = time(*divmod(minutes, 60))
+        local = datetime.combine(day + days * _DAY, clock, tzinfo=self.zone)
+        return local.astimezone(UTC)  # two times of one zone would be compared by the wall clock
+
+
+def parse_window(text: str) -> Window:
+    """Read `Sat 22:00-04:00 Europe/Berlin`; days are also `Sat,Sun` or `daily`.
+
+    Raises ValueError, which names what is wrong, with a hint on its second line.
+    """
+    parts = split_window(text)
+    return Window(parts.days, parts.start, parts.end, ZoneInfo(parts.zone))
