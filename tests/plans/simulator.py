@@ -82,10 +82,10 @@ def carry_out(plan: Plan, observed: Inventory, choose: Chooser = least_loaded) -
         ready = [change for change in waiting if set(change.needs) <= done]
         if not ready:
             raise AssertionError(f"these wait for each other: {[change.id for change in waiting]}")
-        for change in ready:
-            world.do(change)
-            done.add(change.id)
-            waiting.remove(change)
+        # In the plan's order: one host comes back before the next goes down.
+        world.do(ready[0])
+        done.add(ready[0].id)
+        waiting.remove(ready[0])
     return world.inventory()
 
 
@@ -104,7 +104,7 @@ class _World:
         simulated = SimulatedHost(self.hosts[moid], self.facts.hosts[moid])
         if isinstance(change, EnterMaintenance) and not change.is_held:
             running = [vm for vm in self.vms.values() if vm.host_moid == moid and vm.is_on]
-            stays = [vm.name for vm in running if vm.name not in change.evacuates]
+            stays = [vm.name for vm in running if vm.name not in change.evacuates and _holds_devices(vm)]
             assert not stays, f"{stays} still run on {change.host.name}"
             others = [host for host in self.hosts.values() if host.moid != moid and host.is_usable]
             for vm in running:
@@ -311,6 +311,11 @@ class _World:
             vm_moids=tuple(self._vm(vm).moid for vm in change.vms),
         )
         self.rules[change.cluster_moid] = [*(rule for rule in rules if rule.key != key), made]
+
+
+def _holds_devices(vm: Vm) -> bool:
+    """Whether a VM cannot be moved; one that DRS has moved here from another host can be moved on."""
+    return vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
 
 
 def _without(gpu: Gpu, moid: str) -> Gpu:

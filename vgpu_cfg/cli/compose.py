@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,18 @@ from vgpu_cfg.settings.lab import lab_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import RunClock
+    from vgpu_cfg.lab.shell import LabShell
     from vgpu_cfg.lab.vcenter import Lab
-    from vgpu_cfg.ports import ChangeWriter, InventoryReader, Transport
+    from vgpu_cfg.model.desired_hosts import DesiredAccess
+    from vgpu_cfg.ports import (
+        ChangeWriter,
+        HostShell,
+        HostShells,
+        HostWriter,
+        InventoryReader,
+        ShellResult,
+        Transport,
+    )
     from vgpu_cfg.vsphere.session import Session
 
 
@@ -85,26 +95,91 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
         yield RecordedReader(session, player)
 
 
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """What a run works with: readers and writers on one session, its clock, and logins to hosts.
+
+    `logins` takes the values of the secrets that the plan's hosts name.
+    """
+
+    reader: InventoryReader
+    writer: ChangeWriter
+    host_writer: HostWriter
+    clock: RunClock
+    logins: Callable[[Mapping[str, str]], HostShells]
+
+
 @contextmanager
-def connect_writer(connection: Connection) -> Iterator[tuple[InventoryReader, ChangeWriter, RunClock]]:
-    """Log in and hand out a reader and a writer on one session, and the clock that a run goes by."""
+def connect_writer(connection: Connection) -> Iterator[Estate]:
+    """Log in and hand out what reads and what changes."""
+    from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
     from vgpu_cfg.vsphere.reader import VCenterReader
     from vgpu_cfg.vsphere.writer import VCenterWriter
 
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
     clock = SystemClock() if lab is None else LabRunClock(lab)
     with _session(connection, lab or make_transport(connection)) as session:
-        yield VCenterReader(session, clock), VCenterWriter(session), clock
+        yield Estate(
+            VCenterReader(session, clock),
+            VCenterWriter(session),
+            VCenterHostWriter(session),
+            clock,
+            lambda secrets: make_logins(connection, secrets, lab),
+        )
+
+
+def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> HostShells:
+    """Build what logs in to hosts: SSH, or the lab's own shell in this process."""
+    if connection.is_lab:
+        return LabShells(lab or open_lab_of(connection.lab_estate))
+    from vgpu_cfg.esxi.shells import EsxiShells
+
+    config = Path.home() / ".ssh" / "config"
+    return EsxiShells(
+        secrets, state_folder() / "known_hosts", ssh_config=config if config.is_file() else None
+    )
+
+
+class LabShells:
+    """Logs in to the lab's hosts without a wire."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+        """Log in, as SSH would: only where the host's service runs."""
+        from vgpu_cfg.esxi.shell import EsxiShell
+        from vgpu_cfg.lab.shell import open_shell
+
+        shell = open_shell(self._lab, host_name, access.user)
+        return EsxiShell(_LabChannel(shell), host_name)
+
+
+class _LabChannel:
+    def __init__(self, shell: LabShell) -> None:
+        self._shell = shell
+
+    def execute(self, line: str, timeout_seconds: float) -> ShellResult:
+        """Run one command line; the lab answers at once."""
+        from vgpu_cfg.ports import ShellResult
+
+        del timeout_seconds
+
+        status, stdout, stderr = self._shell.execute(line)
+        return ShellResult(status=status, stdout=stdout, stderr=stderr)
+
+    def close(self) -> None:
+        self._shell.close()
 
 
 def record(connection: Connection, path: Path) -> int:
     """Save one fixed set of reads of a vCenter to a file; return how many answers it holds."""
     from vgpu_cfg.recording import RecordingTransport, save_recording
-    from vgpu_cfg.vsphere.reader import EVERYTHING, VCenterReader
+    from vgpu_cfg.vsphere.reader import VCenterReader
 
     transport = RecordingTransport(make_transport(connection), connection.server)
     with _session(connection, transport) as session:
-        VCenterReader(session, SystemClock()).read_inventory(EVERYTHING)
+        VCenterReader(session, SystemClock()).read_everything()
     recording = transport.recording(SystemClock().now())
     save_recording(recording, path)
     return len(recording.exchanges)

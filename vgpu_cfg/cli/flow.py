@@ -1,12 +1,7 @@
-"""How a command goes from a plan file to a plan, and from a plan to a report."""
+"""How a command goes from a plan file to a plan, and what stands against carrying it out."""
 
 from __future__ import annotations
 
-import contextlib
-import getpass
-import socket
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,30 +9,19 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose, show
-from vgpu_cfg.cli.options import CommandOptions, OutputFormat
-from vgpu_cfg.cli.saved_plan import check_reviewed, load_plan_json
+from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_open_shells, with_shell_facts
+from vgpu_cfg.cli.saved_plan import load_plan_json
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import (
-    DoesNotFit,
-    Interrupted,
-    NobodyToAsk,
-    NotConfirmed,
-    NotFound,
-    NotPermitted,
-    VCenterError,
-)
-from vgpu_cfg.model.report import Event, Report
+from vgpu_cfg.errors import DoesNotFit, NotFound, NotPermitted
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
-    from vgpu_cfg.execution import RunClock
     from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.inventory import Inventory
     from vgpu_cfg.planning.options import PlanOptions
-    from vgpu_cfg.ports import ChangeWriter, InventoryReader, ReadScope
+    from vgpu_cfg.ports import InventoryReader, ReadScope
 
 EXIT_DIFFERENCES = 10
 """No error: see docs/reference/exit-codes.md."""
@@ -146,54 +130,28 @@ def _path_of(observed: Inventory, moid: str) -> str:
     return moid
 
 
-def ask(question: str, *, yes: bool) -> None:
-    """Ask before going ahead.
+def plan_once(
+    asked: Asked, flags: ConnectionFlags, options: PlanOptions, *, open_shell: bool = False
+) -> tuple[Plan, Inventory]:
+    """Read the estate and plan for it; nothing is changed.
 
-    Raises Interrupted where the answer is no, and NobodyToAsk where there is no terminal.
+    With `open_shell` the shells of hosts are opened to be read, as far as the plan file lets them,
+    and closed again.
     """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise NobodyToAsk(
-            "nothing was changed: there is no terminal to ask on",
-            subject=question,
-            remedy="look at the plan above and give --yes",
-        )
-    try:
-        goes_ahead = typer.confirm(question, default=False, err=True)
-    except typer.Abort:  # Ctrl-C or the end of input at the question
-        goes_ahead = False
-    if not goes_ahead:
-        raise Interrupted("nothing was changed", subject=question, remedy="nothing; you said no")
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How a run goes: where the plan came from, and what the command line allows.
-
-    `options` is what the command line said that another command on the same plan must say too.
-    """
-
-    path: Path
-    yes: bool
-    parallel: int
-    per_host: int
-    output: OutputFormat
-    options: CommandOptions
-
-    def command(self, verb: str, more: str = "") -> str:
-        """Return what to type for another command on the same plan."""
-        return self.options.command(verb, self.path, more)
-
-
-def plan_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> tuple[Plan, Inventory]:
-    """Read the estate and plan for it; nothing is changed."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
     connection, desired = locate(asked, flags)
-    with compose.connect_reader(connection) as reader:
-        observed = read_for(desired, reader)
+    if open_shell:
+        with compose.connect_writer(connection) as estate:
+            observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+            with host_tools(desired, observed, estate, options) as tools:
+                observed = with_shell_facts(desired, observed, tools, options)
+                show.shells_opened(tools)
+    else:
+        with compose.connect_reader(connection) as reader:
+            observed = with_facts(desired, read_for(desired, reader), reader, options)
+            observed = with_open_shells(desired, observed, connection, options)
     return make_plan(desired, observed, load_catalog(), options), observed
 
 
@@ -212,144 +170,6 @@ def read_all(flags: ConnectionFlags) -> Inventory:
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )
     return observed
-
-
-def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
-    """Plan, show, ask, carry out, read back; return the exit code."""
-    from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.planning.planner import make_plan
-
-    catalog = load_catalog()
-
-    def plan_for(desired: DesiredPlan, observed: Inventory) -> Plan:
-        return make_plan(desired, observed, catalog, options)
-
-    return _change(asked, flags, how, plan_for, "apply")
-
-
-def destroy(asked: Asked, flags: ConnectionFlags, how: How) -> int:
-    """Plan the removal of what the plan owns, show, ask, carry out; return the exit code."""
-    from vgpu_cfg.planning.destroy import make_destroy_plan
-
-    return _change(asked, flags, how, make_destroy_plan, "destroy")
-
-
-def _change(
-    asked: Asked,
-    flags: ConnectionFlags,
-    how: How,
-    plan_for: Callable[[DesiredPlan, Inventory], Plan],
-    verb: str,
-) -> int:
-    from vgpu_cfg.execution import exit_code_of
-
-    connection, desired = locate(asked, flags)
-    with compose.connect_writer(connection) as (reader, writer, clock):
-        observed = read_for(desired, reader)
-        plan = plan_for(desired, observed)
-        is_json = how.output is OutputFormat.JSON
-        if is_json and not plan.errors:
-            if not how.yes and plan.changes:
-                show.plan_to_decide_on(plan)
-        else:
-            show.plan(plan, how.output, command="", verbose=False, is_only_shown=False)
-        refuse_errors(plan)
-        if verb == "apply":
-            check_reviewed(asked.reviewed, plan)
-        if not plan.changes:
-            if is_json:
-                nothing = Report(plan=plan.name, digest=plan.digest)
-                show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
-            return 0
-        refuse_missing_privileges(plan, observed, reader)
-        ask(_question(plan, verb), yes=how.yes)
-        report, journal = _carry_out(plan, reader, writer, clock, how)
-        after = _read_back(desired, reader)
-        left = plan_for(desired, after) if after is not None else None
-    show.report(
-        plan,
-        report,
-        after,
-        how.output,
-        journal=journal,
-        # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
-        next_command=how.command("plan", f"-o {how.path}")
-        if asked.reviewed and verb == "apply"
-        else how.command(verb),
-        check_command=how.command("plan" if verb == "apply" else "status"),
-    )
-    code = exit_code_of(report)
-    if code == 0 and left is not None and left.changes:
-        first = left.changes[0]
-        raise NotConfirmed(
-            f"every change was made, and {len(left.changes)} would be made again, such as: {first.id}",
-            subject=f"{first.subject.kind} {first.subject.name}",
-            remedy=f"{how.command('plan')} shows what vCenter did not keep",
-        )
-    return code
-
-
-def _question(plan: Plan, verb: str) -> str:
-    count = len(plan.changes)
-    these = "this change" if count == 1 else f"these {count} changes"
-    return f"Make {these}?" if verb == "apply" else f"Destroy what the plan owns, with {these}?"
-
-
-def _read_back(desired: DesiredPlan, reader: InventoryReader) -> Inventory | None:
-    """Read the estate after a run; a server that has gone away by then spoils only the table."""
-    try:
-        return read_for(desired, reader)
-    except VCenterError as error:
-        show.say(f"the result could not be read back: {error.message}")
-        return None
-    except KeyboardInterrupt:
-        show.say("the result was not read back: interrupted")
-        return None
-
-
-def _carry_out(
-    plan: Plan, reader: InventoryReader, writer: ChangeWriter, clock: RunClock, how: How
-) -> tuple[Report, str]:
-    from vgpu_cfg.execution import Journal, RunOptions, hold_lock, run_plan, stop_on_interrupt
-    from vgpu_cfg.render.console import make_console
-    from vgpu_cfg.render.progress import make_display, tee
-
-    folder = state_folder()
-    console = make_console(sys.stderr if how.output is OutputFormat.JSON else sys.stdout)
-    with (
-        hold_lock(folder / "locks", plan.name, plan.target, now=clock.now()),
-        Journal.begin(
-            folder / "journals", plan, now=clock.now(), user=getpass.getuser(), host=socket.gethostname()
-        ) as journal,
-        make_display(console, plan) as display,
-        stop_on_interrupt(
-            lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
-        ) as stop,
-    ):
-        if journal.problem:
-            display.say(journal.problem)
-        report = run_plan(
-            plan,
-            reader,
-            writer,
-            clock,
-            options=RunOptions(parallel=how.parallel, per_host=how.per_host),
-            on_event=tee(journal.record_event, _while_read(display)),
-            stop=stop,
-        )
-        journal.record_report(report)
-    return report, "" if journal.problem else str(journal.path)
-
-
-def _while_read(display: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Show events for as long as somebody reads them: a pipe that closes must not break off a run."""
-
-    def take(event: Event) -> None:
-        # On a closed pipe rich turns the console silent and asks to leave.
-        with contextlib.suppress(BrokenPipeError, SystemExit):
-            display(event)
-
-    return take
 
 
 def record(flags: ConnectionFlags, path: Path) -> None:

@@ -34,6 +34,17 @@ _OnlyOption = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="GLOB", help="Only these VMs (hvd-*), or those on a host (host:esx-01)."),
 ]
+_OpenShellOption = Annotated[
+    bool,
+    typer.Option(
+        "--open-shell",
+        help="Start the hosts' SSH services, where the plan file allows it, to read; then stop them.",
+    ),
+]
+_DoneOption = Annotated[
+    list[str] | None,
+    typer.Option("--done", metavar="STEP", help="A step by hand that is done, and that nothing can show."),
+]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
@@ -73,6 +84,7 @@ def plan(
     allow_power_cycle: PowerCycleOption = False,
     prune: PruneOption = False,
     only: _OnlyOption = None,
+    open_shell: _OpenShellOption = False,
     verbose: _VerboseOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -84,7 +96,9 @@ def plan(
     from vgpu_cfg.cli.saved_plan import save_plan
 
     asked = flow.read_asked(path, variables, variable_files)
-    made, _ = flow.plan_once(asked, connection, _options(allow_power_cycle, prune, only))
+    made, _ = flow.plan_once(
+        asked, connection, _options(allow_power_cycle, prune, only), open_shell=open_shell
+    )
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
@@ -105,6 +119,7 @@ def apply(
     allow_power_cycle: PowerCycleOption = False,
     prune: PruneOption = False,
     only: _OnlyOption = None,
+    done: _DoneOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
     output: OutputOption = OutputFormat.TEXT,
@@ -113,14 +128,14 @@ def apply(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Make it so: show the plan, ask, carry it out, read back."""
-    from vgpu_cfg.cli import flow
+    from vgpu_cfg.cli import flow, run_flow
 
     asked = flow.read_asked(path, variables, variable_files)
-    code = flow.apply(
+    code = run_flow.apply(
         asked,
         connection,
         _options(allow_power_cycle, prune, only),
-        flow.How(
+        run_flow.How(
             path=path,
             yes=yes,
             parallel=parallel,
@@ -129,6 +144,7 @@ def apply(
             options=CommandOptions(
                 connection, variables, variable_files, allow_power_cycle, prune, tuple(only or ())
             ),
+            done=tuple(done or ()),
         ),
     )
     raise typer.Exit(code)
@@ -170,13 +186,13 @@ def destroy(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Delete exactly the VMs and rules that the plan owns."""
-    from vgpu_cfg.cli import flow
+    from vgpu_cfg.cli import flow, run_flow
 
     asked = flow.read_asked(path, variables, variable_files)
-    code = flow.destroy(
+    code = run_flow.destroy(
         asked,
         connection,
-        flow.How(
+        run_flow.How(
             path=path,
             yes=yes,
             parallel=parallel,

@@ -13,12 +13,13 @@ from vgpu_cfg.cli.options import OutputFormat
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.planning.options import matches_any
 from vgpu_cfg.render.console import make_console, print_lines, width_of
-from vgpu_cfg.render.layout import counted
+from vgpu_cfg.render.layout import counted, fold_names
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from vgpu_cfg.cli.compose import ServedLab
+    from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.inventory import Inventory
@@ -210,6 +211,16 @@ def served(lab: ServedLab) -> None:
         ]
     )
     sys.stdout.flush()
+
+
+def shells_opened(tools: HostTools) -> None:
+    """Say whose SSH service was started to be read; it is stopped again at the end."""
+    names = tools.shells.opened
+    if names:
+        what = "its SSH service was" if len(names) == 1 else "their SSH services were"
+        say(
+            f"{fold_names(names)}: {what} started to read what only the shell tells; stopped again at the end"
+        )
 
 
 def were_reset(names: Sequence[str]) -> None:

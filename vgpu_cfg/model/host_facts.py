@@ -33,6 +33,7 @@ class FactGroup(StrEnum):
 
 
 SHELL_GROUPS = frozenset({FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS})
+_SAME_BOOT_SECONDS = 60
 
 
 class ServiceFact(Frozen):
@@ -48,6 +49,16 @@ class KernelSetting(Frozen):
     configured: str
     runtime: str
     default: str = ""
+
+
+def is_same_boot(one: datetime | None, other: datetime | None) -> bool:
+    """Whether two boot times of a host mean the same boot.
+
+    ESXi reckons its boot time from its uptime, so that it may waver by seconds (unproven).
+    """
+    if one is None or other is None:
+        return one is other
+    return abs((one - other).total_seconds()) < _SAME_BOOT_SECONDS
 
 
 class SoftwarePackage(Frozen):

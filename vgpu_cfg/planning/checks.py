@@ -342,7 +342,7 @@ CHECKS: dict[Code, Check] = {
         (Code.STANDS_WAITING, "a host stands in maintenance mode and waits", _W, _V),
         (Code.SWITCH_NOT_FOUND, "the distributed switch does not exist", _E, _V),
         (Code.OWN_VMS_OFF, "VMs of this plan must be switched off, which is not allowed", _E, _V),
-        (Code.FIRMWARE_UNPROVEN, "a NIC's firmware can no longer be read on the host", _W, _V),
+        (Code.FIRMWARE_UNPROVEN, "a NIC's firmware can no longer be read on the host", _I, _V),
         (Code.MTU_TOO_SMALL, "a network's MTU is above its switch's", _E, _V),
         (Code.EXTRA_RESTART, "a restart that was to bring a setting did not", _W, _V),
     )

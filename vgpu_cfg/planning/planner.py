@@ -63,7 +63,7 @@ def make_plan(
     missing = _without_place(plan)
     if not derivable or not missing:
         return plan
-    # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that were used.
+    # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that are used.
     second = _Planning(desired, observed, catalog, options, derivable).run()
     if _without_place(second) >= missing:
         return plan

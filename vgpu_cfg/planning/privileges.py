@@ -1,8 +1,11 @@
 """Which privileges each kind of change needs, and on which object: asked before the first change.
 
-Sources: privilege ids of pyvmomi's method descriptions; the API reference of ReconfigVM_Task
-and CloneVM_Task; vSphere Security 8.0, "Required Privileges for Common Tasks".
-Network.Assign and the details of a clone are recalled.
+Sources: privilege ids of pyvmomi's method descriptions; the API reference of ReconfigVM_Task,
+CloneVM_Task, UpdateOptions, ReconfigureDvs_Task, ReconfigureDVPortgroup_Task and SetField; vSphere
+Security 8.0, "Required Privileges for Common Tasks" and its tables of defined privileges.
+Network.Assign and the details of a clone are recalled. What vCenter checks on its root folder
+(Global.ManageCustomFields, Global.Licenses, Global.Settings) is not asked about, since no reading
+brings that folder's id, nor what the alarm needs, without which work goes on: docs/reference/permissions.md.
 """
 
 from __future__ import annotations
@@ -12,16 +15,41 @@ from typing import assert_never
 
 from vgpu_cfg.model.change import (
     Change,
+    ChangeHost,
+    ChangeNetwork,
     CreateVm,
     DestroyVm,
+    EnterMaintenance,
+    ExitMaintenance,
     ManualStep,
     Plan,
     PowerOffVm,
     PowerOnVm,
+    RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RestartService,
+    SetClusterOption,
     SetRule,
+    SetVCenterOption,
+    ShutDownHost,
     UpgradeVm,
+)
+from vgpu_cfg.model.host_change import (
+    EditSwitch,
+    EsxcliWrite,
+    GraphicsWrite,
+    HostWrite,
+    LicenceWrite,
+    MakeSwitch,
+    ModuleWrite,
+    OptionWrite,
+    PassthroughWrite,
+    RulesetWrite,
+    SetPortgroup,
+    ShellWrite,
+    SwitchWrite,
+    VmknicWrite,
 )
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, VmSpec
@@ -47,6 +75,19 @@ ADD_REMOVE_DEVICE = "VirtualMachine.Config.AddRemoveDevice"
 EDIT_DEVICE = "VirtualMachine.Config.EditDevice"
 ADD_DISK = "VirtualMachine.Config.AddNewDisk"
 EXTEND_DISK = "VirtualMachine.Config.DiskExtend"
+
+HOST_SETTINGS = "Host.Config.Settings"
+HOST_PASSTHROUGH = "Host.Config.PciPassthru"
+HOST_OPTIONS = "Host.Config.AdvancedConfig"
+HOST_MAINTENANCE = "Host.Config.Maintenance"
+HOST_SERVICES = "Host.Config.NetService"
+HOST_NETWORK = "Host.Config.Network"
+SET_ATTRIBUTE = "Global.SetCustomField"
+CREATE_SWITCH = "DVSwitch.Create"
+MODIFY_SWITCH = "DVSwitch.Modify"
+SWITCH_MEMBERS = "DVSwitch.HostOp"
+CREATE_PORTGROUP = "DVPortgroup.Create"
+MODIFY_PORTGROUP = "DVPortgroup.Modify"
 
 Needed = tuple[str, str]
 """An object's moid and a privilege on it."""
@@ -88,10 +129,67 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield _where(change, folders), DELETE
         case SetRule() | RemoveRule():
             yield change.cluster_moid, EDIT_CLUSTER
-        case ManualStep():
+        case EnterMaintenance() | ExitMaintenance() | RebootHost() | ShutDownHost():
+            yield change.host.moid, HOST_MAINTENANCE
+            yield change.host.moid, SET_ATTRIBUTE
+        case ChangeHost():
+            yield from ((change.host.moid, privilege) for privilege in _of_write(change.write))
+            yield change.host.moid, SET_ATTRIBUTE
+        case RestartService():
+            yield change.host.moid, HOST_SERVICES
+        case SetClusterOption():
+            yield change.cluster_moid, EDIT_CLUSTER
+        case ChangeNetwork():
+            yield from _of_network(change)
+        case SetVCenterOption() | ManualStep():
             return
         case _:
             assert_never(change)
+
+
+def _of_write(write: HostWrite) -> tuple[str, ...]:
+    """List what a write to a host needs there.
+
+    The other way of a change is not asked about: it is taken only where the host lacks the first.
+    What esxcli through vCenter needs is documented nowhere, and a licence is the root folder's
+    matter. A write to the shell starts SSH where it is off.
+    """
+    match write:
+        case GraphicsWrite() | ModuleWrite():
+            return (HOST_SETTINGS,)
+        case PassthroughWrite():
+            return (HOST_PASSTHROUGH,)
+        case OptionWrite():
+            return (HOST_OPTIONS,)
+        case RulesetWrite() | ShellWrite():
+            return (HOST_SERVICES,)
+        case VmknicWrite() | SwitchWrite():
+            return (HOST_NETWORK,)
+        case LicenceWrite() | EsxcliWrite():
+            return ()
+        case _:
+            assert_never(write)
+
+
+def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
+    """List what a distributed switch needs; one that the plan makes is asked about in no way yet."""
+    network = change.network
+    match network:
+        case MakeSwitch():
+            yield network.folder_moid, CREATE_SWITCH
+        case EditSwitch():
+            if network.switch_moid is not None:
+                yield network.switch_moid, MODIFY_SWITCH
+                if network.members:
+                    yield network.switch_moid, SWITCH_MEMBERS
+            yield from ((host_moid, HOST_NETWORK) for host_moid in network.members)
+        case SetPortgroup():
+            if network.portgroup_moid is not None:
+                yield network.portgroup_moid, MODIFY_PORTGROUP
+            elif network.switch_moid is not None:
+                yield network.switch_moid, CREATE_PORTGROUP
+        case _:
+            assert_never(network)
 
 
 def _where(

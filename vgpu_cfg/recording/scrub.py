@@ -14,7 +14,9 @@ from xml.parsers import expat
 SCRUBBED = "scrubbed"
 SESSION_ID = "session["
 
-_SECRET_ELEMENTS = frozenset({"password", "passwd", "ticket", "sessionTicket", "cloneTicket", "samlToken"})
+_SECRET_ELEMENTS = frozenset(
+    {"password", "passwd", "ticket", "sessionTicket", "cloneTicket", "samlToken", "licenseKey"}
+)
 _LOGIN_ELEMENTS = frozenset({"key", "userName", "fullName", "ipAddress", "userAgent"})
 _SECRET_KEYS = re.compile(
     r"^guestinfo\.|^machine\.id$|vnc\.key|passw|secret|token|ticket|credential", re.IGNORECASE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
@@ -40,12 +40,14 @@ class Paths:
 class Item:
     """One object's answer: WSDL type, managed object id, and those properties that are set.
 
-    Values are pyvmomi's; they do not leave this room.
+    `faults` says of properties that were refused why. Values and faults are pyvmomi's; they do
+    not leave this room.
     """
 
     type_name: str
     moid: str
     values: Mapping[str, Any]
+    faults: Mapping[str, Any] = field(default_factory=dict)
 
     def get(self, path: str, default: Any = None) -> Any:
         """Return a property, or the default where it is absent."""
@@ -63,11 +65,15 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a collection starts: one object, or what it refers to in the property `follow`."""
+    """Where a collection starts: one object, or what it refers to in the property `follow`.
+
+    With `is_read` the object itself is read as well as what it refers to.
+    """
 
     type_name: str
     moid: str
     follow: str | None = None
+    is_read: bool = False
 
 
 def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
@@ -154,6 +160,7 @@ def _item(found: Any) -> Item:
         moid=str(found.obj._moId),
         # Some servers send what is unset as an empty value.
         values={entry.name: entry.val for entry in found.propSet or () if entry.val is not None},
+        faults={entry.path: entry.fault for entry in found.missingSet or ()},
     )
 
 
@@ -163,7 +170,9 @@ def _object_spec(session: Session, start: Start) -> Any:
     if start.follow is None:
         return collector.ObjectSpec(obj=kind(start.moid, session.stub), skip=False)
     through = collector.TraversalSpec(name=start.follow, type=kind, path=start.follow, skip=False)
-    return collector.ObjectSpec(obj=kind(start.moid, session.stub), skip=True, selectSet=[through])
+    return collector.ObjectSpec(
+        obj=kind(start.moid, session.stub), skip=not start.is_read, selectSet=[through]
+    )
 
 
 @cache

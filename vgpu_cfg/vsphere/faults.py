@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import LoginFailed, NotFound, NotPermitted, VCenterError
+from vgpu_cfg.errors import LoginFailed, NotFound, NotOffered, NotPermitted, VCenterError
 
 _DEEPEST_CAUSE = 5
 
@@ -75,16 +75,24 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
             return _not_permitted(fault, what, subject)
         case vim.fault.RestrictedVersion() | vmodl.fault.NotEnoughLicenses():
             remedy = "the host's or vCenter's licence does not allow this"
+        case vmodl.fault.ManagedObjectNotFound() if _is_manager(fault):
+            return not_offered(f"{said} ({fault_name(fault)})", subject)
         case vmodl.fault.ManagedObjectNotFound():
             return NotFound(
                 f"{what}: {_moid(fault, 'obj') or 'the object'} is no longer there",
                 subject=subject,
                 remedy="plan again: the inventory has changed",
             )
+        case vim.fault.NotFound():
+            return NotFound(
+                f"{said} ({fault_name(fault)})",
+                subject=subject,
+                remedy="plan again: the inventory has changed",
+            )
+        case vmodl.fault.MethodNotFound() | vmodl.fault.NotSupported() | vmodl.fault.NotImplemented():
+            return not_offered(f"{said} ({fault_name(fault)})", subject)
         case vim.fault.ConcurrentAccess():
             remedy = "somebody has changed it since it was read: plan again"
-        case vmodl.fault.MethodNotFound() | vmodl.fault.NotSupported() | vmodl.fault.NotImplemented():
-            remedy = "this vCenter or host is too old for it, or does not offer it"
         case vmodl.fault.HostCommunication() | vim.fault.HostConnectFault():
             remedy = "see whether the host is connected"
         case vim.fault.TaskInProgress():
@@ -94,6 +102,13 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
     return VCenterError(f"{said} ({fault_name(fault)})", subject=subject, remedy=remedy)
 
 
+def not_offered(message: str, subject: str = "") -> NotOffered:
+    """Make the error for what a server or host lacks, with its usual remedy."""
+    return NotOffered(
+        message, subject=subject, remedy="this vCenter or host is too old for it, or does not offer it"
+    )
+
+
 @contextmanager
 def translated(what: str, subject: str = "") -> Iterator[None]:
     """Let no pyvmomi fault out of the block: it leaves as a VCenterError."""
@@ -101,6 +116,25 @@ def translated(what: str, subject: str = "") -> Iterator[None]:
         yield
     except vmodl.MethodFault as fault:
         raise to_error(fault, what, subject) from fault
+
+
+@contextmanager
+def offered(what: str, subject: str, *absent: type[vmodl.MethodFault]) -> Iterator[None]:
+    """Translate faults, those of the types `absent` into NotOffered: the thing named is not there."""
+    try:
+        with translated(what, subject):
+            yield
+    except VCenterError as error:
+        fault = error.__cause__
+        if not isinstance(fault, absent):
+            raise
+        raise not_offered(error.message, subject) from fault
+
+
+def _is_manager(fault: vmodl.MethodFault) -> bool:
+    """Whether what was not found is one of a host's managers, which a server may name and not have."""
+    kind = getattr(type(getattr(fault, "obj", None)), "__name__", "")
+    return kind.startswith("vim.host.") or kind == "vim.option.OptionManager"
 
 
 def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> NotPermitted:

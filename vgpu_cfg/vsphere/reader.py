@@ -3,7 +3,7 @@
 The round trips of a reading, after the four that open a session: the first pass over every
 object (three and a page for each 2,000 objects), the second over hosts that have or may have
 GPUs, the third over the VMs there; then one per cluster with GPUs, two per kind of host and one
-per ESXi build.
+per ESXi build. Those of facts: see `facts_reader` and `facts_questions`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from datetime import datetime
 from itertools import chain
 
 from vgpu_cfg.catalog import Catalog, load_catalog
+from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.inventory import Host, Inventory, PciDevice
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere import reader_paths, reader_places
 from vgpu_cfg.vsphere.collector import Item, Paths, Start, collect_all, collect_from
+from vgpu_cfg.vsphere.facts_narrowed import narrowed, preparable
+from vgpu_cfg.vsphere.facts_reader import ALL_GROUPS, read_facts
 from vgpu_cfg.vsphere.privileges import read_missing_privileges, type_by_moid, vmodl_name
 from vgpu_cfg.vsphere.reader_hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reader_kinds import (
@@ -42,6 +45,16 @@ EVERYTHING = ReadScope(everything=True, system_ids=True)
 """The one scope of a recording: whatever is asked later, it holds the answer."""
 
 
+_OF_THE_KIND = (
+    "profiles",
+    "device_groups",
+    "max_hardware_version",
+    "max_vgpus_by_hardware_version",
+    "system_id",
+)
+"""What is asked once per kind of host, and not again when one of them is read again."""
+
+
 class VCenterReader:
     """An InventoryReader on a session."""
 
@@ -50,6 +63,8 @@ class VCenterReader:
         self._clock = clock
         self._catalog = catalog
         self._places = Places(())
+        self._hosts: Mapping[str, Host] = {}
+        self._vms: Mapping[str, Vm] = {}
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
         """Read hosts, GPUs, VMs and what VMs can be placed on."""
@@ -63,6 +78,7 @@ class VCenterReader:
             for item in places.of_type("VirtualMachine")
         }
         hosts = self._complete(places, hosts, items, vms, scope)
+        self._hosts, self._vms = {host.moid: host for host in hosts}, vms
         return self._inventory(places, read_at, hosts, vms)
 
     def read_vms(
@@ -76,6 +92,30 @@ class VCenterReader:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
         items = self._items(reader_paths.HOLDERS, reader_paths.HOST, host_moids)
         return {item.moid: gpu_holders(item) for item in items}
+
+    def read_everything(self) -> tuple[Inventory, EstateFacts]:
+        """Read all that a recording holds, whatever plan is made of it later."""
+        inventory = self.read_inventory(EVERYTHING)
+        return inventory, self.read_facts(preparable(inventory), ALL_GROUPS)
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        """Read what preparing these hosts needs, of them and their clusters; never their shells."""
+        return read_facts(self._session, host_moids, groups)
+
+    def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
+        """Read some hosts again, in one round trip; what has gone is left out.
+
+        What hosts of a kind have in common stays as the last `read_inventory` had it, as do names and
+        places, which only that reading knows.
+        """
+        items = self._items(reader_paths.HOST_AGAIN, reader_paths.HOST, moids)
+        return tuple(self._again(make_host(self._places, item)) for item in items)
+
+    def _again(self, host: Host) -> Host:
+        before = self._hosts.get(host.moid)
+        if before is not None:
+            host = host.model_copy(update={name: getattr(before, name) for name in _OF_THE_KIND})
+        return infer_sharing(host, self._vms, self._prefixes)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
@@ -178,6 +218,7 @@ class RecordedReader:
     def __init__(self, session: Session, clock: Clock, catalog: Catalog | None = None) -> None:
         self._reader = VCenterReader(session, clock, catalog)
         self._inventory: Inventory | None = None
+        self._facts: EstateFacts | None = None
         self._keys: frozenset[str] = frozenset()
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
@@ -204,6 +245,21 @@ class RecordedReader:
             for moid in dict.fromkeys(host_moids)
             if moid in inventory.host_by_moid
         }
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        """Return what was recorded of the hosts; of one that was left out, that it was.
+
+        Raises NotRecorded where the recording is older than facts are.
+        """
+        inventory = self.read_inventory(ReadScope())
+        if self._facts is None:
+            self._facts = self._reader.read_facts(preparable(inventory), ALL_GROUPS)
+        return narrowed(self._facts, inventory, host_moids, groups)
+
+    def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
+        """Return hosts as they were recorded."""
+        known = self.read_inventory(ReadScope()).host_by_moid
+        return tuple(known[moid] for moid in dict.fromkeys(moids) if moid in known)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""

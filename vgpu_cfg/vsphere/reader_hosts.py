@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from pyVmomi import vim
+
 from vgpu_cfg.model.inventory import (
     NVIDIA_VENDOR_ID,
     AssignmentPolicy,
@@ -21,6 +23,7 @@ from vgpu_cfg.model.inventory import (
     HostNic,
     NumaNode,
     PciDevice,
+    Sriov,
 )
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.vsphere.collector import Item
@@ -141,9 +144,26 @@ def _pci_devices(item: Item, node_of: Mapping[str, int]) -> tuple[PciDevice, ...
                 passthrough_active=bool(state is not None and state.passthruActive),
                 hardware_label=(getattr(state, "hardwareLabel", None) or None) if state is not None else None,
                 numa_node=node_of.get(address),
+                sriov=_sriov(state),
             )
         )
     return tuple(devices)
+
+
+def _sriov(state: Any) -> Sriov | None:
+    """Return the virtual functions of a PCI function, None where the host says nothing of them.
+
+    What was requested counts only while SR-IOV is enabled: the number stays when it is switched off.
+    """
+    if not isinstance(state, vim.host.SriovInfo):
+        return None
+    return Sriov(
+        is_capable=bool(state.sriovCapable),
+        is_active=bool(state.sriovActive),
+        functions=state.numVirtualFunction or 0,
+        requested=(state.numVirtualFunctionRequested or 0) if state.sriovEnabled else 0,
+        most=state.maxVirtualFunctionSupported or 0,
+    )
 
 
 def _gpus(item: Item, devices: Mapping[str, PciDevice], node_of: Mapping[str, int]) -> Iterable[Gpu]:

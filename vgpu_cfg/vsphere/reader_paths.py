@@ -96,6 +96,9 @@ FIRST_PASS = (
 HOST_PASS = (Paths(HOST, HOST_DETAIL),)
 """Hosts that have GPUs, or may have."""
 
+HOST_AGAIN = (Paths(HOST, HOST_LIGHT + HOST_DETAIL),)
+"""A few hosts once more, whole."""
+
 VM_PASS = (Paths(VM, VM_DETAIL),)
 """VMs on GPU hosts, and those that the plan is about."""
 

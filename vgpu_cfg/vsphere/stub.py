@@ -38,7 +38,7 @@ _OF_THE_SESSION = frozenset(
 )
 """Methods that change nothing but what the session itself holds: sent twice, they leave a spare view."""
 
-_READ_PREFIXES = ("Retrieve", "Query", "Fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates")
+_READ_PREFIXES = ("Retrieve", "Query", "Fetch", "fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates")
 _SESSION_BOUND = frozenset(
     {
         "Login",

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import LoginFailed, NotFound, NotPermitted, VCenterError
+from vgpu_cfg.errors import LoginFailed, NotFound, NotOffered, NotPermitted, VCenterError
 from vgpu_cfg.vsphere.faults import (
     fault_name,
     fault_text,
     is_host_silent,
     is_not_offered,
+    offered,
     to_error,
     translated,
 )
@@ -43,7 +44,16 @@ def message(text: str) -> Any:
         (vmodl.fault.ManagedObjectNotFound(obj=vim.VirtualMachine("vm-3")), NotFound, "vm-3"),
         (vim.fault.ConcurrentAccess(msg="Changed."), VCenterError, "Changed."),
         (vmodl.fault.HostNotConnected(msg="Gone."), VCenterError, "Gone."),
-        (vmodl.fault.NotSupported(msg="Not that."), VCenterError, "Not that."),
+        (vmodl.fault.NotSupported(msg="Not that."), NotOffered, "Not that."),
+        (vmodl.fault.MethodNotFound(method="RebootHost_Task"), NotOffered, "MethodNotFound"),
+        (vmodl.fault.NotImplemented(msg="Not yet."), NotOffered, "Not yet."),
+        (
+            vmodl.fault.ManagedObjectNotFound(obj=vim.host.GraphicsManager("graphicsManager-1")),
+            NotOffered,
+            "ManagedObjectNotFound",
+        ),
+        (vmodl.fault.ManagedObjectNotFound(obj=HOST), NotFound, "host-9"),
+        (vim.fault.NotFound(msg="No vmk7."), NotFound, "No vmk7."),
         (vim.fault.TaskInProgress(msg="Busy."), VCenterError, "Busy."),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
@@ -138,3 +148,18 @@ def test_no_fault_of_pyvmomi_leaves_the_room() -> None:
 def test_other_errors_pass() -> None:
     with pytest.raises(KeyError), translated("reading", "vc01"):
         raise KeyError("x")
+
+
+def test_what_is_absent_by_its_own_fault_is_not_offered() -> None:
+    opening = offered("opening pvrdma", "esx-01", vim.fault.NotFound)
+    with pytest.raises(NotOffered, match=r"opening pvrdma: None\.") as caught, opening:
+        raise vim.fault.NotFound(msg="None.")
+    assert caught.value.subject == "esx-01"
+    assert isinstance(caught.value.__cause__, vim.fault.NotFound)
+
+
+def test_any_other_fault_stays_what_it_is() -> None:
+    opening = offered("opening pvrdma", "esx-01", vim.fault.NotFound)
+    with pytest.raises(VCenterError, match="It failed") as caught, opening:
+        raise vim.fault.HostConfigFault(msg="It failed.")
+    assert type(caught.value) is VCenterError

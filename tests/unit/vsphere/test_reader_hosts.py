@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.inventory import AssignmentPolicy, Connection, GraphicsType, Host
+from vgpu_cfg.model.inventory import AssignmentPolicy, Connection, GraphicsType, Host, Sriov
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.reader_hosts import gpu_holders, lists_nvidia, make_host, pci_address
@@ -257,3 +257,47 @@ def test_a_host_outside_of_a_cluster_has_none(parent_type: str, cluster: str | N
     found = make_host(Places([item, Item(parent_type, "domain-1", {"name": "x"})]), item)
     assert found.cluster_moid == cluster
     assert found.compute_moid == "domain-1"
+
+
+def virtual_functions(*, enabled: bool, requested: int, functions: int) -> Any:
+    return vim.host.SriovInfo(
+        id=A100,
+        passthruCapable=True,
+        passthruEnabled=False,
+        passthruActive=False,
+        sriovCapable=True,
+        sriovEnabled=enabled,
+        sriovActive=functions > 0,
+        numVirtualFunctionRequested=requested,
+        numVirtualFunction=functions,
+        maxVirtualFunctionSupported=16,
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (
+            virtual_functions(enabled=True, requested=8, functions=4),
+            Sriov(is_capable=True, is_active=True, functions=4, requested=8, most=16),
+        ),
+        (
+            virtual_functions(enabled=False, requested=8, functions=0),
+            Sriov(is_capable=True, is_active=False, functions=0, requested=0, most=16),
+        ),
+        (passthrough(A100), None),
+    ],
+    ids=["on, more after a restart", "off", "not told"],
+)
+def test_virtual_functions_are_told_now_and_after_a_restart(state: Any, expected: Sriov | None) -> None:
+    found = host({"hardware.pciDevice": [function(A100)], "config.pciPassthruInfo": [state]})
+    assert found.pci_devices[0].sriov == expected
+    assert found.pci_devices[0].passthrough_capable
+
+
+def test_a_gpu_without_a_driver_is_basic_and_has_no_memory() -> None:
+    listed = graphics(A100, graphicsType="basic", memorySizeInKB=0, deviceName="GA100 [A100 PCIe 40GB]")
+    found = host({"hardware.pciDevice": [function(A100)], "config.graphicsInfo": [listed]})
+    (gpu,) = found.gpus
+    assert (gpu.graphics_type, gpu.memory_mib, gpu.sharing) == (GraphicsType.BASIC, 0, None)
+    assert gpu.pci.device_id == 0x20F1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import SHELL_GROUPS
+from vgpu_cfg.model.host_facts import SHELL_GROUPS, is_same_boot
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
@@ -58,16 +58,19 @@ def _waits_for_restart(case: HostCase, wish: Wish) -> bool:
     mark = case.view.facts.mark
     if mark is None or wish.id not in mark.waiting:
         return False
-    return mark.waiting[wish.id] == case.view.facts.boot_time
+    return is_same_boot(mark.waiting[wish.id], case.view.facts.boot_time)
 
 
 def _take(
     case: HostCase, setting: HostSetting, wish: Wish, reading: Reading, kind: GapKind, findings: Findings
 ) -> None:
-    objection = setting.objects(case.view, wish) if kind is not GapKind.PENDING else None
+    objection = setting.objects(case.view, wish)
     if objection is not None:
         findings.add(objection.code, case.subject, f"{wish.id}: {objection.message}", objection.remedy)
         return
+    if wish.cuts_off and kind is not GapKind.PENDING:
+        remedy = "see that nothing needs it; vCenter may lose sight of the host"
+        findings.add(Code.NIC_CUT_OFF, case.subject, f"{wish.id}: {wish.cuts_off}", remedy)
     case.gaps.append(Gap(setting, wish, reading, kind, setting.impact(case.view, wish)))
 
 
@@ -87,7 +90,9 @@ def _judge_unread(
     changing = {gap.setting.key for gap in case.gaps}
     closed: list[str] = []
     for setting, wish, reading in unread:
-        if case.is_checked_only:
+        if case.view.facts.done.get(wish.id) == wish.value:
+            case.right.append((setting, wish, reading))  # somebody gave their word, as nothing can show it
+        elif case.is_checked_only:
             message = f"{wish.id} is not known: {reading.unread}"
             remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
             findings.add(Code.CHECK_UNREAD, case.subject, message, remedy)

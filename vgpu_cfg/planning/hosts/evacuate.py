@@ -12,10 +12,9 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.settings.cluster import EVACUATE_OPTION, HOT_MIGRATE_OPTION
 from vgpu_cfg.planning.words import as_counted, gib, listed
 
-EVACUATE_OPTION = "VgpuMMAutomationTimeoutSecs"
-HOT_MIGRATE_OPTION = "vgpu.hotmigrate.enabled"
 MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can use; what ESXi itself needs is recalled, not looked up."""
 

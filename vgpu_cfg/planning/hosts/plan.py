@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.change import Change, Impact, ManualStep
@@ -31,8 +31,6 @@ from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, is_by_hand
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
 from vgpu_cfg.planning.new_vms import with_needs
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.settings.entry import Wish
-
 
 _ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm")
 
@@ -121,8 +119,7 @@ class HostPlanner:
                 derived[wish.id] = stated[wish.id]
             else:
                 note = wish.note or "the VMs need it"
-                found = Wish(wish.setting, wish.value, wish.device, is_derived=True, note=note)
-                derived[wish.id] = (setting, found)
+                derived[wish.id] = (setting, replace(wish, is_derived=True, note=note))
         if moid in derive_for:
             case.wishes = derived
         elif derived.keys() - stated.keys():

@@ -16,6 +16,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.options import PlanOptions, matches_any
 from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.settings.nics import nic_names
 from vgpu_cfg.planning.site import find_named
 from vgpu_cfg.planning.words import as_counted
 
@@ -65,7 +66,7 @@ def make_view(host: Host, observed: Inventory, catalog: Catalog) -> HostView:
     """Bring together what was read of a host and what the catalogue knows of its devices."""
     cluster_moid = host.cluster_moid or host.compute_moid
     boards = {}
-    names: dict[str, tuple[str, ...]] = {}
+    names = nic_names(host)
     for gpu in host.gpus:
         board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
         if board is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgpu_cfg.model.change import (
@@ -30,7 +30,7 @@ from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.stretches import Stretches
 from vgpu_cfg.planning.new_vms import change_id
-from vgpu_cfg.planning.settings.entry import target
+from vgpu_cfg.planning.settings.entry import HostView, target
 
 _WEIGHT = (
     Impact.NONE,
@@ -187,9 +187,13 @@ class HostSequence:
         return "sets " + ", ".join(titles) if titles else "left by an earlier run"
 
     def _exit(self) -> None:
-        everything = [target(gap.wish, gap.reading) for gap in self.stretches.everything]
-        everything += [target(wish, reading) for _, wish, reading in self.case.right]
-        unique = {one.id: one for one in everything}
+        everything = [(gap.setting, gap.wish, gap.reading) for gap in self.stretches.everything]
+        shown = self._shown(len(self.stretches.gaps))
+        unique = {
+            wish.id: target(wish, reading)
+            for setting, wish, reading in (*everything, *self.case.right)
+            if not setting.read(shown, wish.device).is_absent
+        }
         self._append(
             ExitMaintenance(
                 id=exit_id(self.case.name),
@@ -198,6 +202,14 @@ class HostSequence:
                 **self._common,
             )
         )
+
+    def _shown(self, stretches: int) -> HostView:
+        """Return the host as it will be after so many stretches: some settings hide others from it."""
+        host = self.case.view.host
+        for stretch in self.stretches.gaps[:stretches]:
+            for gap in stretch:
+                host = gap.setting.show(host, gap.wish)
+        return replace(self.case.view, host=host)
 
     def _write(self, stretch: Sequence[Gap], index: int) -> None:
         groups: dict[str, list[Gap]] = {}
@@ -238,10 +250,12 @@ class HostSequence:
     def _restart(self, stretch: Sequence[Gap], index: int) -> None:
         number = f" {index + 1}" if self.stretches.restarts > 1 else ""
         done = [gap for earlier in self.stretches.gaps[: index + 1] for gap in earlier]
+        shown = self._shown(index + 1)
         settles = tuple(
             target(gap.wish, gap.reading)
             for gap in done
             if (gap.restarts or gap.impact is Impact.SERVICE_RESTART) and gap.kind is not GapKind.DROPPED
+            if not gap.setting.read(shown, gap.wish.device).is_absent
         )
         if not self.stretches.cold[index]:
             self._append(
@@ -326,7 +340,7 @@ def _edit(gap: Gap) -> Edit:
     }
     return Edit(
         key=f"{gap.setting.title} {gap.wish.device}".rstrip(),
-        before=None if gap.reading.unread else gap.reading.configured,
+        before=None if gap.reading.unread else gap.reading.configured or None,
         after=gap.wish.value,
         is_default=gap.wish.is_derived,
         note=gap.wish.note or notes.get(gap.kind, ""),

@@ -52,7 +52,8 @@ class HostView:
 class Wish:
     """One setting of one device and the value that is wanted, in the setting's canonical words.
 
-    `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why.
+    `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why. `cuts_off` tells
+    what the host itself loses with it.
     """
 
     setting: str
@@ -60,6 +61,7 @@ class Wish:
     device: str = ""
     is_derived: bool = False
     note: str = ""
+    cuts_off: str = ""
 
     @property
     def id(self) -> str:

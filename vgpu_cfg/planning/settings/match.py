@@ -21,13 +21,13 @@ def gpu_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, Desire
 def nic_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[HostNic, DesiredHostNic]]:
     """Yield each NIC of the host that a rule matches, with that rule.
 
-    A NIC that is an uplink, or carries a VMkernel NIC, is matched only where the rule names its vmnic.
+    A NIC that is an uplink of another switch than the rule's is matched only where the rule names its vmnic.
     The host lists no NIC for one that is passed through: `passed_through_nics` stands in for it.
     """
     for nic in (*view.host.nics, *passed_through_nics(view)):
         for rule in entry.nics:
             if matches_nic(rule.match, nic, view) and (
-                rule.match.vmnic is not None or not view.facts.uplink_of(nic.device)
+                rule.match.vmnic is not None or view.facts.uplink_of(nic.device) in (None, rule.switch)
             ):
                 yield nic, rule
                 break

@@ -1,0 +1,141 @@
+"""Commands on a host's shell over real SSH: arguments, streams, time limits, broken connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.ssh_desk import Desk
+from tests.contract.ssh_server import (
+    DROP,
+    FLOOD,
+    FLOOD_BYTES,
+    HANG,
+    KILL,
+    REFUSE,
+    STALL,
+    SshServer,
+    running_ssh_server,
+)
+from vgpu_cfg.errors import HostShellError
+from vgpu_cfg.esxi import ssh
+from vgpu_cfg.ports import HostShell
+
+
+@pytest.fixture
+def server() -> Iterator[SshServer]:
+    with running_ssh_server() as running:
+        yield running
+
+
+@pytest.fixture
+def desk(server: SshServer, tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path, server)
+    desk.trust()
+    return desk
+
+
+@pytest.fixture
+def shell(desk: Desk) -> Iterator[HostShell]:
+    shell = desk.connect()
+    yield shell
+    shell.close()
+
+
+STRANGE = [
+    "with blanks",
+    "it's",
+    '"quoted"',
+    "$(touch /tmp/owned)",
+    "`id`",
+    "a;b",
+    "a && b || c",
+    "two\nlines",
+    "$HOME",
+    "*",
+    "~",
+    "back\\slash",
+    "!history",
+    "\ttab",
+    "ümläut",
+    "",
+    "-n",
+    "#comment",
+    "{a,b}",
+]
+
+
+def test_strange_arguments_arrive_as_they_were_given(shell: HostShell) -> None:
+    result = shell.run(["printf", r"%s\037", *STRANGE])
+    assert result.status == 0
+    assert result.stdout == "".join(f"{word}\037" for word in STRANGE)
+
+
+def test_status_and_both_streams_come_back(shell: HostShell) -> None:
+    result = shell.run(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert (result.status, result.stdout, result.stderr) == (7, "out\n", "err\n")
+
+
+def test_a_command_that_is_not_there_is_a_status(shell: HostShell) -> None:
+    assert shell.run(["/opt/mellanox/bin/no-such-tool"]).status == 127
+
+
+def test_one_login_serves_many_commands(shell: HostShell, server: SshServer) -> None:
+    assert [shell.run(["echo", str(number)]).stdout for number in range(3)] == ["0\n", "1\n", "2\n"]
+    assert server.tries == ["password root"]
+    assert server.agent_forwards == 0
+
+
+def test_much_on_both_streams_blocks_neither(shell: HostShell) -> None:
+    result = shell.run([FLOOD])
+    assert (len(result.stdout), len(result.stderr)) == (FLOOD_BYTES, FLOOD_BYTES)
+
+
+def test_more_than_anybody_asked_for_is_cut_off(shell: HostShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "OUTPUT_LIMIT_BYTES", 1024 * 1024)
+    with pytest.raises(HostShellError, match="printed more than 1 MiB: flood"):
+        shell.run([FLOOD])
+
+
+def test_bytes_that_are_no_text_are_replaced(shell: HostShell) -> None:
+    assert shell.run(["printf", r"a\377b"]).stdout == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_command_that_takes_too_long(shell: HostShell) -> None:
+    with pytest.raises(HostShellError, match=r"took longer than 0\.05 s: hang") as caught:
+        shell.run([HANG], timeout_seconds=0.05)
+    assert caught.value.subject.startswith("root@127.0.0.1")
+    assert shell.run(["echo", "still there"]).stdout == "still there\n"
+
+
+def test_a_host_that_stops_answering_is_not_waited_for(shell: HostShell, server: SshServer) -> None:
+    with pytest.raises(HostShellError, match=r"took longer than 0\.05 s: stall") as caught:
+        shell.run([STALL], timeout_seconds=0.05)
+    assert "may still run" in caught.value.remedy
+    server.go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [(DROP, "before it ended|broke"), (KILL, "before it ended"), (REFUSE, "broke")]
+)
+def test_a_command_that_does_not_end_as_it_should(shell: HostShell, line: str, said: str) -> None:
+    with pytest.raises(HostShellError, match=said) as caught:
+        shell.run([line])
+    assert caught.value.remedy
+
+
+def test_a_connection_that_was_lost_stays_lost(shell: HostShell) -> None:
+    with pytest.raises(HostShellError):
+        shell.run([DROP])
+    with pytest.raises(HostShellError, match=r"closed|broke"):
+        shell.run(["echo"])
+
+
+def test_a_shell_that_was_closed_runs_nothing(desk: Desk) -> None:
+    shell = desk.connect()
+    shell.close()
+    shell.close()
+    with pytest.raises(HostShellError, match="connection is closed"):
+        shell.run(["echo"])

@@ -1,0 +1,111 @@
+"""Whatever is printed, a parser answers with values or with UnreadableOutput, and with nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.parsers.printed import OUTPUTS, printed
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.esxcli_values import (
+    kernel_settings,
+    parse_graphics_devices,
+    parse_graphics_host,
+    parse_kernel_settings,
+    parse_module_parameters,
+    parse_packages,
+    parse_pci_devices,
+)
+from vgpu_cfg.parsers.esxcli_xml import parse_plain, parse_records
+from vgpu_cfg.parsers.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
+from vgpu_cfg.parsers.nvidia_mig import (
+    parse_ecc_switch,
+    parse_mig_instances,
+    parse_mig_profiles,
+    parse_mig_switch,
+)
+from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
+from vgpu_cfg.parsers.nvidia_topology import parse_topology
+from vgpu_cfg.parsers.nvidia_vgpu import parse_verbose_types, parse_vgpu_types, parse_vgpus
+
+PARSERS: tuple[Callable[[str], object], ...] = (
+    parse_all_firmware,
+    parse_ecc_switch,
+    parse_firmware,
+    parse_gpu_csv,
+    parse_graphics_devices,
+    parse_graphics_host,
+    parse_kernel_settings,
+    parse_mig_instances,
+    parse_mig_profiles,
+    parse_mig_switch,
+    parse_module_parameters,
+    parse_mst_status,
+    parse_packages,
+    parse_pci_devices,
+    parse_query,
+    parse_query_leniently,
+    parse_topology,
+    parse_verbose_types,
+    parse_vgpu_types,
+    parse_vgpus,
+    lambda text: parse_plain("esxcli", text),
+    lambda text: parse_records("esxcli", text),
+    lambda text: kernel_settings(parse_records("esxcli", text)),
+)
+NAMES = sorted(path.name for path in OUTPUTS.iterdir() if path.suffix in (".txt", ".xml"))
+# Pieces that the formats are made of, so that garbage gets past the first line.
+PIECES = st.sampled_from(
+    (
+        *("GPU 00000000:36:00.0", " : ", "\n", "    ", "|", "MIG 1g.5gb", "---", "X", "NV12", "GPU0", "\t"),
+        *(
+            "Configurations:",
+            "Default",
+            "Next Boot",
+            "True(1)",
+            "-E- ",
+            "²",
+            "0x",
+            "9" * 30,
+            "DEVICE_TYPE MST PCI",
+        ),
+        *("<obj>", "</obj>", "&lt;", '"', ",", "\x1b[4m", "\r", "\0"),
+        *("Active vGPUs : 1", "vGPU ID : ²", "Attached GPUs : 1"),
+    )
+)
+GARBAGE = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map("".join))
+
+
+def read(parse: Callable[[str], object], text: str) -> None:
+    with contextlib.suppress(UnreadableOutput):
+        parse(text)
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+@settings(max_examples=60)
+@given(GARBAGE)
+def test_garbage(parse: Callable[[str], object], text: str) -> None:
+    read(parse, text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_output_of_another_tool(name: str) -> None:
+    for parse in PARSERS:
+        read(parse, printed(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=20)
+@given(st.data())
+def test_an_output_that_was_cut_or_damaged(name: str, data: st.DataObject) -> None:
+    text = printed(name)
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 12)))
+    damaged = text[:start] + data.draw(st.text(max_size=4)) + text[end:]
+    for parse in PARSERS:
+        read(parse, damaged)
+        read(parse, text[:end])

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.parsers.printed import DISGUISES, printed
+from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
+from vgpu_cfg.parsers.nvidia_topology import DISTANCES, distance, parse_topology
+
+BRIDGES = "topo-4xa100-two-bridges.txt"
+NICS = "topo-2xh100-nics-tabs.txt"
+
+
+@pytest.mark.parametrize("name", [BRIDGES, "topo-4xa100-bare-matrix.txt"])
+def test_bridges_make_two_domains_of_four_gpus(name: str) -> None:
+    found = parse_topology(printed(name))
+    assert found.nvlink_domains == (("GPU0", "GPU1"), ("GPU2", "GPU3"))
+    assert (found.nvlinks("GPU0", "GPU1"), found.nvlinks("GPU0", "GPU2")) == (12, 0)
+
+
+def test_affinity_columns_are_kept_as_printed_where_they_are() -> None:
+    found = parse_topology(printed(BRIDGES))
+    assert (found.cpus["GPU2"], found.numa["GPU2"]) == ("24-47", "1")
+    assert parse_topology(printed("topo-4xa100-bare-matrix.txt")).numa == {}
+
+
+def test_nics_stand_in_the_matrix_and_have_names() -> None:
+    found = parse_topology(printed(NICS))
+    assert found.devices == ("GPU0", "GPU1", "NIC0", "NIC1")
+    assert found.gpus == ("GPU0", "GPU1")
+    assert (found.rows["GPU0"]["NIC0"], found.rows["GPU0"]["NIC1"]) == ("PIX", "SYS")
+    assert found.nics == {"NIC0": "mlx5_0", "NIC1": "mlx5_bond_0"}
+    assert found.numa == {"GPU0": "0", "GPU1": "1"}
+    assert found.cpus["GPU1"] == "56-111,168-223"
+
+
+def test_old_drivers_name_nics_by_their_rdma_device() -> None:
+    found = parse_topology(printed("topo-mlx-named-nics.txt"))
+    assert found.rows["mlx5_0"]["GPU0"] == "PXB"
+    assert found.nvlink_domains == ()
+
+
+def test_distances_rank_from_near_to_far() -> None:
+    ranks = [distance(link) for link in ("X", "NV4", "PIX", "PXB", "PHB", "NODE", "SYS")]
+    assert ranks == list(range(len(DISTANCES)))
+    with pytest.raises(ValueError, match="SOC"):
+        distance("SOC")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (printed("topo-wrapped-by-a-terminal.txt"), "NODENODE"),
+        ("        GPU0    GPU1\nGPU0     X      SYS\n", "no row for GPU1"),
+        ("        GPU0\nGPU0     SYS\n", "no X on the diagonal"),
+        ("        GPU0\nGPU0     X\nGPU0     X\n", "already there"),
+        ("        GPU0\nGPU1     X\n", "does not name"),
+        ("        GPU0    GPU0\nGPU0     X     X\n", "header"),
+        ("        GPU0    Colour\nGPU0     X     red\n", "header"),
+        ("        GPU0    GPU1\nGPU0     X\nGPU1    SYS    X\n", "1 links for 2 devices"),
+        ("nothing of the kind", "no header"),
+        ("", "printed nothing"),
+    ],
+)
+def test_a_matrix_that_is_not_understood_is_an_error_with_the_line(text: str, said: str) -> None:
+    with pytest.raises(UnreadableOutput, match=said):
+        parse_topology(text)
+
+
+def test_no_driver_is_no_matrix() -> None:
+    with pytest.raises(ToolFailed):
+        parse_topology(printed("query-driver-not-loaded.txt"))
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+@pytest.mark.parametrize("name", [BRIDGES, NICS])
+def test_no_disguise_changes_a_matrix(name: str, disguise: Callable[[str], str]) -> None:
+    assert parse_topology(disguise(printed(name))) == parse_topology(printed(name))
+
+
+LINKS = st.sampled_from(["SYS", "NODE", "PHB", "PXB", "PIX", "NV2", "NV12", "NV18"])
+
+
+@given(st.integers(1, 9), st.integers(0, 4), st.booleans(), st.data())
+def test_generated_matrices_give_back_their_links(
+    gpus: int, nics: int, has_affinity: bool, data: st.DataObject
+) -> None:
+    names = [f"GPU{at}" for at in range(gpus)] + [f"NIC{at}" for at in range(nics)]
+    cells = {name: {other: "X" if other == name else data.draw(LINKS) for other in names} for name in names}
+    header = ["", *names, *(["CPU Affinity", "NUMA Affinity"] if has_affinity else [])]
+    lines = ["\t".join(header)]
+    for name in names:
+        affinity = ["0-7", "1"] if has_affinity and name.startswith("GPU") else []
+        lines.append("\t".join([name, *cells[name].values(), *affinity]))
+    found = parse_topology("\n".join(lines))
+    assert found.rows == cells
+    assert found.numa == ({f"GPU{at}": "1" for at in range(gpus)} if has_affinity else {})

@@ -1,0 +1,190 @@
+"""BIOS settings: what shows them, that a hand sets them, and that nothing else is taken for a proof."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
+from vgpu_cfg.model.change import Impact
+from vgpu_cfg.model.inventory import GraphicsType
+from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.settings.table import setting
+
+CAPABLE = {"sriov": {"is_capable": True, "most": 8}}
+IN_BEING = {"sriov": {"is_capable": True, "is_active": True, "functions": 4, "most": 8}}
+NO_IOMMU = {"passthrough_capable": False}
+
+
+def says(mode: str, **more: Any) -> dict[str, Any]:
+    return {"shell": {"gpus": {GPU: {"host_vgpu_mode": mode}}}, **more}
+
+
+def served(name: str = "A100") -> HostView:
+    return view(gpus=(gpu(name=name, graphics_type=GraphicsType.SHARED_DIRECT),))
+
+
+WITHOUT_IOMMU = view(gpus=(gpu(pci=NO_IOMMU),), nics=(nic(pci=NO_IOMMU),))
+
+CASES = (
+    Case("bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"),
+    Case(
+        "bios_sriov", Situation.RIGHT, view(nics=(nic(pci=IN_BEING),)), hosts(bios={"sriov": True}), "enabled"
+    ),
+    Case(
+        "bios_sriov",
+        Situation.WRONG,
+        view(facts=says("Non SR-IOV")),
+        hosts(bios={"sriov": True}),
+        "enabled",
+        by_hand="SR-IOV Global Enable",
+    ),
+    Case(
+        "bios_sriov",
+        Situation.OFF,
+        view(facts=says("SR-IOV")),
+        hosts(bios={"sriov": False}),
+        "disabled",
+        by_hand="set BIOS SR-IOV to disabled",
+    ),
+    Case(
+        "bios_sriov",
+        Situation.PENDING,
+        view(facts=says("SR-IOV")),
+        hosts(bios={"sriov": True}),
+        "enabled",
+        has_one_value=True,
+    ),
+    Case(
+        "bios_sriov",
+        Situation.NOT_OFFERED,
+        view(facts=says("Non SR-IOV")),
+        hosts(bios={"sriov": True}),
+        "enabled",
+        by_hand="set BIOS SR-IOV to enabled",
+    ),
+    Case(
+        "bios_sriov",
+        Situation.UNREAD,
+        view(),
+        hosts(bios={"sriov": True}),
+        "enabled",
+        unread="no GPU's driver",
+    ),
+    Case("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
+    Case(
+        "bios_above_4g",
+        Situation.WRONG,
+        served(),
+        hosts(bios={"above_4g": False}),
+        "disabled",
+        by_hand="Memory Mapped I/O above 4GB",
+    ),
+    Case(
+        "bios_above_4g",
+        Situation.OFF,
+        served(),
+        hosts(bios={"above_4g": False}),
+        "disabled",
+        by_hand="set BIOS 64-bit BARs to disabled",
+    ),
+    Case(
+        "bios_above_4g",
+        Situation.PENDING,
+        served(),
+        hosts(bios={"above_4g": True}),
+        "enabled",
+        has_one_value=True,
+    ),
+    Case(
+        "bios_above_4g",
+        Situation.NOT_OFFERED,
+        view(),
+        hosts(bios={"above_4g": True}),
+        "enabled",
+        by_hand="Above 4G Decoding",
+    ),
+    Case(
+        "bios_above_4g",
+        Situation.UNREAD,
+        view(),
+        hosts(bios={"above_4g": True}),
+        "enabled",
+        unread="nothing shows it",
+    ),
+    Case("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
+    Case(
+        "bios_iommu",
+        Situation.WRONG,
+        WITHOUT_IOMMU,
+        hosts(bios={"iommu": True}),
+        "enabled",
+        by_hand="Virtualization Technology",
+    ),
+    Case(
+        "bios_iommu",
+        Situation.OFF,
+        view(),
+        hosts(bios={"iommu": False}),
+        "disabled",
+        by_hand="set BIOS IOMMU to disabled",
+    ),
+    Case("bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True),
+    Case(
+        "bios_iommu",
+        Situation.NOT_OFFERED,
+        WITHOUT_IOMMU,
+        hosts(bios={"iommu": True}),
+        "enabled",
+        by_hand="Intel VT-d",
+    ),
+    Case(
+        "bios_iommu",
+        Situation.UNREAD,
+        view(gpus=(), nics=()),
+        hosts(bios={"iommu": True}),
+        "enabled",
+        unread="were not read",
+    ),
+)
+
+
+@pytest.mark.parametrize("key", ["bios_sriov", "bios_above_4g", "bios_iommu"])
+def test_a_hand_sets_it_over_a_cold_boot_and_no_key_is_no_wish(key: str) -> None:
+    found = setting(key)
+    wanted = hosts(bios={"sriov": True, "above_4g": True, "iommu": True})
+    wish = wish_of(found, wanted, view())
+    assert found.impact(view(), wish) is Impact.HOST_COLD_BOOT
+    assert found.write(view(), [wish]) == ()
+    assert list(found.wishes(hosts(), view())) == []
+    assert list(found.wishes(hosts(bios={}), view())) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (view(gpus=(gpu(name="T4"),), facts=says("Non SR-IOV")), None),
+        (view(gpus=(gpu(name="A100"),), facts=says("Non SR-IOV")), "disabled"),
+        (view(nics=(nic(pci=CAPABLE),), facts=says("Non SR-IOV")), "disabled"),
+        (view(nics=(nic(pci=IN_BEING),), facts=says("Non SR-IOV")), "enabled"),
+        (view(nics=(nic(pci=CAPABLE),)), None),
+        (view(nics=(nic(pci={"sriov": {"is_capable": False}}),)), None),
+    ],
+)
+def test_what_shows_sriov(host: HostView, expected: str | None) -> None:
+    assert setting("bios_sriov").read(host, "").configured == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "is_proven"),
+    [
+        (served("A100"), True),
+        (served("A16"), False),
+        (view(gpus=(gpu(graphics_type=GraphicsType.BASIC),)), False),
+        (view(gpus=()), False),
+    ],
+)
+def test_only_a_served_gpu_with_a_large_bar_proves_64_bit_bars(host: HostView, is_proven: bool) -> None:
+    assert (not setting("bios_above_4g").read(host, "").unread) is is_proven

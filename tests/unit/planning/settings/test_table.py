@@ -1,0 +1,68 @@
+"""The table as a whole: keys, references between entries, and one write for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.unit.planning.settings.situations import all_cases
+from vgpu_cfg.planning.settings.entry import HostSetting
+from vgpu_cfg.planning.settings.table import SETTINGS, setting
+
+KEYS = [entry.key for entry in SETTINGS]
+
+
+def test_keys_and_titles_are_unique() -> None:
+    assert len(set(KEYS)) == len(KEYS)
+    titles = [entry.title for entry in SETTINGS]
+    assert len(set(titles)) == len(titles)
+
+
+def test_an_entry_is_found_by_its_key_and_no_other() -> None:
+    assert setting("ats").key == "ats"
+    with pytest.raises(KeyError, match="no host setting 'atss': the table has bios_sriov,"):
+        setting("atss")
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=KEYS)
+def test_what_an_entry_refers_to_is_in_the_table(entry: HostSetting) -> None:
+    assert set(entry.needs_in_force) <= set(KEYS)
+    assert set(entry.after) <= set(KEYS)
+    assert entry.key not in (*entry.needs_in_force, *entry.after)
+    assert entry.source
+    assert entry.title
+
+
+def test_nothing_waits_for_itself_in_a_circle() -> None:
+    waits = {entry.key: {*entry.needs_in_force, *entry.after} for entry in SETTINGS}
+    while waits:
+        ready = {key for key, others in waits.items() if not others & waits.keys()}
+        assert ready, f"these wait for each other: {sorted(waits)}"
+        waits = {key: others for key, others in waits.items() if key not in ready}
+
+
+def test_a_group_has_one_way_to_write() -> None:
+    writers: dict[str, set[Callable[..., Any]]] = {}
+    for entry in SETTINGS:
+        writers.setdefault(entry.group, set()).add(entry.write)
+    assert {group: len(found) for group, found in writers.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=KEYS)
+def test_every_runbook_paragraph_is_whole(entry: HostSetting) -> None:
+    """Why, a way, what to see, how to verify and how to undo; no place is left that nobody fills."""
+    names: Mapping[str, str] = {"host": "esx-01", "device": "0000:21:00.0", "value": "new", "before": "old"}
+    for case in all_cases():
+        if case.setting != entry.key:
+            continue
+        for wish in entry.wishes(case.entry, case.view):
+            how = entry.how(case.view, wish)
+            assert how.why
+            assert how.client or how.commands
+            assert how.expected
+            assert how.verify
+            assert how.undo
+            for text in (how.why, how.client, how.expected, *how.commands, *how.verify, *how.undo):
+                text.format(**names)

@@ -1,0 +1,198 @@
+"""What `nvidia-smi -q` tells of the driver and of every GPU, and `--query-gpu` with `--format=csv`.
+
+Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, chapters on nvidia-smi;
+the nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.host_facts import GpuShellFacts
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.nvidia_tree import Node, gpu_blocks, raise_failure, tree_of
+from vgpu_cfg.parsers.text import lines_with_content, pci_id_or_error, value_or_none
+
+QUERY = "nvidia-smi -q"
+CSV = "nvidia-smi --query-gpu --format=csv"
+
+BUS_ID_FIELDS = frozenset({"pci.bus_id", "gpu_bus_id"})
+"""Two names of one field; as a header both print `pci.bus_id`."""
+
+
+class SmiGpu(Frozen):
+    """One GPU as `nvidia-smi -q` tells it; None where it prints N/A or has no such line.
+
+    `virtualization_mode` is "None", "Pass-Through", "VGPU", "Host VGPU" or "VSGA", `host_vgpu_mode` "SR-IOV"
+    or "Non SR-IOV". `heterogeneous` says whether vGPUs of several sizes are on, `mixed_sizes`
+    whether the device can. `module_id` numbers the module on an HGX board.
+    """
+
+    pci_id: str
+    name: str | None = None
+    architecture: str | None = None
+    uuid: str | None = None
+    mig_current: bool | None = None
+    mig_pending: bool | None = None
+    ecc_current: bool | None = None
+    ecc_pending: bool | None = None
+    virtualization_mode: str | None = None
+    host_vgpu_mode: str | None = None
+    heterogeneous: bool | None = None
+    mixed_profiles: bool | None = None
+    mixed_sizes: bool | None = None
+    fractional_multi_vgpu: bool | None = None
+    module_id: int | None = None
+    gsp_firmware: str | None = None
+    device_id: str | None = None
+    sub_system_id: str | None = None
+    memory_mib: int | None = None
+    fabric_state: str | None = None
+    fabric_status: str | None = None
+
+    @property
+    def facts(self) -> GpuShellFacts:
+        """What preparing a host needs of it."""
+        return GpuShellFacts(
+            mig_current=self.mig_current,
+            mig_pending=self.mig_pending,
+            ecc_current=self.ecc_current,
+            ecc_pending=self.ecc_pending,
+            host_vgpu_mode=self.host_vgpu_mode,
+            module_id=self.module_id,
+        )
+
+
+class SmiReport(Frozen):
+    """What `nvidia-smi -q` tells. `attached` counts all GPUs, also those that `-i` left out.
+
+    `unreadable` maps the address of a GPU that could not be read to the reason.
+    """
+
+    driver_version: str | None = None
+    attached: int | None = None
+    multi_vgpu: bool | None = None
+    gpus: tuple[SmiGpu, ...] = ()
+    unreadable: Mapping[str, str] = Field(default_factory=dict)
+
+    def gpu(self, pci_id: str) -> SmiGpu | None:
+        """Return the GPU at an address."""
+        return next((gpu for gpu in self.gpus if gpu.pci_id == pci_id), None)
+
+
+def parse_query(text: str) -> SmiReport:
+    """Read `nvidia-smi -q`, with or without `-i`.
+
+    Raises ToolFailed where the driver is absent, UnreadableOutput for anything that is not understood.
+    """
+    report = parse_query_leniently(text)
+    if report.unreadable:
+        raise UnreadableOutput(QUERY, next(iter(report.unreadable.values())))
+    return report
+
+
+def parse_query_leniently(text: str) -> SmiReport:
+    """Read `nvidia-smi -q`; a GPU that is not understood stands in `unreadable`, the others are read.
+
+    Raises as `parse_query` where no GPU can be told from another.
+    """
+    root = tree_of(QUERY, text)
+    gpus: list[SmiGpu] = []
+    unreadable: dict[str, str] = {}
+    blocks = gpu_blocks(QUERY, root)
+    for pci_id, block in blocks:
+        try:
+            gpus.append(_gpu(pci_id, block))
+        except UnreadableOutput as error:
+            unreadable[pci_id] = error.message.removeprefix(f"{QUERY}: ")
+    attached = root.number(QUERY, "Attached GPUs")
+    if attached is not None and attached < len(blocks):
+        raise UnreadableOutput(QUERY, f"{len(blocks)} GPU blocks where {attached} GPUs are attached")
+    return SmiReport(
+        driver_version=root.text("Driver Version"),
+        attached=attached,
+        # NVIDIA's own spelling, with an "e" missing.
+        multi_vgpu=root.switch(QUERY, "vGPU Driver Capability", "Heterogenous Multi-vGPU"),
+        gpus=tuple(gpus),
+        unreadable=unreadable,
+    )
+
+
+def parse_gpu_csv(text: str, fields: Sequence[str] = ()) -> tuple[Mapping[str, str | None], ...]:
+    """Read `--query-gpu=... --format=csv`, one mapping per GPU, from field to value.
+
+    With `noheader` the names of the fields must be given, in their order; with a header they need
+    not. A unit that a header carries ("memory.total [MiB]") is dropped from the name. Values that
+    the tool does not have ("[N/A]") are None, addresses are normalised.
+    Raises UnreadableOutput where a row has other cells than the header.
+    """
+    lines = lines_with_content(text)
+    raise_failure(CSV, lines)
+    rows: Iterator[list[str]] = csv.reader((line.text for line in lines), skipinitialspace=True, strict=True)
+    names: tuple[str, ...] = tuple(fields)
+    found: list[Mapping[str, str | None]] = []
+    for line in lines:
+        try:
+            cells = tuple(cell.strip() for cell in next(rows))
+        except (csv.Error, StopIteration) as error:
+            raise UnreadableOutput(CSV, "no CSV", line=line.text, number=line.number) from error
+        named = tuple(cell.split(" [")[0] for cell in cells)
+        if line is lines[0] and (not names or _is_header(named, names)):
+            names = named
+            if len(set(names)) != len(names) or not all(names):
+                raise UnreadableOutput(CSV, "no header", line=line.text, number=line.number)
+            continue
+        if len(cells) != len(names):
+            why = f"{len(cells)} cells where {len(names)} were expected"
+            raise UnreadableOutput(CSV, why, line=line.text, number=line.number)
+        row = {name: value_or_none(cell) for name, cell in zip(names, cells, strict=True)}
+        for name in BUS_ID_FIELDS & row.keys():
+            address = row[name]
+            row[name] = pci_id_or_error(CSV, address, line) if address is not None else None
+        found.append(row)
+    return tuple(found)
+
+
+def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
+    return len(cells) == len(names) and all(
+        cell == name or {cell, name} <= BUS_ID_FIELDS for cell, name in zip(cells, names, strict=True)
+    )
+
+
+def _gpu(pci_id: str, block: Node) -> SmiGpu:
+    capability = block.find("vGPU Device Capability")
+    return SmiGpu(
+        pci_id=pci_id,
+        name=block.text("Product Name"),
+        architecture=block.text("Product Architecture"),
+        uuid=block.text("GPU UUID"),
+        mig_current=block.switch(QUERY, "MIG Mode", "Current"),
+        mig_pending=block.switch(QUERY, "MIG Mode", "Pending"),
+        ecc_current=block.switch(QUERY, "ECC Mode", "Current"),
+        ecc_pending=block.switch(QUERY, "ECC Mode", "Pending"),
+        virtualization_mode=block.text("GPU Virtualization Mode", "Virtualization Mode"),
+        host_vgpu_mode=block.text("GPU Virtualization Mode", "Host VGPU Mode"),
+        heterogeneous=block.switch(QUERY, "GPU Virtualization Mode", "vGPU Heterogeneous Mode"),
+        mixed_profiles=_capability(capability, "Heterogeneous Time-Slice Profiles"),
+        mixed_sizes=_capability(capability, "Heterogeneous Time-Slice Sizes"),
+        fractional_multi_vgpu=_capability(capability, "Fractional Multi-vGPU"),
+        module_id=block.number(QUERY, "Module ID"),
+        gsp_firmware=block.text("GSP Firmware Version"),
+        device_id=_lower(block.text("PCI", "Device Id")),
+        sub_system_id=_lower(block.text("PCI", "Sub System Id")),
+        memory_mib=block.number(QUERY, "FB Memory Usage", "Total"),
+        fabric_state=block.text("Fabric", "State"),
+        fabric_status=block.text("Fabric", "Status"),
+    )
+
+
+def _capability(section: Node | None, key: str) -> bool | None:
+    return section.switch(QUERY, key) if section is not None else None
+
+
+def _lower(text: str | None) -> str | None:
+    return text.lower() if text is not None else None

@@ -1,0 +1,165 @@
+"""What `nvidia-smi topo -m` tells: which link joins which GPUs and NICs, and which of them NVLink joins.
+
+Sources: nvidia-smi's own legend; NVIDIA Virtual GPU Software User Guide, appendix B.1.2. The header is
+underlined with escape sequences even where no terminal reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.nvidia_tree import raise_failure
+from vgpu_cfg.parsers.text import Line, lines_of, lines_with_content, value_or_none
+
+TOPOLOGY = "nvidia-smi topo -m"
+
+DISTANCES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
+"""Links from nearest to farthest (the tool's legend; NVLink before PCIe as NCCL orders them)."""
+
+_DEVICE = re.compile(
+    r"GPU\d+|NIC\d+|mlx\d+_\d+|mlx\d+_bond_\d+|irdma\d+|bnxt_re\d+|qedr\d+|cxgb4_\d+|hfi1_\d+"
+)
+_LINK = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|SOC|NV\d+|N/A")
+_NVLINK = re.compile(r"NV(\d+)")
+_NIC_NAME = re.compile(r"(NIC\d+)\s*:\s*(\S+)")
+_AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
+
+
+class Topology(Frozen):
+    """The matrix: `rows` maps a device to its links by device, in the order of the header.
+
+    `cpus` and `numa` hold what stands in the affinity columns of a GPU, as printed; a GPU whose cells
+    cannot be told apart, and one whose columns are absent, is not in them. `nics` maps NIC0 to mlx5_0.
+    """
+
+    devices: tuple[str, ...]
+    rows: Mapping[str, Mapping[str, str]]
+    cpus: Mapping[str, str] = Field(default_factory=dict)
+    numa: Mapping[str, str] = Field(default_factory=dict)
+    nics: Mapping[str, str] = Field(default_factory=dict)
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs, as GPU0."""
+        return tuple(device for device in self.devices if device.startswith("GPU"))
+
+    def nvlinks(self, device: str, other: str) -> int:
+        """Count the NVLinks between two GPUs."""
+        found = _NVLINK.fullmatch(self.rows[device][other])
+        return int(found[1]) if found is not None else 0
+
+    @property
+    def nvlink_domains(self) -> tuple[tuple[str, ...], ...]:
+        """The GPUs that NVLink joins, directly or over others, in domains of two and more."""
+        domains: list[tuple[str, ...]] = []
+        placed: set[str] = set()
+        for gpu in self.gpus:
+            reached = {gpu}
+            todo = [gpu]
+            while todo:
+                at = todo.pop()
+                new = {other for other in self.gpus if other not in reached and self.nvlinks(at, other)}
+                reached |= new
+                todo.extend(new)
+            if len(reached) > 1 and gpu not in placed:
+                placed |= reached
+                domains.append(tuple(device for device in self.gpus if device in reached))
+        return tuple(domains)
+
+
+def distance(link: str) -> int:
+    """Rank a link from the matrix, 0 for the device itself; ValueError where its kind is not known."""
+    kind = "NV" if _NVLINK.fullmatch(link) else link
+    if kind not in DISTANCES:
+        raise ValueError(f"no distance is known for {link}")
+    return DISTANCES.index(kind)
+
+
+def parse_topology(text: str) -> Topology:
+    """Read the matrix, whatever devices and columns it has.
+
+    Raises UnreadableOutput for a cell that is no link, and for a device without a row.
+    """
+    raise_failure(TOPOLOGY, lines_with_content(text))
+    lines = lines_of(text)
+    header = next((line for line in lines if _is_header(line)), None)
+    if header is None:
+        first = next(line for line in lines if not line.is_blank)
+        raise UnreadableOutput(TOPOLOGY, "no header", line=first.text, number=first.number)
+    devices, columns = _columns(header)
+    rows: dict[str, Mapping[str, str]] = {}
+    cpus: dict[str, str] = {}
+    numa: dict[str, str] = {}
+    rest = iter(lines[header.number :])
+    for line in rest:
+        words = line.text.split()
+        if not words or words[0].startswith("Legend"):
+            break
+        device = _device_of(words, devices, rows, line)
+        rows[device] = _links(words, devices, line)
+        affinity = words[1 + len(devices) :]
+        if len(affinity) == len(columns):
+            told = dict(zip(columns, affinity, strict=True))
+            _keep(cpus, device, told.get("CPU Affinity"))
+            _keep(numa, device, told.get("NUMA Affinity"))
+    missing = [device for device in devices if device not in rows]
+    if missing:
+        why = f"no row for {', '.join(missing)}"
+        raise UnreadableOutput(TOPOLOGY, why, line=header.text, number=header.number)
+    named = (_NIC_NAME.fullmatch(line.text.strip()) for line in rest)
+    nics = {found[1]: found[2] for found in named if found is not None}
+    return Topology(devices=devices, rows=rows, cpus=cpus, numa=numa, nics=nics)
+
+
+def _is_header(line: Line) -> bool:
+    words = line.text.split()
+    return len(words) > 0 and _DEVICE.fullmatch(words[0]) is not None and not _is_row(words)
+
+
+def _is_row(words: Sequence[str]) -> bool:
+    return len(words) > 1 and _LINK.fullmatch(words[1]) is not None
+
+
+def _columns(header: Line) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split the header into devices and affinity columns."""
+    words = header.text.split()
+    count = next((at for at, word in enumerate(words) if not _DEVICE.fullmatch(word)), len(words))
+    devices = tuple(words[:count])
+    rest = " ".join(words[count:])
+    columns = tuple(name for name in _AFFINITIES if name in rest)
+    left = rest
+    for name in columns:
+        left = left.replace(name, "", 1)
+    if left.strip() or len(set(devices)) != len(devices):
+        raise UnreadableOutput(TOPOLOGY, "a header not understood", line=header.text, number=header.number)
+    return devices, columns
+
+
+def _device_of(words: Sequence[str], devices: Sequence[str], seen: Mapping[str, object], line: Line) -> str:
+    if words[0] not in devices or words[0] in seen:
+        why = "this row was already there" if words[0] in seen else "a row that the header does not name"
+        raise UnreadableOutput(TOPOLOGY, why, line=line.text, number=line.number)
+    return words[0]
+
+
+def _links(words: Sequence[str], devices: Sequence[str], line: Line) -> Mapping[str, str]:
+    cells = words[1 : 1 + len(devices)]
+    bad = next((cell for cell in cells if not _LINK.fullmatch(cell)), None)
+    if bad is not None or len(cells) != len(devices):
+        why = f"{bad!r} is no link" if bad is not None else f"{len(cells)} links for {len(devices)} devices"
+        raise UnreadableOutput(TOPOLOGY, why, line=line.text, number=line.number)
+    links = dict(zip(devices, cells, strict=True))
+    if links[words[0]] != "X":
+        raise UnreadableOutput(TOPOLOGY, "no X on the diagonal", line=line.text, number=line.number)
+    return links
+
+
+def _keep(told: dict[str, str], device: str, text: str | None) -> None:
+    value = value_or_none(text) if text is not None else None
+    if value is not None:
+        told[device] = value
