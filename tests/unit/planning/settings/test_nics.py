@@ -229,7 +229,7 @@ def test_a_nic_in_use_is_no_wish_until_it_is_named() -> None:
     assert list(PASSTHROUGH.wishes(rule(use="passthrough"), seen)) == []
     named = rule(match={"vmnic": "vmnic2"}, use="passthrough")
     wish = wish_of(PASSTHROUGH, named, seen, NIC)
-    assert wish.note == "vmnic2 is the only uplink of vSwitch0, with vmk0 (management)"
+    assert wish.cuts_off == "vmnic2 is the only uplink of vSwitch0, with vmk0 (management)"
     assert PASSTHROUGH.objects(seen, wish) is None
 
 

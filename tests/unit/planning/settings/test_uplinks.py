@@ -166,7 +166,8 @@ def test_several_calls_of_esxcli_go_over_the_shell() -> None:
 
 def test_taking_a_nic_out_says_what_hangs_on_it() -> None:
     assert (
-        wish_of(UPLINK, joins(""), wired("vmnic2"), "vmnic2").note == "vmnic2 is the only uplink of vSwitch1"
+        wish_of(UPLINK, joins(""), wired("vmnic2"), "vmnic2").cuts_off
+        == "vmnic2 is the only uplink of vSwitch1"
     )
 
 
