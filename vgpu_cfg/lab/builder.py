@@ -36,6 +36,8 @@ class _Builder:
             source.name, vcenter=center.name, release=center.release, datacenter=self.estate.datacenter
         )
         self.state = self.site.state
+        self.state.settings |= center.settings
+        self.state.licences = center.licences
         self.faults: list[DocumentFault] = []
 
     def build(self) -> LabState:
@@ -71,6 +73,8 @@ class _Builder:
         cluster = None
         if not part.standalone:
             cluster = self.site.add_cluster(part.name, drs=part.drs, ha=part.ha)
+            cluster.drs_options |= part.drs_options
+            cluster.image_managed, cluster.config_managed = part.image_managed, part.config_managed
             for pool in part.resource_pools:
                 self.site.add_pool(cluster, pool)
         for index, host in enumerate(part.hosts):

@@ -116,7 +116,11 @@ class GpuPart(Part):
 
 
 class NicPart(Part):
-    """One NIC port. `switch` names the switch it is an uplink of."""
+    """One NIC port. `switch` names the switch it is an uplink of.
+
+    `firmware` are parameters in mlxconfig's words, None for one that the firmware does not have;
+    `cold_boot` says that they hold only after the power was off.
+    """
 
     model: NicModel = "ConnectX-6 Dx"
     vmnic: str = ""
@@ -127,6 +131,8 @@ class NicPart(Part):
     passthrough: bool = False
     label: str = ""
     ats: bool = False
+    firmware: dict[str, str | None] = {}
+    cold_boot: bool = False
 
 
 class CpuPart(Part):
@@ -157,6 +163,13 @@ class DriverPart(Part):
     gpu_daemon: bool = True
 
 
+class BundlePart(Part):
+    """An offline bundle on a datastore, and the NVIDIA driver in it."""
+
+    path: str
+    driver: DriverPart = DriverPart()
+
+
 class HostPart(Part):
     """One host, or several alike under `names`. `driver: none` has no NVIDIA driver."""
 
@@ -174,6 +187,12 @@ class HostPart(Part):
     ats: bool = True
     connection: Literal["connected", "disconnected", "notResponding"] = "connected"
     maintenance: bool = False
+    lockdown: Literal["lockdownDisabled", "lockdownNormal", "lockdownStrict"] = "lockdownDisabled"
+    licence: str = ""
+    host_profile: str = ""
+    rebinds_without_reboot: bool = True
+    mft: bool = False
+    bundles: tuple[BundlePart, ...] = ()
     gpus: tuple[GpuPart, ...] = ()
     nics: tuple[NicPart, ...] = ()
     datastores: tuple[str, ...] | None = None
@@ -207,6 +226,9 @@ class ClusterPart(Part):
     standalone: bool = False
     drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] = "manual"
     ha: bool = True
+    drs_options: dict[str, str] = {}
+    image_managed: bool = False
+    config_managed: bool = False
     resource_pools: tuple[str, ...] = ()
     hosts: tuple[HostPart, ...]
 
@@ -323,6 +345,8 @@ class VcenterPart(Part):
 
     name: str = "lab"
     release: Release = "8.0 U3"
+    settings: dict[str, bool | int | str] = {}
+    licences: tuple[str, ...] = ()
 
 
 class Estate(Part):

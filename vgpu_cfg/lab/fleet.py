@@ -17,11 +17,12 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.host_state import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
+from vgpu_cfg.lab.host_stock import EVALUATION, furnish
 from vgpu_cfg.lab.parts import GPU_BUSES, HOST_BRIDGES, NIC_MODELS, RELEASES, gpu_name, gpu_pci, nic_pci
 from vgpu_cfg.lab.site import Site, new_site
 from vgpu_cfg.lab.state import Cluster, Folder, LabState, ResourcePool, VirtualMachine
 
-DIGEST = "fleet-1"
+DIGEST = "fleet-2"
 """Part of a saved state's stamp: raise it when the same name would give another fleet."""
 
 HOSTS_PER_CLUSTER = 50
@@ -131,7 +132,7 @@ def _make_host(
 ) -> Host:
     release = RELEASES["8.0 U3"]
     name = gpu_name(load_catalog().board(kind.board))
-    return Host(
+    host = Host(
         moid=site.state.new_moid("host"),
         name=f"esx-{index + 1:04}.lab",
         uuid=f"4c4c4544-0000-1000-8000-{index:012x}",
@@ -144,7 +145,10 @@ def _make_host(
         other_pci=HOST_BRIDGES,
         gpus=[Gpu(pci=pci, board=kind.board, name=name, memory_mib=framebuffer_mib) for pci in devices],
         nics=[Nic(device="vmnic0", pci=nic, mac=f"b8:ce:f6:00:{index >> 8 & 0xFF:02x}:{index & 0xFF:02x}")],
+        licence=EVALUATION,
     )
+    furnish(host)
+    return host
 
 
 def _add_template(site: Site, host: Host) -> None:

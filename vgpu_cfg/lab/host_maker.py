@@ -9,6 +9,15 @@ from uuid import NAMESPACE_DNS, uuid5
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab import estate as file
 from vgpu_cfg.lab.host_state import BiosFacts, Gpu, Host, HostDriver, Nic, NumaNode, Passthrough, PciDevice
+from vgpu_cfg.lab.host_stock import (
+    EVALUATION,
+    MANAGEMENT_SWITCH,
+    MFT_VIBS,
+    bundle_vibs,
+    furnish,
+    nic_firmware,
+    release_of,
+)
 from vgpu_cfg.lab.parts import (
     GPU_BUSES,
     HOST_BRIDGES,
@@ -70,8 +79,17 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         configured_assignment_policy=part.assignment_policy,
         connection=part.connection,
         in_maintenance=part.maintenance,
-        kernel_options={} if part.ats else {"atsSupport": "FALSE"},
+        lockdown=part.lockdown,
+        licence=part.licence or EVALUATION,
+        profile=part.host_profile,
+        rebinds_without_reboot=part.rebinds_without_reboot,
     )
+    furnish(host, ats=part.ats)
+    if part.mft:
+        host.software |= {vib.name: vib for vib in MFT_VIBS}
+    for bundle in part.bundles:
+        driver = HostDriver(bundle.driver.kind, bundle.driver.version, bundle.driver.gpu_daemon)
+        host.bundles[bundle.path] = bundle_vibs(driver, release_of(host)[0])
     for gpu, gpu_part in gpus:
         if gpu_part.mode == "passthrough":
             host.passthrough[gpu.pci_id] = Passthrough(enabled=True, active=True, label=gpu_part.label)
@@ -109,7 +127,7 @@ def _make_nics(site: Site, part: file.HostPart, complain: Complain) -> list[tupl
     for index, nic in enumerate(part.nics):
         model = NIC_MODELS[nic.model]
         pci_id = nic.pci_id or f"0000:{NIC_BUSES[index % 8]:02x}:00.{index // 8}"
-        if nic.switch and nic.switch not in site.switches:
+        if nic.switch and nic.switch != MANAGEMENT_SWITCH and nic.switch not in site.switches:
             complain(("nics", index, "switch"), f"there is no switch {nic.switch!r}")
         port = Nic(
             device=nic.vmnic or f"vmnic{index}",
@@ -120,7 +138,8 @@ def _make_nics(site: Site, part: file.HostPart, complain: Complain) -> list[tupl
             uplink_of=nic.switch,
             rdma_device=f"vmrdma{index}",
             max_vfs=model.max_vfs,
-            ats_enabled=nic.ats,
+            firmware=nic_firmware({"ATS_ENABLED": "True(1)"} | nic.firmware if nic.ats else nic.firmware),
+            firmware_needs_cold_boot=nic.cold_boot,
         )
         made.append((port, nic))
     return made
@@ -155,6 +174,7 @@ def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any, index: int) -> Gpu:
         mig_enabled=is_mig,
         mig_pending=is_mig,
         ecc_enabled=part.ecc,
+        ecc_pending=part.ecc,
         nvlink_peers=part.nvlink,
         nvswitch=part.nvswitch,
         module_id=index + 1 if part.nvswitch else None,

@@ -6,6 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from vgpu_cfg.lab.host_parts import (
+    AdvancedOption,
+    FirewallRuleset,
+    FirmwareParameter,
+    HostService,
+    KernelModule,
+    KernelSetting,
+    StandardSwitch,
+    Vib,
+    Vmknic,
+)
 from vgpu_cfg.lab.managed import Managed
 
 GraphicsType = Literal["basic", "shared", "direct", "sharedDirect"]
@@ -16,6 +27,8 @@ VgpuModeName = Literal["sameSize", "mixedSize"]
 
 AssignmentPolicy = Literal["performance", "consolidation"]
 ConnectionState = Literal["connected", "disconnected", "notResponding"]
+Lockdown = Literal["lockdownDisabled", "lockdownNormal", "lockdownStrict"]
+"""vim `HostLockdownMode`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,9 @@ class Gpu:
     """One physical GPU, a key of the catalogue's boards and how it is set.
 
     `graphics_type` and `vgpu_mode` are in force, their `configured_` twins hold after a restart;
-    a configured type of None follows the host's default. `uses` are the vGPUs that run on it.
+    a configured type of None follows the host's default. `mig_enabled` and `ecc_enabled` are what
+    `nvidia-smi` calls current, their `_pending` twins what it calls pending. `uses` are the vGPUs that
+    run on it.
     """
 
     pci: PciDevice
@@ -102,6 +117,7 @@ class Gpu:
     mig_enabled: bool = False
     mig_pending: bool = False
     ecc_enabled: bool = True
+    ecc_pending: bool = True
     nvlink_peers: tuple[str, ...] = ()
     nvswitch: bool = False
     module_id: int | None = None
@@ -120,7 +136,12 @@ class Gpu:
 
 @dataclass(slots=True)
 class Nic:
-    """One physical NIC port, `vmnicN`. `uplink_of` names the switch that uses it, if any."""
+    """One physical NIC port, `vmnicN`. `uplink_of` names the switch that uses it, if any.
+
+    `firmware` are its parameters by name. `requested_vfs` is how many virtual functions are
+    configured, `num_vfs` how many there are, `max_vfs` how many the model can have at most.
+    `firmware_needs_cold_boot` says that a reboot does not bring what was set: only power off and on does.
+    """
 
     device: str
     pci: PciDevice
@@ -132,12 +153,19 @@ class Nic:
     rdma_device: str = ""
     max_vfs: int = 0
     num_vfs: int = 0
-    ats_enabled: bool = False
+    requested_vfs: int = 0
+    firmware: dict[str, FirmwareParameter] = field(default_factory=dict)
+    firmware_needs_cold_boot: bool = False
+
+    def is_on(self, parameter: str) -> bool:
+        """Whether a firmware parameter is true, now; one that the firmware does not have is not."""
+        found = self.firmware.get(parameter)
+        return found is not None and found.current.startswith("True")
 
 
 @dataclass(frozen=True, slots=True)
 class BiosFacts:
-    """What the server's BIOS is set to. vCenter tells none of it straight."""
+    """What the server's BIOS is set to; only a person at the console changes it. vCenter tells none of it."""
 
     vendor: str = "Dell Inc."
     model: str = "PowerEdge R7525"
@@ -194,8 +222,30 @@ class Host(Managed):
     in_maintenance: bool = False
     power_state: str = "poweredOn"
     boot_time: float = 0.0
-    kernel_options: dict[str, str] = field(default_factory=dict)
-    advanced: dict[str, object] = field(default_factory=dict)
+    """When it came up last, 0 for one that the estate never restarted."""
+    entering_maintenance: bool = False
+    is_off: bool = False
+    """Shut down: it stays so until somebody powers it on by hand."""
+    boots_cold: bool = False
+    """The boot under way began with the power off."""
+    modules: dict[str, KernelModule] = field(default_factory=dict)
+    kernel: dict[str, KernelSetting] = field(default_factory=dict)
+    advanced: dict[str, AdvancedOption] = field(default_factory=dict)
+    services: dict[str, HostService] = field(default_factory=dict)
+    rulesets: dict[str, FirewallRuleset] = field(default_factory=dict)
+    software: dict[str, Vib] = field(default_factory=dict)
+    staged: dict[str, Vib] = field(default_factory=dict)
+    """Packages that were installed and wait for a reboot."""
+    bundles: dict[str, tuple[Vib, ...]] = field(default_factory=dict)
+    """Offline bundles that lie on a datastore, by path."""
+    lockdown: Lockdown = "lockdownDisabled"
+    vmknics: dict[str, Vmknic] = field(default_factory=dict)
+    switches: dict[str, StandardSwitch] = field(default_factory=dict)
+    licence: str = ""
+    profile: str = ""
+    """Name of the host profile that is attached."""
+    rebinds_without_reboot: bool = True
+    """vim `HostCapability.deviceRebindWithoutRebootSupported`."""
     datastores: list[str] = field(default_factory=list)
     networks: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
@@ -214,7 +264,12 @@ class Host(Managed):
     @property
     def is_usable(self) -> bool:
         """Whether a VM can be powered on here."""
-        return self.connection == "connected" and not self.in_maintenance and self.power_state == "poweredOn"
+        return (
+            self.connection == "connected"
+            and not self.in_maintenance
+            and not self.entering_maintenance
+            and self.power_state == "poweredOn"
+        )
 
     def gpu(self, pci_id: str) -> Gpu | None:
         """Return the GPU at a PCI address."""

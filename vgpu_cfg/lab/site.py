@@ -26,6 +26,9 @@ from vgpu_cfg.lab.state import (
     VirtualMachine,
 )
 
+VCENTER_SETTINGS: dict[str, bool | int | str] = {"vgpu.hotmigrate.enabled": False}
+"""Advanced settings that a new vCenter has, as far as anything here asks for them."""
+
 ALL_CHILD_TYPES = {
     "vm": ("Folder", "VirtualMachine", "VirtualApp"),
     "host": ("Folder", "ComputeResource"),
@@ -220,6 +223,7 @@ def new_site(estate: str, *, vcenter: str, release: str, datacenter: str) -> Sit
         instance_uuid=str(uuid5(NAMESPACE_DNS, f"{estate}.{vcenter}")),
         version=shown.version,
         api_version=shown.api_version,
+        settings=dict(VCENTER_SETTINGS),
     )
     root = Folder(moid=state.new_moid("group-d"), name="Datacenters", child_types=("Folder", "Datacenter"))
     state.root = root.moid

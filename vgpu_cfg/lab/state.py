@@ -24,6 +24,8 @@ from vgpu_cfg.lab.managed import Managed
 from vgpu_cfg.lab.vm_state import Snapshot, VirtualMachine
 
 __all__ = [
+    "Alarm",
+    "AlarmState",
     "BiosFacts",
     "Cluster",
     "Datacenter",
@@ -135,6 +137,34 @@ class Cluster(Managed):
     groups: list[Group] = field(default_factory=list)
     overrides: dict[str, VmOverride] = field(default_factory=dict)
     drs_options: dict[str, str] = field(default_factory=dict)
+    image_managed: bool = False
+    """A lifecycle image owns the software of its hosts."""
+    config_managed: bool = False
+    """A configuration profile owns the settings of its hosts."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Alarm(Managed):
+    """An alarm definition: `spec` is the vim `AlarmSpec`, `parent` the entity it is defined on.
+
+    `triggered` maps the moids of entities to the status and the moment of their state.
+    """
+
+    wsdl_type: ClassVar[str] = "Alarm"
+    moid_prefix: ClassVar[str] = "alarm"
+
+    spec: Any
+    created: float
+    user: str = ""
+    triggered: dict[str, AlarmState] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class AlarmState:
+    """What an alarm says of one entity: vim `ManagedEntityStatus`, and since when."""
+
+    status: str
+    since: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,6 +259,8 @@ class Task(Managed):
     progress: int | None = None
     cancelable: bool = False
     cancelled: bool = False
+    is_blocked: bool = False
+    """Its work was tried and must wait for something to change; `due` is when it gives up."""
     queued_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
@@ -262,6 +294,15 @@ class LabState:
     open_tasks: dict[str, None] = field(default_factory=dict)
     """Tasks queued or running."""
     custom_values: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, bool | int | str] = field(default_factory=dict)
+    """Advanced settings of vCenter itself."""
+    licences: tuple[str, ...] = ()
+    """Licence keys that it knows."""
+    leaving: dict[str, float] = field(default_factory=dict)
+    """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
+    booting: dict[str, float] = field(default_factory=dict)
+    """Hosts that come up, and when."""
+    alarms: list[str] = field(default_factory=list)
 
     def new_moid(self, prefix: str) -> str:
         """Return a moid that was never used: `vm-7` for `vm`, `group-v8` for `group-v`."""
@@ -275,7 +316,12 @@ class LabState:
         return thing
 
     def remove(self, thing: Managed) -> None:
-        """Forget an object; clients that hold its reference get ManagedObjectNotFound."""
+        """Forget an object and the alarms on it; clients that refer to it get ManagedObjectNotFound."""
+        for alarm in [self.get(moid, Alarm) for moid in self.alarms]:
+            alarm.triggered.pop(thing.moid, None)
+            if alarm.parent == thing.moid:
+                self.alarms.remove(alarm.moid)
+                self.remove(alarm)
         del self.objects[thing.moid]
         self.revision += 1
         self.removed[thing.moid] = self.revision

@@ -18,10 +18,22 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state import LabState, Managed
 from vgpu_cfg.lab.state_json import decode_object, decode_values, encode_object, encode_values
 
-FORMAT = 1
+FORMAT = 2
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
-PLAIN_FIELDS = ("revision", "last_number", "tasks", "open_tasks", "removed", "custom_values")
+PLAIN_FIELDS = (
+    "revision",
+    "last_number",
+    "tasks",
+    "open_tasks",
+    "removed",
+    "custom_values",
+    "settings",
+    "licences",
+    "leaving",
+    "booting",
+    "alarms",
+)
 
 
 class Store:

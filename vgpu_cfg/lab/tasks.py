@@ -34,8 +34,23 @@ EXCLUSIVE = frozenset(
 )
 """Methods that refuse to run beside each other on one VM."""
 
+ENDED: dict[tuple[str, str], Work] = {}
+"""(wsdl type, method) → what is done when such a task is over, however it ended: `ended(lab, subject)`."""
+
 PROGRESS_STEPS = 4
 KEPT_TASKS = 2000
+
+
+class Blocked(Exception):
+    """A task's work cannot be done yet: it is tried again whenever something changed.
+
+    It ends in `fault` where that has not come `timeout` seconds after the task began; 0 waits for ever.
+    """
+
+    def __init__(self, timeout: float, fault: Exception) -> None:
+        super().__init__("the task waits")
+        self.timeout = timeout
+        self.fault = fault
 
 
 def start(
@@ -89,13 +104,15 @@ def settle(lab: Lab) -> None:
     """Do what is due by now, in the order it was due, and update the progress of the rest."""
     now = lab.clock.now()
     while True:
-        due = [task for task in _open(lab) if task.state == "running" and task.due <= now]
+        due = [task for task in _open(lab) if task.state == "running" and _is_due(lab, task, now)]
         if not due:
             break
         _finish(lab, min(due, key=lambda task: (task.due, task.event_chain_id)))
         _run_queued(lab)
     for task in _open(lab):
-        if task.state == "running" and (progress := _progress(task, now)) != task.progress:
+        if task.state != "running" or task.is_blocked:
+            continue
+        if (progress := _progress(task, now)) != task.progress:
             task.progress = progress
             lab.state.touch(task)
 
@@ -103,7 +120,12 @@ def settle(lab: Lab) -> None:
 def next_event(lab: Lab) -> float | None:
     """Return when a task ends or makes progress next; None while nothing runs."""
     moments = [_next_moment(task) for task in _open(lab) if task.state == "running"]
-    return min(moments, default=None)
+    return min((moment for moment in moments if moment != math.inf), default=None)
+
+
+def _is_due(lab: Lab, task: Task, now: float) -> bool:
+    """Whether a task ends now, or is to be tried again because something changed since it was blocked."""
+    return task.due <= now or (task.is_blocked and lab.tried_at.get(task.moid) != lab.state.revision)
 
 
 def _open(lab: Lab) -> list[Task]:
@@ -160,6 +182,8 @@ def _finish(lab: Lab, task: Task) -> None:
         return
     try:
         result = WORK[task.work, task.name](lab, subject, **task.arguments)
+    except Blocked as wait:
+        _block(lab, task, wait)
     except vmodl.MethodFault as fault:
         _end(lab, task, fault=fault)
     except Exception as error:  # noqa: BLE001 - a mistake of the lab's ends its task, as vpxd's own do
@@ -173,14 +197,32 @@ def _finish(lab: Lab, task: Task) -> None:
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
 
 
+def _block(lab: Lab, task: Task, wait: Blocked) -> None:
+    if task.is_blocked and task.due <= lab.clock.now():
+        _end(lab, task, fault=wait.fault)
+        return
+    if not task.is_blocked:
+        task.is_blocked = True
+        begun = task.started_at or 0.0
+        task.due = max(lab.clock.now(), begun + lab.clock.scaled(wait.timeout)) if wait.timeout else math.inf
+        lab.state.touch(task)
+    lab.tried_at[task.moid] = lab.state.revision
+
+
 def _end(lab: Lab, task: Task, *, result: Any = None, fault: Any = None) -> None:
     task.state = "success" if fault is None else "error"
     task.result, task.fault = result, fault
     task.progress = 100 if fault is None else task.progress
     task.ended_at = max(task.started_at or 0.0, min(lab.clock.now(), task.due))
     task.arguments = {}
+    task.is_blocked = False
+    lab.tried_at.pop(task.moid, None)
     del lab.state.open_tasks[task.moid]
     lab.state.touch(task)
+    ended = ENDED.get((task.work, task.name))
+    subject = lab.state.objects.get(task.subject)
+    if ended is not None and subject is not None:
+        ended(lab, subject)
 
 
 def _progress(task: Task, now: float) -> int:
@@ -190,6 +232,8 @@ def _progress(task: Task, now: float) -> int:
 
 
 def _next_moment(task: Task) -> float:
+    if task.is_blocked:
+        return task.due
     begun, step = task.started_at or 0.0, (task.due - (task.started_at or 0.0)) / PROGRESS_STEPS
     if step <= 0:
         return task.due

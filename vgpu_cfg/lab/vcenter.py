@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vgpu_cfg.lab import tasks
+from vgpu_cfg.lab import host_life, tasks
 from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.faults import Faults
 from vgpu_cfg.lab.operations import find_operation
@@ -57,6 +57,8 @@ class Lab:
         self.faults = Faults()
         self.sessions: dict[str, Any] = {}
         self.counters: Counter[str] = Counter()
+        self.tried_at: dict[str, int] = {}
+        """At which revision the work of a task that is blocked was tried last (moid of the task)."""
         self.user = "Administrator@VSPHERE.LOCAL"
         self.changed = threading.Condition(threading.RLock())
         self._depth = 0
@@ -90,15 +92,19 @@ class Lab:
             self._depth += 1
             try:
                 with self._stored():
-                    tasks.settle(self)
+                    self._settle()
                     try:
                         yield
                     finally:
-                        tasks.settle(self)
+                        self._settle()
                         self.save()
             finally:
                 self._depth -= 1
                 self._announce()
+
+    def _settle(self) -> None:
+        host_life.settle(self)
+        tasks.settle(self)
 
     def _announce(self) -> None:
         """Wake who waits, if there is something new: else two who wait would wake each other for ever."""
@@ -117,7 +123,8 @@ class Lab:
         Call it inside no transaction. Returns False where there is nothing to wait for.
         """
         with self.changed:
-            moments = [moment for moment in (tasks.next_event(self), until) if moment is not None]
+            known = (tasks.next_event(self), host_life.next_event(self), until)
+            moments = [moment for moment in known if moment is not None]
             if not moments:
                 return False
             moment = min(moments)
@@ -128,9 +135,17 @@ class Lab:
         return True
 
     def run_until_idle(self) -> None:
-        """Wait until no task is open."""
-        while self.state.open_tasks:
-            self.wait()
+        """Wait until no task is open, or those that are wait for something that nobody does."""
+        while self.state.open_tasks and self.wait():
+            continue
+
+    def hand(self, host: Managed | str, what: host_life.HandWork, **facts: bool) -> None:
+        """Do what only a person at the server can: `power_on`, or `bios` with facts (`sriov=True`).
+
+        `host` is a host or its name. Raises ValueError where it is on already, or is on for the BIOS.
+        """
+        with self.transaction():
+            host_life.by_hand(self, host, what, facts)
 
     def save(self) -> None:
         """Write the state if it changed and there is a place for it."""

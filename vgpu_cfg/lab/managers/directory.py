@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.lab.managers.profiles import PREFIX, profiles_of
 from vgpu_cfg.lab.soap.context import Context, Service
 from vgpu_cfg.lab.state import Cluster, Host, Managed
 
@@ -14,6 +15,11 @@ SINGLETONS = {
     "AuthorizationManager": "AuthorizationManager",
     "TaskManager": "TaskManager",
     "CustomFieldsManager": "CustomFieldsManager",
+    "VpxSettings": "OptionManager",
+    "AlarmManager": "AlarmManager",
+    "LicenseManager": "LicenseManager",
+    "LicenseAssignmentManager": "LicenseAssignmentManager",
+    "HostProfileManager": "HostProfileManager",
 }
 """The vCenter's own managers: moid → wsdl type."""
 
@@ -24,6 +30,12 @@ OF_HOST = {
     "networkSystem": "HostNetworkSystem",
     "serviceSystem": "HostServiceSystem",
     "EsxHostAdvSettings": "OptionManager",
+    "kernelModuleSystem": "HostKernelModuleSystem",
+    "firewallSystem": "HostFirewallSystem",
+    "imageConfigManager": "HostImageConfigManager",
+    "virtualNicManager": "HostVirtualNicManager",
+    "hostAccessManager": "HostAccessManager",
+    "managedMethodExecuter": "ReflectManagedMethodExecuter",
 }
 """A host's managers: what their moid begins with → wsdl type. `graphicsManager-12` is that of `host-12`."""
 
@@ -40,6 +52,8 @@ def find(context: Context, moid: str) -> Managed | None:
         return context.session.objects[moid]
     if moid in SINGLETONS:
         return Service(moid=moid, name=moid, kind=SINGLETONS[moid])
+    if moid.startswith(PREFIX):
+        return next((found for found in profiles_of(context.state) if found.moid == moid), None)
     return _owned(context, moid)
 
 

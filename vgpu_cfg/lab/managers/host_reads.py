@@ -1,15 +1,12 @@
-"""What is answered without changing anything: the service content, and a host's graphics and options."""
+"""What is answered without changing anything: the service content, and a host's graphics and devices."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyVmomi import vim
-
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.managers import offers
 from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.renderers.host import options
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
@@ -73,16 +70,3 @@ def retrieve_vendor_device_group_info(context: Context, thing: Managed) -> list[
 def retrieve_dynamic_passthrough_info(context: Context, thing: Managed) -> list[Any]:
     """List what Dynamic DirectPath could assign."""
     return offers.dynamic_passthrough([host_of(thing)])
-
-
-@answers("OptionManager", "QueryOptions")
-def query_options(context: Context, thing: Managed, *, name: str | None) -> list[Any]:
-    """Return the option of a name, or all below a name that ends in a dot. Raises InvalidName."""
-    found = options(context, thing)
-    if name is None:
-        return found
-    is_below = name.endswith(".")
-    chosen = [each for each in found if each.key == name or (is_below and each.key.startswith(name))]
-    if not chosen:
-        raise vim.fault.InvalidName(name=name, msg=f"The name '{name}' is invalid.")
-    return chosen

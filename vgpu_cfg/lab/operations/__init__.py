@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.operations import clone, cluster, create, folders, power, reconfigure, vm_life
+from vgpu_cfg.lab.operations import (
+    clone,
+    cluster,
+    create,
+    folders,
+    host_devices,
+    host_graphics,
+    host_modules,
+    host_power,
+    host_services,
+    host_software,
+    power,
+    reconfigure,
+    vm_life,
+)
 from vgpu_cfg.lab.operations.registry import OPERATIONS, find_operation
 
 __all__ = [
@@ -12,6 +26,12 @@ __all__ = [
     "create",
     "find_operation",
     "folders",
+    "host_devices",
+    "host_graphics",
+    "host_modules",
+    "host_power",
+    "host_services",
+    "host_software",
     "power",
     "reconfigure",
     "vm_life",

@@ -51,9 +51,18 @@ def _change_services(cluster: Cluster, spec: Any) -> None:
             cluster.drs_enabled = bool(drs.enabled)
         if drs.defaultVmBehavior:
             cluster.drs_behavior = str(drs.defaultVmBehavior)
-        cluster.drs_options.update({option.key: str(option.value) for option in drs.option or ()})
+        for option in drs.option or ():
+            _set_option(cluster, option.key, option.value)
     if das is not None and das.enabled is not None:
         cluster.ha_enabled = bool(das.enabled)
+
+
+def _set_option(cluster: Cluster, key: str, value: Any) -> None:
+    """Set an advanced option of DRS; an empty value removes it, which is assumed, not proven."""
+    if value in (None, ""):
+        cluster.drs_options.pop(key, None)
+    else:
+        cluster.drs_options[key] = str(value)
 
 
 def _change_rule(state: LabState, cluster: Cluster, change: Any) -> None:

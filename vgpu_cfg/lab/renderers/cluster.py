@@ -96,8 +96,8 @@ COMPUTE_RESOURCE: dict[str, Render] = {
     **under("summary", _SUMMARY),
     "environmentBrowser": attribute(lambda thing: reference(service_of(thing, "envbrowser"))),
     "configurationEx.vmSwapPlacement": constant("vmDirectory"),
-    "lifecycleManaged": constant(value=False),
-    "configManagerEnabled": constant(value=False),
+    "lifecycleManaged": attribute(lambda thing: thing.image_managed),
+    "configManagerEnabled": attribute(lambda thing: thing.config_managed),
 }
 
 _CLUSTER_CONFIG: dict[str, Render] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.soap.context import Context, reference_to, vim_class, wire_type
 from vgpu_cfg.lab.state import Managed
@@ -98,7 +99,7 @@ ENTITY: dict[str, Render] = {
     "disabledMethod": constant([]),
     "recentTask": _recent_tasks,
     "declaredAlarmState": constant([]),
-    "triggeredAlarmState": constant([]),
+    "triggeredAlarmState": triggered,
     "alarmActionsEnabled": constant(value=True),
     "tag": constant([]),
 }

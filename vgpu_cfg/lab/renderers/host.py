@@ -11,7 +11,8 @@ from vgpu_cfg.lab.managers.directory import service_of
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
 from vgpu_cfg.lab.renderers.host_graphics import GRAPHICS, host_of
 from vgpu_cfg.lab.renderers.host_hardware import HARDWARE, SYSTEM, pci_passthru_info
-from vgpu_cfg.lab.renderers.host_network import NETWORK_INFO
+from vgpu_cfg.lab.renderers.host_network import NETWORK_INFO, VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.host_options import host_options
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.admission import reserved_mib
 from vgpu_cfg.lab.soap.context import Context, reference, referred
@@ -29,6 +30,11 @@ CONFIG_MANAGER = {
     "networkSystem": "networkSystem",
     "serviceSystem": "serviceSystem",
     "advancedOption": "EsxHostAdvSettings",
+    "kernelModuleSystem": "kernelModuleSystem",
+    "firewallSystem": "firewallSystem",
+    "imageConfigManager": "imageConfigManager",
+    "virtualNicManager": "virtualNicManager",
+    "hostAccessManager": "hostAccessManager",
 }
 """vim `HostConfigManager` property → what the manager's moid begins with."""
 
@@ -75,31 +81,63 @@ def _uptime(context: Context, thing: Host) -> int:
 
 
 def _is_reboot_required(_context: Context, thing: Host) -> bool:
-    return any(state.enabled != state.active for state in thing.passthrough.values()) or any(
-        gpu.mig_pending for gpu in thing.gpus
+    """Tell what the host knows to wait for a restart: passthrough, virtual functions, packages.
+
+    Of kernel settings and module options it does not tell, nor of what nvidia-smi and mlxconfig set.
+    """
+    return (
+        any(state.enabled != state.active for state in thing.passthrough.values())
+        or any(nic.requested_vfs != nic.num_vfs for nic in thing.nics)
+        or bool(thing.staged)
     )
 
 
 def services(_context: Context, thing: Managed) -> list[Any]:
     """Render the services of a host; `xorg` is what a changed graphics type waits for."""
-    del thing
-    rows = (
-        ("xorg", "X.Org Server", True, "on"),
-        ("TSM-SSH", "SSH", False, "off"),
-        ("ntpd", "NTP Daemon", True, "on"),
-    )
     return [
         vim.host.Service(
-            key=key, label=label, required=False, uninstallable=False, running=running, policy=policy
+            key=key,
+            label=service.label,
+            required=False,
+            uninstallable=False,
+            running=service.running,
+            policy=service.policy,
+            ruleset=["sshServer"] if key == "TSM-SSH" else [],
         )
-        for key, label, running, policy in rows
+        for key, service in host_of(thing).services.items()
     ]
 
 
-def options(_context: Context, thing: Managed) -> list[Any]:
-    """Render the advanced options of a host."""
-    host = host_of(thing)
-    return [vim.option.OptionValue(key=key, value=value) for key, value in sorted(host.advanced.items())]
+def rulesets(_context: Context, thing: Managed) -> list[Any]:
+    """Render the rulesets of a host's firewall."""
+    return [
+        vim.host.Ruleset(
+            key=key,
+            label=ruleset.label,
+            required=False,
+            rule=[
+                vim.host.Ruleset.Rule(
+                    port=ruleset.port,
+                    endPort=ruleset.end_port,
+                    direction="inbound",
+                    portType="dst",
+                    protocol="tcp",
+                )
+            ],
+            service=ruleset.service or None,
+            enabled=ruleset.enabled,
+            allowedHosts=vim.host.Ruleset.IpList(allIp=True),
+        )
+        for key, ruleset in host_of(thing).rulesets.items()
+    ]
+
+
+FIREWALL: dict[str, Render] = {
+    "defaultPolicy": constant(
+        vim.host.FirewallInfo.DefaultPolicy(incomingBlocked=True, outgoingBlocked=True)
+    ),
+    "ruleset": rulesets,
+}
 
 
 def _licensable(key: str, value: int) -> Any:
@@ -155,7 +193,10 @@ _CONFIG: dict[str, Render] = {
     ),
     **under("network", NETWORK_INFO),
     "service.service": services,
-    "option": options,
+    "option": lambda _context, thing: host_options(thing),
+    **under("firewall", FIREWALL),
+    **under("virtualNicManagerInfo", VNIC_MANAGER_INFO),
+    "lockdownMode": attribute(lambda thing: thing.lockdown),
     "pciPassthruInfo": pci_passthru_info,
     **GRAPHICS,
 }
@@ -165,7 +206,7 @@ _CAPABILITY: dict[str, Render] = {
     "rebootSupported": constant(value=True),
     "vmotionSupported": constant(value=True),
     "latencySensitivitySupported": constant(value=True),
-    "deviceRebindWithoutRebootSupported": constant(value=True),
+    "deviceRebindWithoutRebootSupported": attribute(lambda thing: thing.rebinds_without_reboot),
     "assignableHardwareSupported": constant(value=True),
 }
 """What of HostCapability somebody asks for; the rest shows as not supported. Plausible, not recorded."""

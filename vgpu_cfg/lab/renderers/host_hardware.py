@@ -68,10 +68,10 @@ def _passthru(host: Host, device: PciDevice, nic: Nic | None) -> Any:
         return vim.host.PciPassthruInfo(**common)
     return vim.host.SriovInfo(
         **common,
-        sriovEnabled=nic.num_vfs > 0,
+        sriovEnabled=nic.requested_vfs > 0,
         sriovCapable=True,
         sriovActive=nic.num_vfs > 0,
-        numVirtualFunctionRequested=nic.num_vfs,
+        numVirtualFunctionRequested=nic.requested_vfs,
         numVirtualFunction=nic.num_vfs,
         maxVirtualFunctionSupported=nic.max_vfs,
     )

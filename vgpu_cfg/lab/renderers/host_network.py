@@ -6,14 +6,16 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.host_parts import StandardSwitch, Vmknic
+from vgpu_cfg.lab.host_stock import MANAGEMENT_SWITCH
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.soap.context import Context
 from vgpu_cfg.lab.state import DistributedSwitch, Host, Managed, Network, Nic
 
-STANDARD_SWITCH = "vSwitch0"
 PORTS = 2560
+VNIC_SERVICES = ("vmotion", "faultToleranceLogging", "management", "vsan", "vSphereProvisioning")
 
 
 def _pnic_key(nic: Nic) -> str:
@@ -22,6 +24,11 @@ def _pnic_key(nic: Nic) -> str:
 
 def _rdma_key(nic: Nic) -> str:
     return f"key-vim.host.RdmaDevice-{nic.rdma_device}"
+
+
+def visible_nics(host: Host) -> list[Nic]:
+    """Return the NICs that the host itself has: one that is passed through belongs to VMs."""
+    return [nic for nic in host.nics if not host.is_passed_through(nic.pci.pci_id)]
 
 
 def _pnics(_context: Context, thing: Managed) -> list[Any]:
@@ -40,7 +47,7 @@ def _pnics(_context: Context, thing: Managed) -> list[Any]:
             autoNegotiateSupported=True,
             rdmaDevice=_rdma_key(nic) if nic.rdma_device else None,
         )
-        for nic in host_of(thing).nics
+        for nic in visible_nics(host_of(thing))
     ]
 
 
@@ -59,7 +66,7 @@ def _rdma_devices(_context: Context, thing: Managed) -> list[Any]:
                 roceV1Capable=True, roceV2Capable=True, iWarpCapable=False
             ),
         )
-        for nic in host_of(thing).nics
+        for nic in visible_nics(host_of(thing))
         if nic.rdma_device
     ]
 
@@ -70,46 +77,110 @@ def _standard(context: Context, host: Host) -> list[Network]:
 
 
 def _uplinks(host: Host, switch: str) -> list[Nic]:
-    return [nic for nic in host.nics if nic.uplink_of == switch]
+    return [nic for nic in visible_nics(host) if nic.uplink_of == switch]
 
 
-def _portgroup_key(network: Network) -> str:
-    return f"key-vim.host.PortGroup-{network.name}"
+def _portgroup_key(name: str) -> str:
+    return f"key-vim.host.PortGroup-{name}"
+
+
+def _portgroups_on(context: Context, host: Host, switch: StandardSwitch) -> dict[str, int]:
+    """Return the portgroups of a standard switch, name → VLAN: those for VMkernel NICs, then those for VMs.
+
+    All of the inventory's standard networks are on the first switch.
+    """
+    found = dict(switch.portgroups)
+    if switch.name == MANAGEMENT_SWITCH:
+        found |= {network.name: network.vlan for network in _standard(context, host)}
+    return found
 
 
 def _vswitches(context: Context, thing: Managed) -> list[Any]:
     host = host_of(thing)
-    uplinks = _uplinks(host, STANDARD_SWITCH)
+    return [_vswitch(context, host, switch) for switch in host.switches.values()]
+
+
+def _vswitch(context: Context, host: Host, switch: StandardSwitch) -> Any:
+    uplinks = _uplinks(host, switch.name)
     bridge = vim.host.VirtualSwitch.BondBridge(nicDevice=[nic.device for nic in uplinks]) if uplinks else None
-    return [
-        vim.host.VirtualSwitch(
-            name=STANDARD_SWITCH,
-            key=f"key-vim.host.VirtualSwitch-{STANDARD_SWITCH}",
-            numPorts=PORTS,
-            numPortsAvailable=PORTS,
-            mtu=1500,
-            portgroup=[_portgroup_key(network) for network in _standard(context, host)],
-            pnic=[_pnic_key(nic) for nic in uplinks],
-            spec=vim.host.VirtualSwitch.Specification(numPorts=PORTS, bridge=bridge, mtu=1500),
-        )
-    ]
+    return vim.host.VirtualSwitch(
+        name=switch.name,
+        key=f"key-vim.host.VirtualSwitch-{switch.name}",
+        numPorts=PORTS,
+        numPortsAvailable=PORTS,
+        mtu=switch.mtu,
+        portgroup=[_portgroup_key(name) for name in _portgroups_on(context, host, switch)],
+        pnic=[_pnic_key(nic) for nic in uplinks],
+        spec=vim.host.VirtualSwitch.Specification(numPorts=PORTS, bridge=bridge, mtu=switch.mtu),
+    )
 
 
 def _portgroups(context: Context, thing: Managed) -> list[Any]:
+    host = host_of(thing)
     return [
         vim.host.PortGroup(
-            key=_portgroup_key(network),
+            key=_portgroup_key(name),
             port=[],
-            vswitch=f"key-vim.host.VirtualSwitch-{STANDARD_SWITCH}",
+            vswitch=f"key-vim.host.VirtualSwitch-{switch.name}",
             computedPolicy=vim.host.NetworkPolicy(),
             spec=vim.host.PortGroup.Specification(
-                name=network.name,
-                vlanId=network.vlan,
-                vswitchName=STANDARD_SWITCH,
+                name=name,
+                vlanId=vlan,
+                vswitchName=switch.name,
                 policy=vim.host.NetworkPolicy(),
             ),
         )
-        for network in _standard(context, host_of(thing))
+        for switch in host.switches.values()
+        for name, vlan in _portgroups_on(context, host, switch).items()
+    ]
+
+
+def _vnic_key(vmknic: Vmknic) -> str:
+    return f"key-vim.host.VirtualNic-{vmknic.device}"
+
+
+def _vnic(context: Context, vmknic: Vmknic) -> Any:
+    return vim.host.VirtualNic(
+        device=vmknic.device,
+        key=_vnic_key(vmknic),
+        portgroup=vmknic.portgroup,
+        spec=vim.host.VirtualNic.Specification(
+            ip=vim.host.IpConfig(
+                dhcp=vmknic.dhcp, ipAddress=vmknic.ip or None, subnetMask=vmknic.netmask or None
+            ),
+            mac=vmknic.mac,
+            portgroup=vmknic.portgroup or None,
+            distributedVirtualPort=_port_of(context, vmknic),
+            mtu=vmknic.mtu,
+            tsoEnabled=True,
+            netStackInstanceKey="defaultTcpipStack",
+        ),
+    )
+
+
+def _port_of(context: Context, vmknic: Vmknic) -> Any:
+    network = context.state.find(vmknic.distributed, Network)
+    if network is None:
+        return None
+    switch = context.state.get(network.switch, DistributedSwitch)
+    return vim.dvs.PortConnection(switchUuid=switch.uuid, portgroupKey=network.moid)
+
+
+def _vnics(context: Context, thing: Managed) -> list[Any]:
+    return [_vnic(context, vmknic) for vmknic in host_of(thing).vmknics.values()]
+
+
+def _net_configs(context: Context, thing: Managed) -> list[Any]:
+    """Render which VMkernel NICs carry which service; every one could carry any."""
+    vmknics = list(host_of(thing).vmknics.values())
+    return [
+        vim.host.VirtualNicManager.NetConfig(
+            nicType=service,
+            multiSelectAllowed=True,
+            candidateVnic=[_vnic(context, vmknic) for vmknic in vmknics],
+            selectedVnic=[_vnic_key(vmknic) for vmknic in vmknics if service in vmknic.services],
+        )
+        for service in VNIC_SERVICES
     ]
 
 
@@ -137,8 +208,10 @@ NETWORK_INFO: dict[str, Render] = {
     "portgroup": _portgroups,
     "pnic": _pnics,
     "rdmaDevice": _rdma_devices,
-    "vnic": constant([]),
+    "vnic": _vnics,
 }
+
+VNIC_MANAGER_INFO: dict[str, Render] = {"netConfig": _net_configs}
 
 NETWORK_SYSTEM: dict[str, Render] = {
     "value": constant([]),

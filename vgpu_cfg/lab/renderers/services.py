@@ -9,8 +9,14 @@ from pyVmomi import vim
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.managers.directory import SINGLETONS
 from vgpu_cfg.lab.managers.sessions import Session, user_session
-from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields
-from vgpu_cfg.lab.renderers.host import options, services
+from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
+from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields, under
+from vgpu_cfg.lab.renderers.host import FIREWALL, services
+from vgpu_cfg.lab.renderers.host_graphics import host_of
+from vgpu_cfg.lab.renderers.host_network import VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.host_options import option_definitions, options
+from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
+from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.soap.context import Context, Service, reference_to, referred, vim_class
 from vgpu_cfg.lab.state import Managed
@@ -23,6 +29,10 @@ CONTENT = {
     "searchIndex": "SearchIndex",
     "taskManager": "TaskManager",
     "customFieldsManager": "CustomFieldsManager",
+    "setting": "VpxSettings",
+    "alarmManager": "AlarmManager",
+    "licenseManager": "LicenseManager",
+    "hostProfileManager": "HostProfileManager",
 }
 """vim `ServiceContent` property → moid. Only what answers is advertised."""
 
@@ -124,6 +134,18 @@ SERVICES: dict[str, dict[str, Render]] = {
     "EnvironmentBrowser": {},
     "HostAssignableHardwareManager": {},
     "HostServiceSystem": {"serviceInfo.service": services},
-    "OptionManager": {"setting": options},
+    "HostFirewallSystem": under("firewallInfo", FIREWALL),
+    "HostVirtualNicManager": under("info", VNIC_MANAGER_INFO),
+    "HostAccessManager": {"lockdownMode": lambda _context, thing: host_of(thing).lockdown},
+    "ReflectManagedMethodExecuter": {},
+    "HostKernelModuleSystem": {},
+    "HostImageConfigManager": {},
+    "OptionManager": {"setting": options, "supportedOption": option_definitions},
+    "AlarmManager": ALARM_MANAGER,
+    "Alarm": ALARM,
+    "LicenseManager": LICENSE_MANAGER,
+    "LicenseAssignmentManager": {},
+    "HostProfileManager": {"profile": profiles},
+    "HostProfile": HOST_PROFILE,
 }
 """wsdl type → path → renderer, for what is no inventory."""

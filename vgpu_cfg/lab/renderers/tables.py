@@ -48,7 +48,16 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 OF_A_HOST = frozenset(
-    {"HostSystem", "HostGraphicsManager", "HostPciPassthruSystem", "HostNetworkSystem", "HostServiceSystem"}
+    {
+        "HostSystem",
+        "HostGraphicsManager",
+        "HostPciPassthruSystem",
+        "HostNetworkSystem",
+        "HostServiceSystem",
+        "HostFirewallSystem",
+        "HostVirtualNicManager",
+        "HostAccessManager",
+    }
 )
 """Types whose properties an older host lacks, whatever the vCenter's version."""
 

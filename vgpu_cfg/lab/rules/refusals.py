@@ -91,6 +91,15 @@ def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
     )
 
 
+def host_away(host: Host) -> Exception | None:
+    """Return why nothing can be asked of a host; None where it answers."""
+    if host.connection == "connected":
+        return None
+    return vmodl.fault.HostNotConnected(
+        msg="Unable to communicate with the remote host, since it is disconnected."
+    )
+
+
 def host_unusable(host: Host) -> Exception | None:
     """Return why no VM can be powered on on a host; None where one can."""
     if host.connection == "notResponding":
@@ -101,7 +110,7 @@ def host_unusable(host: Host) -> Exception | None:
         return vmodl.fault.HostNotConnected(
             msg="Unable to communicate with the remote host, since it is disconnected."
         )
-    if host.in_maintenance or host.power_state != "poweredOn":
+    if not host.is_usable:
         return vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
     return None
 

@@ -7,6 +7,7 @@ left out and a required field that nobody set is an error here, not at the clien
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
 from typing import Any
@@ -19,6 +20,13 @@ DECLARED = {**SoapAdapter.SOAP_NSMAP, NAMESPACE: ""}
 """XML namespaces that the envelope and the answer's element declare, with their prefixes."""
 
 XSI = "xsi"
+
+
+@dataclass(frozen=True, slots=True)
+class RawXml:
+    """A method's value as it stands on the wire, for the few whose types pyvmomi does not ship."""
+
+    text: str
 
 
 class VCenterSerializer(SoapAdapter.SoapSerializer):
@@ -69,7 +77,9 @@ def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any], ...]]:
 def write_result(method: str, info: Any, value: Any, version: str) -> bytes:
     """Encode what a method returned. `info` carries `result` and `resultFlags`; None means void."""
     writer = StringIO()
-    if info is not None and info.result is not type(None):
+    if isinstance(value, RawXml):
+        writer.write(value.text)
+    elif info is not None and info.result is not type(None):
         flags = info.resultFlags | (VmomiSupport.F_OPTIONAL if issubclass(info.result, list) else 0)
         declared = VmomiSupport.Object(name="returnval", type=info.result, version=version, flags=flags)
         serializer: Any = VCenterSerializer(writer, version)

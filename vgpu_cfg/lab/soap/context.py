@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyVmomi import VmomiSupport
 
 from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS, Credentials, Session
+from vgpu_cfg.lab.soap import reflect
 from vgpu_cfg.lab.soap.versions import NAMESPACE, version_name
 from vgpu_cfg.lab.state import LabState, Managed, type_on_wire
 
@@ -46,6 +47,8 @@ class Context:
 @cache
 def vim_class(wsdl_type: str) -> Any:
     """Return pyvmomi's class of a managed type, by its name on the wire."""
+    if wsdl_type == reflect.EXECUTER:
+        return reflect.reflect_type(wsdl_type)
     return VmomiSupport.GetWsdlType(NAMESPACE, wsdl_type)
 
 

@@ -22,6 +22,7 @@ from vgpu_cfg.lab.managers.sessions import (
     find_session,
 )
 from vgpu_cfg.lab.operations import OPERATIONS
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.soap import registered
 from vgpu_cfg.lab.soap.answer import write_fault, write_result
 from vgpu_cfg.lab.soap.context import (
@@ -181,10 +182,9 @@ def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
     owner = thing.owner if isinstance(thing, Service) else None
     if not isinstance(owner, Host):
         return
-    if owner.connection != "connected":
-        raise vmodl.fault.HostNotConnected(
-            msg="Unable to communicate with the remote host, since it is disconnected."
-        )
+    away = refusals.host_away(owner)
+    if away is not None:
+        raise away
     if not is_at_least(version_name(owner.api_version) or "", call.info.version):
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
 

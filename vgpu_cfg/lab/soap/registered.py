@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from vgpu_cfg.lab.collector import retrieve, updates, views
 from vgpu_cfg.lab.managers import (
+    alarms,
     authorization,
     browser,
     config_options,
     custom_fields,
+    executer,
+    host_profiles,
     host_reads,
+    licences,
+    options,
     search,
     sessions,
 )
 
 MODULES = (
+    alarms,
     authorization,
     browser,
     config_options,
     custom_fields,
+    executer,
+    host_profiles,
     host_reads,
+    licences,
+    options,
     retrieve,
     search,
     sessions,

@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
+from vgpu_cfg.lab.soap import reflect
 from vgpu_cfg.lab.soap.versions import NAMESPACE
 
 ENVELOPE = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Envelope"
@@ -115,7 +116,7 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
             self.call = MethodCall(name, None, None, {"prop": None})
             return
         try:
-            info = VmomiSupport.GetWsdlMethod(NAMESPACE, name).info
+            info = reflect.METHODS.get(name) or VmomiSupport.GetWsdlMethod(NAMESPACE, name).info
         except KeyError:
             fault = vmodl.fault.MethodNotFound(method=name, msg=f"The method {name} is not known")
             raise BadRequestError(fault) from None

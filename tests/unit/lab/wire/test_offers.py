@@ -158,12 +158,12 @@ def test_a_host_as_it_comes_out_of_the_box_shows_so() -> None:
 def test_advanced_options_are_found_by_name_and_prefix() -> None:
     lab = open_virtual("two-a100")
     (host,) = lab.state.all(Host)
-    host.advanced.clear()
-    host.advanced |= {"Net.PVRDMAVmknic": "vmk1", "VMkernel.Boot.atsSupport": True}
+    host.advanced["Net.PVRDMAVmknic"].value = "vmk1"
     manager = everything(connect(lab), vim.HostSystem)[0].configManager.advancedOption
     assert [(found.key, found.value) for found in manager.QueryOptions("Net.PVRDMAVmknic")] == [
         ("Net.PVRDMAVmknic", "vmk1")
     ]
-    assert manager.QueryOptions("VMkernel.Boot.")[0].value is True
+    boot = {found.key: found.value for found in manager.QueryOptions("VMkernel.Boot.")}
+    assert boot["VMkernel.Boot.atsSupport"] is True
     with pytest.raises(vim.fault.InvalidName):
         manager.QueryOptions("Nothing.Such")

@@ -1,0 +1,80 @@
+"""esxcli software vib: what is installed, and an offline bundle taken in for the next boot.
+
+Names of fields and of the result are recorded (govmomi's CommandInfo of a host, and field notes of an
+installation); the texts of refusals are recalled. That the host must be in maintenance mode is what
+NVIDIA's guide asks for (REFERENCE.md 2.8); whether esxcli itself insists on it is unproven.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Rows, Thing, command, is_set, needed
+from vgpu_cfg.lab.host_parts import Vib
+from vgpu_cfg.lab.host_state import Host
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+INSTALLED = as_datetime(VIRTUAL_START).date().isoformat()
+NEEDS_REBOOT = (
+    "The update completed successfully, but the system needs to be rebooted for the changes to be effective."
+)
+NOTHING = "Host is not changed."
+
+
+@command("software.vib.list")
+def list_vibs(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+    """List the packages in force, or with `rebootingimage` those of the next boot, if they differ."""
+    vibs = host.software
+    if is_set(arguments, "rebootingimage"):
+        vibs = {**host.software, **host.staged} if host.staged else {}
+    return Rows(
+        "VIBSummaryExt",
+        tuple(
+            {
+                "Name": vib.name,
+                "Version": vib.version,
+                "Vendor": vib.vendor,
+                "Acceptance Level": "VMwareCertified",
+                "Install Date": INSTALLED,
+                "Platforms": "host",
+            }
+            for vib in vibs.values()
+        ),
+    )
+
+
+@command("software.vib.install")
+def install_vibs(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+    """Take in the packages of an offline bundle; the host must be in maintenance mode."""
+    path = needed(arguments, "depot")
+    if path not in host.bundles:
+        raise CommandError(
+            "[MetadataDownloadError]", f"Could not download from depot at zip:{path}, skipping"
+        )
+    now = host.software
+    new = [vib for vib in host.bundles[path] if {**now, **host.staged}.get(vib.name) != vib]
+    same = [vib for vib in host.bundles[path] if vib not in new]
+    if new and not host.in_maintenance:
+        raise CommandError("[MaintenanceModeError]", "MaintenanceMode is required to install the VIBs.")
+    if not is_set(arguments, "dryrun"):
+        host.staged |= {vib.name: vib for vib in new}
+        lab.state.touch(host)
+    waits = bool(new or host.staged)
+    return Thing(
+        "InstallationResult",
+        {
+            "Message": NEEDS_REBOOT if waits else NOTHING,
+            "VIBs Installed": tuple(vib_id(vib) for vib in new),
+            "VIBs Removed": tuple(vib_id(now[vib.name]) for vib in new if vib.name in now),
+            "VIBs Skipped": tuple(vib_id(vib) for vib in same),
+            "Reboot Required": str(waits).lower(),
+        },
+    )
+
+
+def vib_id(vib: Vib) -> str:
+    """Return a package's id, as `VMware_bootbank_esx-ui_2.12.0-21482143`."""
+    return f"{vib.vendor}_bootbank_{vib.name}_{vib.version}"

@@ -1,0 +1,114 @@
+"""esxcli system: kernel settings and module parameters. The texts of refusals are the lab's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.lab.esxcli.answers import (
+    Answer,
+    Arguments,
+    CommandError,
+    Plain,
+    Rows,
+    command,
+    is_set,
+    needed,
+)
+from vgpu_cfg.lab.host_parts import KernelModule, KernelSetting
+from vgpu_cfg.lab.host_state import Host
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+DONE = Plain("boolean", "true")
+
+PARAMETERS = {
+    "nvidia": (("NVreg_RegistryDwords", "string"), ("NVreg_RegistryDwordsPerDevice", "string")),
+    "nmlx5_core": (
+        ("DRSS", "uint"),
+        ("RSS", "uint"),
+        ("dcbx", "int"),
+        ("max_vfs", "array of uint"),
+        ("pfcrx", "uint"),
+        ("pfctx", "uint"),
+        ("trust_state", "int"),
+    ),
+    "nmlx5_rdma": (("dscp_force", "int"), ("pcp_force", "int")),
+}
+"""Parameters of each module, with their types. The types are recalled, but for the names."""
+
+
+@command("system.settings.kernel.list")
+def list_kernel_settings(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+    """List boot settings, all or one: configured, in force, default."""
+    wanted = arguments.get("option")
+    names = host.kernel if wanted is None else wanted[:1]
+    return Rows("SettingsKernel", tuple(_kernel_row(name, _setting(host, name)) for name in names))
+
+
+@command("system.settings.kernel.set")
+def set_kernel_setting(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+    """Configure a boot setting; it holds from the next boot on."""
+    setting, value = _setting(host, needed(arguments, "setting")), needed(arguments, "value")
+    if setting.kind == "Bool":
+        if value.upper() not in ("TRUE", "FALSE"):
+            raise CommandError(f"Invalid value '{value}' for a setting of type Bool")
+        value = value.upper()
+    setting.configured = value
+    lab.state.touch(host)
+    return DONE
+
+
+@command("system.module.parameters.list")
+def list_module_parameters(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+    """List a module's parameters with the values that are configured."""
+    module = _module(host, arguments)
+    values = option_values(module.configured)
+    return Rows(
+        "ModuleParameter",
+        tuple(
+            {"Name": name, "Type": kind, "Value": values.get(name, ""), "Description": ""}
+            for name, kind in PARAMETERS.get(module.name, ())
+        ),
+    )
+
+
+@command("system.module.parameters.set")
+def set_module_parameters(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+    """Configure a module's option string: replaced whole, or with `append` only what is named."""
+    module, text = _module(host, arguments), needed(arguments, "parameterstring")
+    if is_set(arguments, "append"):
+        merged = option_values(module.configured) | option_values(text)
+        text = " ".join(f"{name}={value}" for name, value in merged.items())
+    module.configured = text
+    lab.state.touch(host)
+    return DONE
+
+
+def option_values(text: str) -> dict[str, str]:
+    """Split an option string: `pfctx=0x08 pfcrx=0x08`; a value may hold an equals sign."""
+    return {name: value for name, _, value in (part.partition("=") for part in text.split())}
+
+
+def _kernel_row(name: str, setting: KernelSetting) -> dict[str, str]:
+    return {
+        "Name": name,
+        "Type": setting.kind,
+        "Configured": setting.configured,
+        "Runtime": setting.runtime,
+        "Default": setting.default,
+        "Description": setting.description,
+    }
+
+
+def _setting(host: Host, name: str) -> KernelSetting:
+    if name not in host.kernel:
+        raise CommandError(f"Unable to find kernel setting '{name}'")
+    return host.kernel[name]
+
+
+def _module(host: Host, arguments: Arguments) -> KernelModule:
+    name = needed(arguments, "module")
+    if name not in host.modules:
+        raise CommandError(f"Unknown module '{name}'")
+    return host.modules[name]

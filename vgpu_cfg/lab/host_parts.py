@@ -1,0 +1,120 @@
+"""What of a host's software side the lab keeps: each piece as it is configured, and as it is in force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+OptionKind = Literal["bool", "int", "long", "string"]
+"""vim option types `BoolOption`, `IntOption`, `LongOption`, `StringOption`."""
+
+
+@dataclass(slots=True)
+class FirmwareParameter:
+    """One parameter of a NIC's firmware, in the words of `mlxconfig`: `True(1)`, `ETH(2)`, `8`.
+
+    `next_boot` is what is configured, `current` in force.
+    """
+
+    default: str
+    current: str
+    next_boot: str
+
+
+@dataclass(slots=True)
+class KernelModule:
+    """A VMkernel module. `configured` is its option string, `at_boot` the one that it was loaded with."""
+
+    name: str
+    version: str = ""
+    filename: str = ""
+    configured: str = ""
+    at_boot: str = ""
+    loaded: bool = True
+
+
+@dataclass(slots=True)
+class KernelSetting:
+    """A boot setting of the VMkernel as `esxcli system settings kernel list` prints it.
+
+    `kind` is `Bool`, `String` or an integer type's name. `is_option` says that it shows as the advanced
+    option `VMkernel.Boot.<name>`, too.
+    """
+
+    kind: str
+    configured: str
+    runtime: str
+    default: str
+    description: str = ""
+    is_option: bool = True
+
+
+@dataclass(slots=True)
+class AdvancedOption:
+    """An advanced option with its type; a value of another type is refused."""
+
+    kind: OptionKind
+    value: bool | int | str
+    default: bool | int | str
+    label: str = ""
+
+
+@dataclass(slots=True)
+class HostService:
+    """A service. `policy` is vim `HostServicePolicy`: on, off, automatic. It decides at a boot."""
+
+    label: str
+    running: bool
+    policy: str
+
+
+@dataclass(slots=True)
+class FirewallRuleset:
+    """A ruleset of the host's firewall: TCP ports from `port` to `end_port`."""
+
+    label: str
+    enabled: bool
+    port: int
+    end_port: int | None = None
+    service: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Vib:
+    """A software package (VIB)."""
+
+    name: str
+    version: str
+    vendor: str
+    summary: str = ""
+
+
+@dataclass(slots=True)
+class Vmknic:
+    """A VMkernel NIC on a standard portgroup (by name) or on a distributed one (by moid).
+
+    `services` are vim `HostVirtualNicManagerNicType` words.
+    """
+
+    device: str
+    mac: str
+    portgroup: str = ""
+    distributed: str = ""
+    ip: str = ""
+    netmask: str = ""
+    dhcp: bool = False
+    mtu: int = 1500
+    services: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class StandardSwitch:
+    """A standard switch. Its uplinks are the NICs whose `uplink_of` names it.
+
+    `portgroups` maps the names of portgroups for VMkernel NICs to their VLAN; portgroups for VMs are
+    networks of the inventory.
+    """
+
+    name: str
+    mtu: int = 1500
+    portgroups: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,60 @@
+"""esxcli through vCenter: a host's executer, and the commands that it passes on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.sax.saxutils import unescape
+
+from vgpu_cfg.lab.esxcli import devices, software, system, xml
+from vgpu_cfg.lab.esxcli.answers import CommandError, UnknownCommandError, run
+from vgpu_cfg.lab.managers.directory import service_of
+from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.renderers.host_graphics import host_of
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.soap.answer import RawXml
+from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.soap.reflect import EXECUTER
+from vgpu_cfg.lab.state import Host, Managed
+
+MODULES = (devices, software, system)
+"""Importing them fills the table of commands."""
+
+PREFIX = "managedMethodExecuter"
+HANDLER = "ha-cli-handler-"
+NAMESPACE = "vim.EsxCLI."
+_ELEMENT = re.compile(r"<(?P<tag>\w+)(?:\s[^>]*)?>(?P<text>[^<]*)</(?P=tag)>")
+_QUOTES = {"&quot;": '"', "&apos;": "'"}
+
+
+@answers("HostSystem", "RetrieveManagedMethodExecuter")
+def retrieve_executer(context: Context, thing: Host) -> RawXml:
+    """Return the host's executer. Raises HostNotConnected."""
+    away = refusals.host_away(thing)
+    if away is not None:
+        raise away
+    return RawXml(f'<returnval type="{EXECUTER}">{service_of(thing, PREFIX).moid}</returnval>')
+
+
+@answers(EXECUTER, "ExecuteSoap")
+def execute_soap(
+    context: Context, thing: Managed, *, moid: str, version: str, method: str, argument: list[Any]
+) -> RawXml:
+    """Carry an esxcli command out: its failure is in the result, as is that there is none of its name."""
+    del version
+    name = method.removeprefix(NAMESPACE)
+    arguments = {each.name: _values(each.val) for each in argument or ()}
+    if not method.startswith(NAMESPACE) or moid != HANDLER + name.rpartition(".")[0].replace(".", "-"):
+        return RawXml(xml.unknown())
+    try:
+        answer = run(context.lab, host_of(thing), name, arguments)
+    except UnknownCommandError:
+        return RawXml(xml.unknown())
+    except CommandError as error:
+        return RawXml(xml.failed(error.lines))
+    return RawXml(xml.result(xml.response(method, answer)))
+
+
+def _values(text: str) -> tuple[str, ...]:
+    """Read `<vibname>a</vibname><vibname>b</vibname>`."""
+    return tuple(unescape(found["text"], _QUOTES) for found in _ELEMENT.finditer(text))

@@ -1,0 +1,78 @@
+"""What DRS moves from a host that enters maintenance mode, and where to.
+
+Fully automated DRS moves ordinary VMs. One with a vGPU it moves only where the cluster's option
+`VgpuMMAutomationTimeoutSecs` is -1 (vCenter 7.0 U3 and later) and vCenter's `vgpu.hotmigrate.enabled`
+is true; one that holds a PCI function whole, or a virtual function, never.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.devices import dynamic_of, fixed_of, vgpus_of
+from vgpu_cfg.lab.operations.power import can_carry, move_to
+from vgpu_cfg.lab.rules import admission, drs
+from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+VGPU_OPTION = "VgpuMMAutomationTimeoutSecs"
+HOT_MIGRATE = "vgpu.hotmigrate.enabled"
+VGPU_OPTION_FROM = (7, 0, 3)
+
+
+def running_on(lab: Lab, host: Host) -> list[VirtualMachine]:
+    """Return the VMs that run on a host."""
+    return [vm for vm in (lab.state.get(moid, VirtualMachine) for moid in host.vms) if vm.is_on]
+
+
+def evacuate(lab: Lab, host: Host) -> None:
+    """Move every running VM that DRS may move and another host takes."""
+    cluster = lab.state.cluster_of(host)
+    for vm in running_on(lab, host):
+        if may_move(lab, cluster, vm):
+            _move(lab, cluster, vm, host)
+
+
+def may_move(lab: Lab, cluster: Cluster, vm: VirtualMachine) -> bool:
+    """Whether DRS would move a VM by itself, room elsewhere apart."""
+    override = cluster.overrides.get(vm.moid)
+    level = (override.drs_behavior if override is not None else None) or cluster.drs_behavior
+    is_off = override is not None and override.drs_enabled is False
+    if not cluster.drs_enabled or is_off or level != "fullyAutomated":
+        return False
+    functions = (vim.vm.device.VirtualSriovEthernetCard,)
+    if (
+        fixed_of(vm.devices)
+        or dynamic_of(vm.devices)
+        or any(isinstance(device, functions) for device in vm.devices.values())
+    ):
+        return False
+    return not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster)
+
+
+def _moves_vgpus(lab: Lab, cluster: Cluster) -> bool:
+    release = tuple(int(part) for part in lab.state.version.split("."))
+    return (
+        release >= VGPU_OPTION_FROM
+        and cluster.drs_options.get(VGPU_OPTION) == "-1"
+        and lab.state.settings.get(HOT_MIGRATE) is True
+    )
+
+
+def _move(lab: Lab, cluster: Cluster, vm: VirtualMachine, host: Host) -> None:
+    """Move a VM as it runs, to the host with the most memory free; it stays where none takes it."""
+    others = (lab.state.get(moid, Host) for moid in cluster.hosts)
+    candidates = [other for other in others if other is not host and can_carry(lab, vm, other)]
+    candidates.sort(key=lambda other: admission.reserved_mib(lab.state, other) / other.memory_mib)
+    try:
+        chosen, admitted = drs.place(lab.state, vm, candidates, lab.pick)
+    except vmodl.MethodFault:
+        return
+    since = vm.boot_time
+    admission.stop(lab.state, vm)
+    move_to(lab, vm, host, chosen)
+    admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now() if since is None else since)

@@ -1,0 +1,89 @@
+"""The two methods that pyvmomi does not ship, by which vCenter hands esxcli to a host: their parameters.
+
+A type of theirs that is known in this process already (a client's declaration) is used as it is; the
+fields are as REFERENCE.md 2.7 and its appendix A have them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import VmomiSupport, vim
+
+EXECUTER = "ReflectManagedMethodExecuter"
+_VERSION = "vmodl.reflect.version.version1"
+_NAME = "vmodl.reflect.ManagedMethodExecuter"
+_untyped: Any = VmomiSupport
+
+
+def reflect_type(wsdl_name: str) -> Any:
+    """Return a type by its name on the wire, whatever its namespace. Raises KeyError."""
+    return _untyped.GuessWsdlType(wsdl_name)
+
+
+def _declare() -> None:
+    """Declare what nobody declared yet: the argument, its result, and the executer."""
+    text = ("string", _VERSION, 0)
+    optional = ("string", _VERSION, VmomiSupport.F_OPTIONAL)
+    data = {
+        "SoapArgument": [("name", *text), ("val", *text)],
+        "SoapFault": [("faultMsg", *text), ("faultDetail", *optional)],
+        "SoapResult": [
+            ("response", *optional),
+            ("fault", f"{_NAME}.SoapFault", _VERSION, VmomiSupport.F_OPTIONAL),
+        ],
+    }
+    for name, fields in data.items():
+        if not _is_known(EXECUTER + name):
+            _untyped.CreateDataType(f"{_NAME}.{name}", EXECUTER + name, "vmodl.DynamicData", _VERSION, fields)
+    if not _is_known(EXECUTER):
+        parameters = (
+            *((name, *text, None) for name in ("moid", "version", "method")),
+            ("argument", f"{_NAME}.SoapArgument[]", _VERSION, VmomiSupport.F_OPTIONAL, None),
+        )
+        result = (VmomiSupport.F_OPTIONAL, f"{_NAME}.SoapResult", f"{_NAME}.SoapResult")
+        method = ("executeSoap", "ExecuteSoap", _VERSION, parameters, result, None, None)
+        _untyped.CreateManagedType(_NAME, EXECUTER, "vmodl.ManagedObject", _VERSION, None, [method])
+
+
+def _is_known(wsdl_name: str) -> bool:
+    try:
+        reflect_type(wsdl_name)
+    except KeyError:
+        return False
+    return True
+
+
+def _parameter(name: str, kind: Any, flags: int = 0) -> Any:
+    return VmomiSupport.Object(name=name, type=kind, flags=flags)
+
+
+def _method(kind: Any, privilege: str, parameters: tuple[Any, ...]) -> Any:
+    return VmomiSupport.Object(
+        type=kind,
+        privId=privilege,
+        version=VmomiSupport.BASE_VERSION,
+        params=parameters,
+        result=type(None),
+        resultFlags=0,
+    )
+
+
+_declare()
+
+METHODS: dict[str, Any] = {
+    "RetrieveManagedMethodExecuter": _method(vim.HostSystem, "System.Read", ()),
+    "ExecuteSoap": _method(
+        reflect_type(EXECUTER),
+        "System.View",
+        (
+            *(_parameter(name, str) for name in ("moid", "version", "method")),
+            _parameter(
+                "argument",
+                _untyped.CreateArrayType(reflect_type(f"{EXECUTER}SoapArgument")),
+                VmomiSupport.F_OPTIONAL,
+            ),
+        ),
+    ),
+}
+"""Method → what pyvmomi would tell of it. Which privilege the second takes nobody has written down."""
