@@ -14,14 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.errors import CertificateRejected, NotFound, Unreachable
-from vgpu_cfg.settings.connection import Connection
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import CertificateRejected, NotFound, Unreachable, UnsafePlan
+from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import RunClock
-    from vgpu_cfg.lab.shell import LabShell
+    from vgpu_cfg.lab.shell.shell import LabShell
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.desired_hosts import DesiredAccess
     from vgpu_cfg.ports import (
@@ -107,6 +108,7 @@ class Estate:
     host_writer: HostWriter
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
+    is_lab: bool = False
 
 
 @contextmanager
@@ -125,13 +127,14 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             VCenterHostWriter(session),
             clock,
             lambda secrets: make_logins(connection, secrets, lab),
+            is_lab=connection.is_lab,
         )
 
 
 def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> HostShells:
     """Build what logs in to hosts: SSH, or the lab's own shell in this process."""
     if connection.is_lab:
-        return LabShells(lab or open_lab_of(connection.lab_estate))
+        return LabShells(lab or open_lab_of(connection.lab_estate), secrets)
     from vgpu_cfg.esxi.shells import EsxiShells
 
     config = Path.home() / ".ssh" / "config"
@@ -143,15 +146,17 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 class LabShells:
     """Logs in to the lab's hosts without a wire."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, secrets: Mapping[str, str]) -> None:
         self._lab = lab
+        self._secrets = secrets
 
     def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
-        """Log in, as SSH would: only where the host's service runs."""
+        """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
         from vgpu_cfg.esxi.shell import EsxiShell
-        from vgpu_cfg.lab.shell import open_shell
+        from vgpu_cfg.lab.shell.access import open_shell
 
-        shell = open_shell(self._lab, host_name, access.user)
+        secret = self._secrets.get(access.password or access.key or "", LAB_PASSWORD)
+        shell = open_shell(self._lab, host_name, access.user, password=secret)
         return EsxiShell(_LabChannel(shell), host_name)
 
 
@@ -169,7 +174,7 @@ class _LabChannel:
         return ShellResult(status=status, stdout=stdout, stderr=stderr)
 
     def close(self) -> None:
-        self._shell.close()
+        """Log out; there is no connection to end."""
 
 
 def record(connection: Connection, path: Path) -> int:
@@ -299,3 +304,29 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
     if not estates:
         estates = sorted(item.name for item in root.iterdir() if item.is_dir()) if root.is_dir() else []
     return [name for name in estates if reset_lab(lab_folder(name))]
+
+
+def lend_hand(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+    """Do at the lab's servers what only a hand can.
+
+    Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.
+    """
+    from vgpu_cfg.lab.state import Host
+
+    lab = open_lab_of(estate)
+    known = [host.name for host in lab.state.all(Host)]
+    for name in hosts:
+        if name not in known:
+            remedy = did_you_mean(name, known, noun="hosts")
+            raise NotFound(f"lab:{estate} has no host {name!r}", subject="lab", remedy=remedy)
+        try:
+            if bios:
+                lab.hand(name, "bios", **bios)
+            if power_on:
+                lab.hand(name, "power_on")
+                while not lab_settings().speed and lab.state.booting and lab.wait():
+                    continue  # where no time passes by itself, it passes here
+        except ValueError as error:
+            raise UnsafePlan(
+                str(error), subject=name, remedy="see `vgpu-cfg inventory` for its state"
+            ) from error

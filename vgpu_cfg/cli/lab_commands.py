@@ -35,6 +35,34 @@ def serve(
         served.wait()
 
 
+@app.command(epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on")
+def hand(
+    estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
+    hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="The servers to walk to.")],
+    *,
+    bios: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FACT=on|off", help="Set sriov, above_4g or iommu in the BIOS."),
+    ] = None,
+    power_on: Annotated[bool, typer.Option("--power-on", help="Press the power button.")] = False,
+) -> None:
+    """Be the hand at the server: set its BIOS while it is off, and switch it on."""
+    from vgpu_cfg.cli import compose, show
+
+    facts: dict[str, bool] = {}
+    for setting in bios or ():
+        name, _, value = setting.partition("=")
+        if name not in ("sriov", "above_4g", "iommu") or value not in ("on", "off"):
+            raise typer.BadParameter(
+                f"{setting!r} is not sriov, above_4g or iommu, each =on or =off", param_hint="--bios"
+            )
+        facts[name] = value == "on"
+    if not facts and not power_on:
+        raise typer.BadParameter("there is nothing to do: give --bios or --power-on")
+    compose.lend_hand(estate, tuple(hosts), facts, power_on=power_on)
+    show.hand_lent(tuple(hosts), facts, power_on=power_on)
+
+
 @app.command(epilog="vgpu-cfg lab reset two-a100")
 def reset(
     estates: Annotated[

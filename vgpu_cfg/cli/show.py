@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -221,6 +221,13 @@ def shells_opened(tools: HostTools) -> None:
         say(
             f"{fold_names(names)}: {what} started to read what only the shell tells; stopped again at the end"
         )
+
+
+def hand_lent(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+    """Say what a hand did at the lab's servers."""
+    done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
+    done += ["switched on"] * power_on
+    lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
 
 
 def were_reset(names: Sequence[str]) -> None:

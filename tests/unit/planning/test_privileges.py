@@ -100,6 +100,11 @@ def test_what_a_write_to_a_host_needs(write: HostWrite, privilege: tuple[str, ..
     assert needed(ChangeHost(**ON_HOST, write=write, settings=())) == {"host-1": (MARK, *privilege)}
 
 
+def test_a_vmknic_is_tied_to_a_network() -> None:
+    made = VmknicWrite(network_moid="dvportgroup-1", network_name="roce")
+    assert needed(ChangeHost(**ON_HOST, write=made, settings=()))["dvportgroup-1"] == ("Network.Assign",)
+
+
 def test_every_kind_of_write_is_among_them() -> None:
     kinds = {
         thing
