@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.change import CloneFrom, CreateVm, RemoveRule, SetRule
-from vgpu_cfg.model.inventory import Inventory, VCenter
+from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.vm import (
     OwnerMark,
     PassthroughDevice,
@@ -141,6 +142,12 @@ class FakeVCenter:
             }
             for host in host_moids
         }
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        return EstateFacts()
+
+    def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
+        return ()
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         return {}

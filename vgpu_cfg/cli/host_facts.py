@@ -19,7 +19,9 @@ from vgpu_cfg.settings.secrets import resolve_reference
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.ports import HostShell, InventoryReader
+    from vgpu_cfg.model.desired_hosts import DesiredAccess
+    from vgpu_cfg.model.host_facts import ShellFacts
+    from vgpu_cfg.ports import HostShells, InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server
 
 
@@ -75,9 +77,20 @@ def with_open_shells(
     found: dict[str, HostFacts] = dict(observed.facts.hosts)
     for moid, groups in wanted.items():
         host = observed.host_by_moid[moid]
-        login = partial(logins.connect, host.name, access[moid])
-        found[moid] = _asked(host, found[moid], groups, login)
+        found[moid] = _asked(found[moid], groups, partial(_read_once, logins, host, access[moid]))
     return _with_hosts(observed, found)
+
+
+def _read_once(
+    logins: HostShells, host: Host, access: DesiredAccess, groups: frozenset[FactGroup]
+) -> ShellFacts:
+    from vgpu_cfg.execution.shell_access import nic_addresses
+
+    shell = logins.connect(host.name, access)
+    try:
+        return shell.read_facts(groups, nic_addresses(host))
+    finally:
+        shell.close()
 
 
 def _is_open(observed: Inventory, moid: str) -> bool:
@@ -98,29 +111,27 @@ def with_shell_facts(
     found: dict[str, HostFacts] = dict(observed.facts.hosts)
     for moid, groups in needed.items():
         host = observed.host_by_moid[moid]
-        wanted = groups & SHELL_GROUPS
-        if not wanted or host.connection is not Connection.CONNECTED or not tools.shells.is_allowed(moid):
+        if host.connection is not Connection.CONNECTED:
             continue
         facts = found.get(moid, HostFacts())
         tools.marks.take(host, facts)
-        found[moid] = _asked(host, facts, wanted, partial(tools.shells.shell, host, facts))
+        if groups & SHELL_GROUPS and tools.shells.is_allowed(moid):
+            found[moid] = _asked(facts, groups, partial(tools.shells.read, host, facts))
+        else:
+            tools.shells.adopt(host, facts)
     return _with_hosts(observed, found)
 
 
 def _asked(
-    host: Host, facts: HostFacts, wanted: frozenset[FactGroup], login: Callable[[], HostShell]
+    facts: HostFacts, groups: frozenset[FactGroup], read: Callable[[frozenset[FactGroup]], ShellFacts]
 ) -> HostFacts:
+    wanted = groups & SHELL_GROUPS
     try:
-        shell = login().read_facts(wanted, nic_addresses(host))
+        shell = read(wanted)
     except HostShellError as error:
         unread = {**facts.unread, **dict.fromkeys(wanted, error.message)}
         return facts.model_copy(update={"unread": unread})
     return facts.model_copy(update={"shell": shell})
-
-
-def nic_addresses(host: Host) -> tuple[str, ...]:
-    """List the PCI addresses of the NICs that the host has to itself."""
-    return tuple(nic.pci_id for nic in host.nics if nic.pci_id)
 
 
 def _with_hosts(observed: Inventory, hosts: Mapping[str, HostFacts]) -> Inventory:

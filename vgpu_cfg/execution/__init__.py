@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.execution.host_tools import HostTools
 from vgpu_cfg.execution.interrupts import stop_on_interrupt
 from vgpu_cfg.execution.journal import (
     InFlight,
@@ -12,16 +13,22 @@ from vgpu_cfg.execution.journal import (
     read_journal,
 )
 from vgpu_cfg.execution.lock import LockHolder, hold_lock, read_lock_holder
+from vgpu_cfg.execution.manual import step_digest
+from vgpu_cfg.execution.marks import HostMarks
 from vgpu_cfg.execution.readback import describe_spec, missing_from
 from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_plan
+from vgpu_cfg.execution.shell_access import ShellAccess
 
 __all__ = [
+    "HostMarks",
+    "HostTools",
     "InFlight",
     "Journal",
     "JournalRecord",
     "LockHolder",
     "RunClock",
     "RunOptions",
+    "ShellAccess",
     "describe_spec",
     "exit_code_of",
     "find_journals",
@@ -31,5 +38,6 @@ __all__ = [
     "read_journal",
     "read_lock_holder",
     "run_plan",
+    "step_digest",
     "stop_on_interrupt",
 ]

@@ -1,9 +1,10 @@
-"""What a run leaves in vCenter that is not whole: half-made VMs, VMs left off, tasks still running."""
+"""What a run leaves in vCenter that is not whole: half-made VMs, hosts that are down, tasks still running."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from vgpu_cfg.execution.host_session import HostSession
 from vgpu_cfg.execution.session import RunSession
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.report import Outcome, OutcomeStatus
@@ -12,12 +13,17 @@ _NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 
 
 def tell_left_behind(
-    plan: Plan, session: RunSession, outcomes: Mapping[str, Outcome], in_flight: Iterable[tuple[str, str]]
+    plan: Plan,
+    session: RunSession,
+    outcomes: Mapping[str, Outcome],
+    in_flight: Iterable[tuple[str, str]],
+    hosts: HostSession | None = None,
 ) -> tuple[str, ...]:
     """Name, one line each, what this run began and did not end; `in_flight` holds (task, change id)."""
     return (
         *(f"{name}: {state}" for name, state in session.half_made.items()),
         *_unfinished(plan, session, outcomes),
+        *(hosts.tell_left_behind() if hosts is not None else ()),
         *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
     )
 

@@ -20,11 +20,14 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
+from vgpu_cfg.execution.host_session import HostSession
+from vgpu_cfg.execution.host_tools import HostTools
 from vgpu_cfg.execution.left_behind import tell_left_behind
+from vgpu_cfg.execution.manual import settle
 from vgpu_cfg.execution.scheduler import Scheduler
 from vgpu_cfg.execution.session import RunClock, RunOptions, RunSession
 from vgpu_cfg.execution.step import Pause, Step, StepResult
-from vgpu_cfg.execution.steps import make_step
+from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.model.change import Change, ManualStep, Plan
 from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
@@ -32,27 +35,38 @@ from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
 
 
-def run_plan(
+def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is watched and stopped
     plan: Plan,
     reader: InventoryReader,
     writer: ChangeWriter,
     clock: RunClock,
     *,
+    hosts: HostTools | None = None,
     options: RunOptions | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Carry a plan out and report what became of each change.
 
+    A plan that prepares hosts takes `hosts`; their shells are closed before this returns or raises.
     Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
     and the running ones are waited for; a second KeyboardInterrupt leaves them running.
     Failures of changes are in the report, not raised. Raises PlanError before anything is
-    touched, where the plan has findings of severity error or its changes have no order.
+    touched, where the plan has findings of severity error or its changes have no order, and
+    VCenterError where its hosts cannot be read.
     """
     if plan.errors:
         found = plan.errors[0]
         raise DoesNotFit(f"{found.code}: {found.message}", subject=found.subject.name, remedy=found.remedy)
-    return _Run(plan, reader, writer, clock, options or RunOptions(), on_event, stop).carry_out()
+    if hosts is None and any(is_for_hosts(change) for change in plan.changes):
+        raise ValueError("a plan that prepares hosts needs what changes them")
+    session = RunSession(plan, reader, writer, clock, options or RunOptions())
+    try:
+        host_session = HostSession(session, hosts) if hosts is not None else None
+        return _Run(session, host_session, on_event, stop).carry_out()
+    finally:
+        if hosts is not None:
+            hosts.shells.close()
 
 
 def exit_code_of(report: Report) -> int:
@@ -82,23 +96,28 @@ class _Run:
 
     def __init__(
         self,
-        plan: Plan,
-        reader: InventoryReader,
-        writer: ChangeWriter,
-        clock: RunClock,
-        options: RunOptions,
+        session: RunSession,
+        hosts: HostSession | None,
         on_event: Callable[[Event], None],
         stop: Callable[[], bool],
     ) -> None:
-        self._plan = plan
-        self._writer = writer
-        self._clock = clock
-        self._options = options
+        self._session = session
+        self._hosts = hosts
+        self._plan = session.plan
+        self._writer = session.writer
+        self._clock = session.clock
+        self._options = session.options
         self._on_event = on_event
         self._stop = stop
-        self._scheduler = Scheduler(plan.changes, parallel=options.parallel, per_host=options.per_host)
-        self._changes = {change.id: change for change in plan.changes}
-        self._session = RunSession(plan, reader, writer, clock, options, self._note)
+        changes, options = session.plan.changes, session.options
+        self._scheduler = Scheduler(
+            changes,
+            parallel=options.parallel,
+            per_host=options.per_host,
+            down=hosts.down_before() if hosts is not None else (),
+        )
+        self._changes = {change.id: change for change in changes}
+        session.note = self._note
         self._running: dict[str, _Running] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._in_flight: list[tuple[str, str]] = []
@@ -117,17 +136,29 @@ class _Run:
                 self._interrupts = 2 if self._interrupts or self._stop() else 1
                 self._session.is_stopping = True
         self._abandon("the run was left while this went on")
-        reason = "the run was stopped before" if self._interrupts else "contact with vCenter was lost before"
+        reason = self._why_not_begun()
         for change in self._scheduler.drop_waiting():
             self._skip(change, reason)
+        if self._hosts is not None:
+            self._hosts.shells.close()
         return Report(
             plan=self._plan.name,
             digest=self._plan.digest,
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
-            left_behind=tell_left_behind(self._plan, self._session, self._outcomes, self._in_flight),
+            left_behind=tell_left_behind(
+                self._plan, self._session, self._outcomes, self._in_flight, self._hosts
+            ),
             is_interrupted=self._interrupts > 0 and not self._is_whole(),
             waiting_for=tuple(self._waiting_for),
         )
+
+    def _why_not_begun(self) -> str:
+        if self._interrupts:
+            return "the run was stopped before"
+        if self._session.is_stopping:
+            return "contact with vCenter was lost before"
+        down = ", ".join(self._scheduler.hosts_down)
+        return f"no more hosts may be down at once, and these are: {down}"
 
     def _is_whole(self) -> bool:
         """Whether everything was done all the same, when the stop came."""
@@ -152,14 +183,18 @@ class _Run:
                 self._begin(change)
 
     def _begin(self, change: Change) -> None:
-        running = _Running(change, make_step(change, self._session), self._clock.now())
+        running = _Running(change, make_step(change, self._session, self._hosts), self._clock.now())
         self._running[change.id] = running
         self._tell(EventKind.STARTED, change)
         self._advance(running, None)
 
     def _meet_manual_step(self, change: ManualStep) -> None:
-        if change.id in self._options.done_by_hand:
-            self._close(change, OutcomeStatus.NOT_NEEDED, message="done by hand")
+        if self._hosts is not None:
+            done = settle(change, self._hosts)
+        else:
+            done = "done by hand" if change.id in self._options.done_by_hand else ""
+        if done:
+            self._close(change, OutcomeStatus.NOT_NEEDED, message=done)
             self._scheduler.succeed(change)
             return
         self._waiting_for.append(change.id)
@@ -247,6 +282,9 @@ class _Run:
         verb = "failed" if status is OutcomeStatus.FAILED else "was skipped"
         for dependent in self._scheduler.fail(change):
             self._skip(dependent, f"needs {change.id!r}, which {verb}")
+        if status is OutcomeStatus.FAILED and not self._session.is_stopping:
+            for other in self._scheduler.stop_wave(change):
+                self._skip(other, f"the wave stopped: {change.subject.name}: {message}")
 
     def _abandon(self, message: str, remedy: str = "") -> None:
         for running in list(self._running.values()):
@@ -279,6 +317,7 @@ class _Run:
             cause=cause,
             remedy=remedy,
             vm_moid=vm_moid,
+            readings=self._session.readings.get(change.id, ()),
         )
         self._tell(EventKind.ENDED, change, message=message, status=status)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from vgpu_cfg.errors import PlanError
+from vgpu_cfg.execution.waves import Waves
 from vgpu_cfg.model.change import Change, PowerOnVm
 
 
@@ -15,11 +16,14 @@ class Scheduler:
 
     At most `parallel` are under way at once, at most `per_host` of those that burden
     one host. A power-on with a pin has the power-ons of its host to itself: only so
-    is it known which GPU was chosen for whom. Raises PlanError where the needs of
-    the changes have no order.
+    is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
+    down at once than it allows; `down` names those (moids) that are down already. Raises
+    PlanError where the needs of the changes have no order.
     """
 
-    def __init__(self, changes: Sequence[Change], *, parallel: int, per_host: int) -> None:
+    def __init__(
+        self, changes: Sequence[Change], *, parallel: int, per_host: int, down: Collection[str] = ()
+    ) -> None:
         self._parallel = parallel
         self._per_host = per_host
         self._index = {change.id: index for index, change in enumerate(changes)}
@@ -32,6 +36,7 @@ class Scheduler:
         self._ready: list[int] = []
         self._running: set[int] = set()
         self._on_host: Counter[str] = Counter()
+        self._waves = Waves(changes, down)
         for index, change in enumerate(changes):
             needs = {self._index_of(need, change) for need in change.needs}
             self._unmet[index] = len(needs)
@@ -44,7 +49,12 @@ class Scheduler:
     @property
     def is_over(self) -> bool:
         """Whether nothing runs and nothing can begin any more."""
-        return not self._running and not self._ready
+        return not self._running and not any(self._has_room(self._changes[index]) for index in self._ready)
+
+    @property
+    def hosts_down(self) -> tuple[str, ...]:
+        """The names of the hosts that have been taken down and not been given back."""
+        return self._waves.hosts_down
 
     @property
     def waiting(self) -> tuple[Change, ...]:
@@ -61,6 +71,7 @@ class Scheduler:
                 del self._ready[position]
                 del self._unmet[index]
                 self._running.add(index)
+                self._waves.begin(change)
                 if change.host_moid is not None:
                     self._on_host[change.host_moid] += 1
                 return change
@@ -69,6 +80,7 @@ class Scheduler:
     def succeed(self, change: Change) -> None:
         """Note that a change has come true: what needed only it may begin."""
         index = self._end(change)
+        self._waves.succeed(change)
         for dependent in self._needed_by.get(index, ()):
             if dependent in self._unmet:
                 self._unmet[dependent] -= 1
@@ -77,15 +89,24 @@ class Scheduler:
 
     def fail(self, change: Change) -> tuple[Change, ...]:
         """Note that a change has not come true, and drop all that needs it, however far away."""
-        dropped: set[int] = set()
-        queue = [self._end(change)]
-        while queue:
-            for dependent in self._needed_by.get(queue.pop(), ()):
-                if dependent in self._unmet:
-                    del self._unmet[dependent]
-                    dropped.add(dependent)
-                    queue.append(dependent)
-        return tuple(self._changes[index] for index in sorted(dropped))
+        return self._drop_dependents([self._end(change)])
+
+    def stop_wave(self, change: Change) -> tuple[Change, ...]:
+        """Drop the hosts of a change's wave that have not been taken down yet, and return what is dropped.
+
+        Hosts that are down are finished.
+        """
+        enters = self._waves.not_begun(change)
+        first = [
+            index
+            for index in self._unmet
+            if self._changes[index] in enters or self._waves.is_for(self._changes[index], enters)
+        ]
+        for index in first:
+            self._drop(index)
+        later = self._drop_dependents(first)
+        of_wave = {self._index[one.id] for one in later} | set(first)
+        return tuple(self._changes[index] for index in sorted(of_wave))
 
     def drop_waiting(self) -> tuple[Change, ...]:
         """Drop everything that has not begun, and return it."""
@@ -93,6 +114,23 @@ class Scheduler:
         self._unmet.clear()
         self._ready.clear()
         return dropped
+
+    def _drop_dependents(self, begin: Sequence[int]) -> tuple[Change, ...]:
+        dropped: set[int] = set()
+        queue = list(begin)
+        while queue:
+            for dependent in self._needed_by.get(queue.pop(), ()):
+                if dependent in self._unmet:
+                    self._drop(dependent)
+                    dropped.add(dependent)
+                    queue.append(dependent)
+        return tuple(self._changes[index] for index in sorted(dropped))
+
+    def _drop(self, index: int) -> None:
+        del self._unmet[index]
+        if index in self._ready:
+            self._ready.remove(index)
+        self._waves.drop(self._changes[index])
 
     def _end(self, change: Change) -> int:
         index = self._index[change.id]
@@ -102,6 +140,8 @@ class Scheduler:
         return index
 
     def _has_room(self, change: Change) -> bool:
+        if not self._waves.admits(change):
+            return False
         host = change.host_moid
         if host is None:
             return True

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.change import Plan, ReconfigureVm, VmRef
+from vgpu_cfg.model.report import SettingReading
 from vgpu_cfg.model.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, TaskState, TaskUpdate
+
+T = TypeVar("T")
 
 PLAN_AGAIN = "run the same command again: it plans anew from what is there now"
 
@@ -30,7 +33,10 @@ class RunOptions:
     `parallel` bounds the changes under way, `per_host` those that burden one host.
     `done_by_hand` names the manual steps that count as done. A guest gets
     `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
-    `settle_seconds` is how long the host may take to show which GPU a VM got.
+    `settle_seconds` is how long a host may take to show which GPU a VM got, or what was written to it.
+    A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, and
+    then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
+    `command_seconds`.
     """
 
     parallel: int = 8
@@ -41,6 +47,10 @@ class RunOptions:
     settle_seconds: float = 30.0
     poll_seconds: float = 2.0
     wait_seconds: float = 10.0
+    restart_seconds: float = 2700.0
+    host_poll_seconds: float = 10.0
+    boot_settle_seconds: float = 120.0
+    command_seconds: float = 600.0
 
 
 @dataclass(slots=True)
@@ -50,7 +60,8 @@ class RunSession:
     `made` maps the names of VMs that this run made to their moids, `versions` a moid
     to its change version after this run's last change to it and `seen` to how the VM was
     read then, `half_made` the names of VMs that were made and do not yet show what was
-    asked to what they lack.
+    asked to what they lack. `networks` maps the names of switches and portgroups that this
+    run made to their moids, `readings` a change's id to what its settings showed.
     """
 
     plan: Plan
@@ -58,13 +69,15 @@ class RunSession:
     writer: ChangeWriter
     clock: RunClock
     options: RunOptions
-    note: Callable[[str, str], None]
+    note: Callable[[str, str], None] = lambda _change_id, _message: None
     is_stopping: bool = False
     made: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seen: dict[str, Vm] = field(default_factory=dict)
     half_made: dict[str, str] = field(default_factory=dict)
     templates: dict[str, VmDetail] = field(default_factory=dict)
+    networks: dict[str, str] = field(default_factory=dict)
+    readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
     planned_versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,8 +92,8 @@ class RunSession:
         if self.is_stopping:
             raise Interrupted("the run was stopped before this was done", remedy=PLAN_AGAIN)
 
-    def begin(self, start: Callable[[], str]) -> str:
-        """Start a task and return its moid; the only way by which steps start any.
+    def begin(self, start: Callable[[], T]) -> T:
+        """Ask vCenter for something and return its answer, a task's moid; the only way by which steps do.
 
         Raises Interrupted where the run is to start no more tasks.
         """

@@ -11,6 +11,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.host_session import HostSession
+from vgpu_cfg.execution.host_steps import make_host_step
+from vgpu_cfg.execution.network_steps import change_network, set_cluster_option, set_vcenter_option
 from vgpu_cfg.execution.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.readback import describe_spec, missing_from
 from vgpu_cfg.execution.reconfigure import reconfigure
@@ -18,23 +21,52 @@ from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.step import Step, StepResult, wait_for
 from vgpu_cfg.model.change import (
     Change,
+    ChangeHost,
+    ChangeNetwork,
     CloneFrom,
     CreateVm,
     DestroyVm,
+    EnterMaintenance,
+    ExitMaintenance,
     ManualStep,
     PowerOffVm,
     PowerOnVm,
+    RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RestartService,
+    SetClusterOption,
     SetRule,
+    SetVCenterOption,
+    ShutDownHost,
     UpgradeVm,
 )
 from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.vm_spec import VmSpec
 
+_OfHosts = (
+    EnterMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ShutDownHost
+    | ExitMaintenance
+    | SetClusterOption
+    | SetVCenterOption
+    | ChangeNetwork
+)
 
-def make_step(change: Change, session: RunSession) -> Step:
-    """Return the generator that carries a change out; nothing happens until it is advanced."""
+
+def is_for_hosts(change: Change) -> bool:
+    """Whether a change is to a host, a cluster's options, a network or vCenter itself."""
+    return isinstance(change, _OfHosts)
+
+
+def make_step(change: Change, session: RunSession, hosts: HostSession | None = None) -> Step:
+    """Return the generator that carries a change out; nothing happens until it is advanced.
+
+    Without `hosts` only VMs and their rules are changed; anything else raises ValueError.
+    """
     match change:
         case CreateVm():
             return create_vm(change, session)
@@ -54,6 +86,29 @@ def make_step(change: Change, session: RunSession) -> Step:
             return remove_rule(change, session)
         case ManualStep():
             raise ValueError(f"{change.id} is done by hand")
+        case _:
+            if hosts is None:
+                raise ValueError(f"{change.id} needs what changes hosts")
+            return _make_step_for_hosts(change, hosts)
+
+
+def _make_step_for_hosts(change: _OfHosts, hosts: HostSession) -> Step:
+    match change:
+        case SetClusterOption():
+            return set_cluster_option(change, hosts)
+        case SetVCenterOption():
+            return set_vcenter_option(change, hosts)
+        case ChangeNetwork():
+            return change_network(change, hosts)
+        case (
+            EnterMaintenance()
+            | ChangeHost()
+            | RestartService()
+            | RebootHost()
+            | ShutDownHost()
+            | ExitMaintenance()
+        ):
+            return make_host_step(change, hosts)
         case _:
             assert_never(change)
 

@@ -1,6 +1,6 @@
 """What a restart does to a host: what was configured comes into force, and what does not last is dropped.
 
-Sources are REFERENCE.md 2.8 and 7.1: MIG mode outlasts a restart on Ampere only, mixed size on no board.
+Source: NVIDIA MIG User Guide. MIG mode outlasts a restart on Ampere only, mixed size on no board.
 That a reboot drops the configured `vgpuMode` together with the one in force is assumed.
 """
 

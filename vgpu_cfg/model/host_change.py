@@ -250,7 +250,7 @@ class MakeSwitch(Frozen):
     """Make a distributed switch in the datacenter's network folder."""
 
     kind: Literal["make_switch"] = "make_switch"
-    folder_moid: str
+    datacenter_moid: str
     name: str
     mtu: int | None = None
 

@@ -208,11 +208,11 @@ def _changes_of(
 
 
 def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeNetwork:
-    """Make the switch in its datacenter, whose moid stands in for the network folder: that is not read."""
+    """Make the switch in the plan's datacenter; whoever makes it looks the network folder up."""
     datacenters = [
         one for one in observed.datacenters if desired.datacenter in (None, one.name, one.inventory_path)
     ]
-    folder = datacenters[0].moid if datacenters else ""
+    datacenter = datacenters[0].moid if datacenters else ""
     mtu = switch.wanted_mtu
     edits = [Edit(key="switch", after=switch.name)]
     if mtu is not None:
@@ -221,7 +221,7 @@ def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeN
         id=f"make switch {switch.name}",
         subject=switch.subject,
         edits=tuple(edits),
-        network=MakeSwitch(folder_moid=folder, name=switch.name, mtu=mtu),
+        network=MakeSwitch(datacenter_moid=datacenter, name=switch.name, mtu=mtu),
     )
 
 

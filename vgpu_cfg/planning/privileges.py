@@ -178,7 +178,7 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
     network = change.network
     match network:
         case MakeSwitch():
-            yield network.folder_moid, CREATE_SWITCH
+            yield network.datacenter_moid, CREATE_SWITCH
         case EditSwitch():
             if network.switch_moid is not None:
                 yield network.switch_moid, MODIFY_SWITCH

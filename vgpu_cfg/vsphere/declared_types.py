@@ -1,7 +1,7 @@
 """The API types that pyvmomi does not ship: the executer through which vCenter passes on esxcli commands.
 
 `HostSystem.RetrieveManagedMethodExecuter` and the `reflect` types stand in no published API. Their
-fields are as REFERENCE.md 2.7 and its appendix A have them, tried on govmomi's simulator. A type that
+fields are as govmomi and older pyvmomi have them, tried on govmomi's simulator. A type that
 somebody in this process has declared already is used as it is.
 """
 

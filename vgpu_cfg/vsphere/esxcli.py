@@ -1,7 +1,7 @@
 """esxcli without a shell: how a command goes to a host through vCenter, and what a refusal of it means.
 
 vCenter passes the call on to the object on the host that serves the command's name space
-(`ha-cli-handler-…`). The mechanism is not published; see REFERENCE.md 2.7 and appendix A. Which
+(`ha-cli-handler-…`). The mechanism is not published; govmomi and older pyvmomi show it. Which
 privilege it takes is documented nowhere, so a refusal names the command that was tried.
 """
 

@@ -8,7 +8,7 @@ from vgpu_cfg.model.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, Host
 from vgpu_cfg.model.inventory import Host, Inventory
 
 MELLANOX_VENDOR_ID = 0x15B3
-"""PCI vendor of ConnectX and BlueField (REFERENCE.md 6.1)."""
+"""PCI vendor of ConnectX and BlueField."""
 
 _LEFT_OUT = "the recording holds no facts of this host"
 _FIELDS: Mapping[FactGroup, str] = {

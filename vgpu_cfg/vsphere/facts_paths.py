@@ -64,8 +64,8 @@ BOOT_OPTIONS = "VMkernel.Boot."
 """With its dot, all advanced options below it (govmomi, `govc host.option.ls`)."""
 SINGLE_OPTIONS = ("Net.PVRDMAVmknic",)
 SINGLE_OPTIONS_9 = ("Numa.DeviceAffinity",)
-"""ESXi has these from 9.0 on (REFERENCE.md 4)."""
+"""ESXi has these from 9.0 on."""
 MODULES = ("nvidia", "nmlx5_core", "nmlx5_rdma")
 KERNEL_SETTINGS = ("atsSupport", "vtdAtsSupport")
-"""One setting and the name it had up to ESXi 7.0 U1 (REFERENCE.md 6.1)."""
+"""One setting and the name it had up to ESXi 7.0 U1."""
 VCENTER_OPTIONS = ("vgpu.hotmigrate.enabled",)

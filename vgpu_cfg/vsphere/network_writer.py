@@ -28,6 +28,7 @@ _PORTGROUP = Paths(
     "vim.dvs.DistributedVirtualPortgroup", ("key", "config.configVersion", "config.distributedVirtualSwitch")
 )
 _SWITCH = Paths("vim.DistributedVirtualSwitch", ("uuid", "config"))
+_DATACENTER = Paths("vim.Datacenter", ("networkFolder",))
 _UUID = Paths("vim.DistributedVirtualSwitch", ("uuid",))
 
 
@@ -148,12 +149,12 @@ def changed_switch(spec: Any, write: SwitchWrite) -> Any:
 def change_network(session: Session, change: ChangeNetwork) -> str:
     """Make or change a distributed switch or portgroup, and return its task.
 
-    One round trip to make something, two to change it. What has no id yet raises NotFound.
+    One round trip to make a portgroup, two for the rest. What has no id yet raises NotFound.
     """
     network = change.network
     match network:
         case MakeSwitch():
-            folder = vim.Folder(network.folder_moid, session.stub)
+            folder = vim.Folder(_network_folder(session, network), session.stub)
             config = vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(
                 name=escaped(network.name), maxMtu=network.mtu
             )
@@ -169,6 +170,11 @@ def change_network(session: Session, change: ChangeNetwork) -> str:
             return _set_portgroup(session, network)
         case _:
             assert_never(network)
+
+
+def _network_folder(session: Session, network: MakeSwitch) -> str | None:
+    item = _read(session, _DATACENTER, network.datacenter_moid, network.name)
+    return item.moid_of("networkFolder")
 
 
 def _set_portgroup(session: Session, network: SetPortgroup) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.fake_vcenter import START
+from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, plan_of, power_on, run, spec_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.execution import Journal, find_journals, last_unfinished, read_journal, run_plan
@@ -46,6 +47,19 @@ def test_a_journal_reads_back_as_what_happened(tmp_path: Path) -> None:
     assert record.report is not None
     assert [outcome.status for outcome in record.report.outcomes] == ["done", "done"]
     assert record.in_flight == ()
+
+
+def test_a_journal_keeps_what_every_setting_showed(tmp_path: Path) -> None:
+    server = host_makers.estate()
+    change = host_makers.change(host_makers.ATS)
+    with Journal.begin(tmp_path, plan_of(change), now=START) as journal:
+        report, _ = host_makers.run(server, change)
+        journal.record_report(report)
+    record = read_journal(journal.path)
+    (reading,) = record.outcomes[0].readings
+    assert (reading.setting, reading.wanted, reading.configured) == ("ats", "TRUE", "TRUE")
+    assert (reading.runtime, reading.waits_for) == ("FALSE", "reboot")
+    assert record.report == report
 
 
 def test_a_run_that_broke_off_tells_what_was_in_flight(tmp_path: Path) -> None:

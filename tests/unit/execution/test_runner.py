@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
+from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, pin, plan_of, power_on, run, statuses
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable
-from vgpu_cfg.execution import exit_code_of, run_plan
+from vgpu_cfg.execution import HostTools, exit_code_of, run_plan
 from vgpu_cfg.model.change import Diagnostic, ManualStep, Severity, Subject
 from vgpu_cfg.model.report import EventKind
+from vgpu_cfg.planning.settings.table import SETTINGS
 
 INSUFFICIENT = ("InsufficientGraphicsResourcesFault", "The amount of graphics resource is insufficient.")
 
@@ -224,6 +226,22 @@ def test_a_plan_with_errors_is_not_run() -> None:
     with pytest.raises(DoesNotFit, match="VG101"):
         run_plan(plan_of(create("a"), diagnostics=(found,)), server, server, server)
     assert server.calls == []
+
+
+def test_a_plan_that_prepares_hosts_is_not_run_without_what_changes_them() -> None:
+    server = estate()
+    with pytest.raises(ValueError, match="needs what changes them"):
+        run(server, create("a"), host_makers.enter())
+    assert server.calls == []
+
+
+def test_settings_come_from_the_table_and_views_show_what_was_read() -> None:
+    tools = host_makers.estate()
+    found = HostTools("demo", tools, tools)
+    assert found.settings(SETTINGS[0].key) is SETTINGS[0]
+    (host,) = tools.read_hosts(["host-1"])
+    view = found.view_of(host, tools.read_facts(["host-1"], frozenset()))
+    assert (view.host, view.facts.lockdown) == (host, "lockdownDisabled")
 
 
 def test_a_plan_whose_needs_make_a_circle_is_not_run() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyVmomi import VmomiSupport, vmodl
 
+from vgpu_cfg.lab import files
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.collector.select import object_gone
@@ -62,11 +63,13 @@ def exchange(
     credentials: Credentials = LAB_CREDENTIALS,
 ) -> Answer:
     """Answer one HTTP request. Raises ConnectionDropped where a script says so."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    if method == "GET" and path.startswith(files.PREFIX):
+        return files.fetch(lab, path, _cookie(lowered))
     path = path.partition("?")[0]
     if method == "GET" and path == VERSIONS_PATH:
         return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)
     if method == "POST" and path.rstrip("/") in SDK_PATHS:
-        lowered = {name.lower(): value for name, value in headers.items()}
         return _answer_soap(lab, lowered, body, credentials)
     return 404, {"Content-Type": "text/plain"}, b"404 Not Found\n"
 

@@ -1,7 +1,7 @@
 """The two methods that pyvmomi does not ship, by which vCenter hands esxcli to a host: their parameters.
 
 A type of theirs that is known in this process already (a client's declaration) is used as it is; the
-fields are as REFERENCE.md 2.7 and its appendix A have them.
+fields are as govmomi and recorded clients have them.
 """
 
 from __future__ import annotations

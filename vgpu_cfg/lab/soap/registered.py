@@ -16,6 +16,7 @@ from vgpu_cfg.lab.managers import (
     options,
     search,
     sessions,
+    task_history,
 )
 
 MODULES = (
@@ -32,6 +33,7 @@ MODULES = (
     retrieve,
     search,
     sessions,
+    task_history,
     updates,
     views,
 )

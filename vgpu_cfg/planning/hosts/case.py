@@ -20,6 +20,8 @@ class GapKind(StrEnum):
     """It could not be read, and is read again before it is written."""
     DROPPED = "dropped"
     """It is right now, and the plan's own reboot will drop it."""
+    UNDONE = "undone"
+    """It is right now, and another change of the plan would undo it: it is written along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,10 @@ class Gap:
 
 @dataclass(slots=True)
 class HostCase:
-    """A host of an entry of `hosts`. `is_blocked` where a finding forbids to change anything on it."""
+    """A host of an entry of `hosts`. `is_blocked` where a finding forbids to change anything on it.
+
+    `has_refusals` says that something asked cannot be, or was not read: the host is not as asked.
+    """
 
     entry: DesiredHosts
     view: HostView
@@ -49,6 +54,7 @@ class HostCase:
     gaps: list[Gap] = field(default_factory=list)
     right: list[tuple[HostSetting, Wish, Reading]] = field(default_factory=list)
     is_blocked: bool = False
+    has_refusals: bool = False
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.desired_hosts import DesiredHosts
@@ -10,11 +11,12 @@ from vgpu_cfg.model.host_facts import SHELL_GROUPS, is_same_boot
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish
+from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Objection, Reading, Wish
 from vgpu_cfg.planning.settings.table import SETTINGS
 from vgpu_cfg.planning.words import listed
 
-SSH_SERVICE = "TSM-SSH"
+NO_LOCKDOWN = "lockdownDisabled"
+"""Vim `HostLockdownMode`; the others are lockdownNormal and lockdownStrict."""
 
 
 def wishes_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[HostSetting, Wish]]:
@@ -43,6 +45,34 @@ def compare_host(case: HostCase, findings: Findings) -> None:
         else:
             _take(case, setting, wish, reading, GapKind.WRONG, findings)
     _judge_unread(case, unread, findings)
+    _keep_right(case)
+
+
+def _keep_right(case: HostCase) -> None:
+    """Write along what is set as wanted and would not stay: a GPU without an own type follows the default."""
+    host = case.view.host
+    for gap in case.gaps:
+        host = host if gap.kind is GapKind.PENDING else gap.setting.show(host, gap.wish)
+    if host is case.view.host:
+        return
+    then = replace(case.view, host=host)
+    for setting, wish, reading in tuple(case.right):
+        if _is_undone(setting, wish, then):
+            case.right.remove((setting, wish, reading))
+            case.gaps.append(Gap(setting, wish, reading, GapKind.UNDONE, setting.impact(case.view, wish)))
+    case.gaps = [
+        replace(gap, kind=GapKind.UNDONE)
+        if gap.kind is GapKind.PENDING and _is_undone(gap.setting, gap.wish, then)
+        else gap
+        for gap in case.gaps
+    ]
+
+
+def _is_undone(setting: HostSetting, wish: Wish, then: HostView) -> bool:
+    after = setting.read(then, wish.device)
+    if after.is_absent or after.unread or after.configured is None:
+        return False
+    return not setting.same(wish.value, after.configured)
 
 
 def _is_right(setting: HostSetting, wish: Wish, reading: Reading) -> bool:
@@ -66,7 +96,7 @@ def _take(
 ) -> None:
     objection = setting.objects(case.view, wish)
     if objection is not None:
-        findings.add(objection.code, case.subject, f"{wish.id}: {objection.message}", objection.remedy)
+        _object(case, wish, objection, findings)
         return
     if wish.cuts_off and kind is not GapKind.PENDING:
         remedy = "see that nothing needs it; vCenter may lose sight of the host"
@@ -77,10 +107,18 @@ def _take(
 def _refuse(case: HostCase, setting: HostSetting, wish: Wish, reading: Reading, findings: Findings) -> None:
     objection = setting.objects(case.view, wish)
     if objection is not None:
-        findings.add(objection.code, case.subject, f"{wish.id}: {objection.message}", objection.remedy)
+        _object(case, wish, objection, findings)
         return
+    case.has_refusals = True
     message = f"{wish.id}: {reading.unread or 'the host has no such setting'}"
     findings.add(Code.NOT_SUPPORTED, case.subject, message, "leave it out for this host")
+
+
+def _object(case: HostCase, wish: Wish, objection: Objection, findings: Findings) -> None:
+    """Report an objection; one that only informs leaves the host as asked."""
+    findings.add(objection.code, case.subject, f"{wish.id}: {objection.message}", objection.remedy)
+    if findings.severity_of(objection.code) is not Severity.INFO:
+        case.has_refusals = True
 
 
 def _judge_unread(
@@ -95,6 +133,7 @@ def _judge_unread(
         elif case.is_checked_only:
             message = f"{wish.id} is not known: {reading.unread}"
             remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
+            case.has_refusals = True
             findings.add(Code.CHECK_UNREAD, case.subject, message, remedy)
         elif changing & set(setting.needs_in_force) or setting.by_hand(case.view, wish):
             _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
@@ -104,6 +143,7 @@ def _judge_unread(
             _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
             changing.add(setting.key)
         else:
+            case.has_refusals = True
             message = f"{wish.id} cannot be read: {reading.unread}"
             remedy = "mend that and plan again; nothing is guessed"
             findings.add(Code.SETTING_UNREAD, case.subject, message, remedy)
@@ -118,6 +158,13 @@ def _report_closed(case: HostCase, closed: list[str], findings: Findings) -> Non
             f"without the host's shell nobody can tell {listed(closed, shown=6)}: set and proven by hand"
         )
         remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
+    elif case.view.facts.lockdown not in ("", NO_LOCKDOWN):
+        message = f"the host is in lockdown mode, so its shell cannot tell {listed(closed, shown=6)}"
+        remedy = (
+            "end lockdown mode for the time of the work, or give `access: {ssh: off}` and do these by hand"
+        )
+        findings.add(Code.LOCKDOWN, case.subject, message, remedy)
+        return
     elif case.view.facts.unread.keys() & SHELL_GROUPS:
         reason = next(text for group, text in case.view.facts.unread.items() if group in SHELL_GROUPS)
         message = f"the host's shell did not answer: {reason}"

@@ -6,9 +6,9 @@ passthrough for GPUs that a VM names by address. A rule of the plan file for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts, GpuUse
 from vgpu_cfg.model.inventory import Gpu, GraphicsType
@@ -27,7 +27,7 @@ def derived_entry(case: HostCase, desired: DesiredPlan, catalog: Catalog, findin
     vms = [vm for vm in desired.vms if _may_run(vm, case)]
     pins = {gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough)}
     sharings = _sharings(vms, case, catalog)
-    ruled = {gpu.pci_id for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
+    ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
     rules: list[DesiredHostGpu] = []
     for gpu in case.view.host.gpus:
         if gpu.pci_id in ruled:
@@ -37,6 +37,9 @@ def derived_entry(case: HostCase, desired: DesiredPlan, catalog: Catalog, findin
             continue
         board = case.view.boards.get(gpu.pci_id)
         wanted = sharings.get(board.key, set()) if board is not None else set()
+        if len(wanted) > 1:
+            # What the plan file gives one GPU of the board is taken care of; the others are for the rest.
+            wanted = wanted - _stated_for(board, ruled, case) or wanted
         if len(wanted) > 1:
             _refuse_unclear(case, board.key if board is not None else "", findings)
         elif wanted and gpu.sharing not in (None, *wanted):
@@ -51,6 +54,15 @@ def derived_entry(case: HostCase, desired: DesiredPlan, catalog: Catalog, findin
     if entry.graphics_type is None and any(rule.use is GpuUse.VGPU for rule in rules):
         update["graphics_type"] = GraphicsType.SHARED_DIRECT
     return entry.model_copy(update=update)
+
+
+def _stated_for(board: Board | None, ruled: Mapping[str, DesiredHostGpu], case: HostCase) -> set[Sharing]:
+    """Return how the rules of the plan file have GPUs of a board shared."""
+    return {
+        rule.sharing
+        for pci_id, rule in ruled.items()
+        if rule.sharing is not None and case.view.boards.get(pci_id) == board
+    }
 
 
 def _may_run(vm: DesiredVm, case: HostCase) -> bool:

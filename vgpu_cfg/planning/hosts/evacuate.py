@@ -54,18 +54,38 @@ def holds_devices(vm: Vm) -> bool:
     return vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
 
 
+def plan_graphics_pause(
+    case: HostCase, desired: DesiredPlan, observed: Inventory, options: PlanOptions, findings: Findings
+) -> Evacuation:
+    """Say which VMs a restart of the host's graphics service takes: those with vGPUs, and no others.
+
+    Nothing moves, since the host stays in use. What may not be switched off is a finding.
+    """
+    found = Evacuation()
+    stuck: list[Vm] = []
+    for vm in running_vms(case.view.host, observed):
+        if vm.detail is None or not vm.detail.vgpus:
+            continue
+        (found.switched_off if _is_own(vm, desired) else stuck).append(vm)
+    for vm in stuck:
+        message = f"{vm.name} runs there with a vGPU, and is not this plan's"
+        remedy = "have its owner switch it off while the graphics service restarts; vgpu-cfg never does"
+        findings.add(Code.HOST_NOT_EMPTIED, case.subject, message, remedy)
+        found.is_possible = False
+    _check_power_off(found, case, options, findings)
+    return found
+
+
 def plan_evacuation(
     case: HostCase, desired: DesiredPlan, observed: Inventory, options: PlanOptions, findings: Findings
 ) -> Evacuation:
     """Say who leaves the host and how; what cannot leave is a finding."""
     found = Evacuation()
-    own_names = {vm.name for vm in desired.vms}
     stuck: list[Vm] = []
     for vm in running_vms(case.view.host, observed):
-        is_own = vm.mark is not None and vm.mark.plan == desired.name and vm.name in own_names
         if not holds_devices(vm):
             found.moved.append(vm)
-        elif is_own:
+        elif _is_own(vm, desired):
             found.switched_off.append(vm)
         elif _drs_moves(vm, case, observed):
             found.moved.append(vm)
@@ -74,13 +94,7 @@ def plan_evacuation(
     if stuck:
         _refuse_stuck(case, stuck, findings)
         found.is_possible = False
-    is_allowed = options.allow_power_cycle or case.entry.disruption.power_off_own
-    if found.switched_off and not is_allowed:
-        names = listed((vm.name for vm in found.switched_off), shown=6)
-        message = f"{names} of this plan must be switched off while the host is prepared"
-        remedy = "give --allow-power-cycle, or `disruption: {power_off_own: true}`"
-        findings.add(Code.OWN_VMS_OFF, case.subject, message, remedy)
-        found.is_possible = False
+    _check_power_off(found, case, options, findings)
     if found.moved and not _drs_evacuates(case):
         names = listed((vm.name for vm in found.moved), shown=6)
         message = f"DRS does not move {names} away: {_why_not(case)}"
@@ -90,13 +104,30 @@ def plan_evacuation(
     return found
 
 
+def _is_own(vm: Vm, desired: DesiredPlan) -> bool:
+    """Whether a VM carries this plan's mark and the plan file names it."""
+    is_marked = vm.mark is not None and vm.mark.plan == desired.name
+    return is_marked and any(one.name == vm.name for one in desired.vms)
+
+
+def _check_power_off(found: Evacuation, case: HostCase, options: PlanOptions, findings: Findings) -> None:
+    if not found.switched_off or options.allow_power_cycle or case.entry.disruption.power_off_own:
+        return
+    names = listed((vm.name for vm in found.switched_off), shown=6)
+    message = f"{names} of this plan must be switched off while the host is prepared"
+    remedy = "give --allow-power-cycle, or `disruption: {power_off_own: true}`"
+    findings.add(Code.OWN_VMS_OFF, case.subject, message, remedy)
+    found.is_possible = False
+
+
 def hosts_down(
     cases: Sequence[HostCase], evacuations: dict[str, Evacuation], observed: Inventory, findings: Findings
 ) -> int:
     """Return how many hosts of one cluster may be down at once, at most what the plan file allows.
 
-    The rest of the cluster must have the memory that the VMs of those hosts are configured with. 0 where not
-    even one may be down, which is a finding.
+    The rest of the cluster must have the memory that the VMs of those hosts are configured with. A cluster
+    all of whose hosts may be down at once does not limit the wave. 0 where not even one may be down,
+    which is a finding.
     """
     allowed = min(case.entry.disruption.max_hosts_down for case in cases)
     names = {case.view.host.moid for case in cases}
@@ -112,7 +143,7 @@ def hosts_down(
         # Those that are down are taken to be the ones with the most room, the worst case.
         left = sorted(free.values(), reverse=True)[min(count, len(free)) :]
         if sum(loads[:count]) <= sum(left) or not any(loads[:count]):
-            return count
+            return allowed if count == len(cases) else count
     heaviest = max(cases, key=lambda case: evacuations[case.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
     message = f"its VMs need {gib(needed)}, which the other hosts of the cluster do not have free"

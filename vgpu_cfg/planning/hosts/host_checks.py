@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpu_cfg.model.change import Subject
+from vgpu_cfg.model.change import Severity, Subject
 from vgpu_cfg.model.desired_hosts import Disruption, NicUse
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import Connection, Inventory
@@ -57,6 +57,18 @@ def check_driver_owner(case: HostCase, gaps: Iterable[Gap], findings: Findings) 
         remedy = "add the driver's component to the image and remediate; here `driver: {by: lifecycle}`"
         findings.add(Code.SETTING_OWNED, case.subject, message, remedy)
         case.is_blocked = True
+
+
+def check_other_plan(case: HostCase, plan: str, findings: Findings) -> None:
+    """Refuse to work on a host that another plan's mark is on: it works there, or broke off there."""
+    mark = case.view.facts.mark
+    if mark is None or mark.plan == plan or not case.gaps:
+        return
+    message = f"the plan {mark.plan} is at work there since {mark.since:%Y-%m-%d %H:%M}"
+    message = f"{message}: {mark.reason}" if mark.reason else message
+    remedy = f"let {mark.plan} come to its end: `vgpu-cfg apply` of it goes on where it broke off"
+    findings.add(Code.OTHERS_MAINTENANCE, case.subject, message, remedy, Severity.ERROR)
+    case.is_blocked = True
 
 
 def check_maintenance(case: HostCase, findings: Findings) -> bool:
@@ -116,7 +128,9 @@ def check_drivers(cases: Sequence[HostCase], findings: Findings) -> None:
             facts = driver_facts(case.view.facts.software)
             if facts.kind is None:
                 continue
-            versions.setdefault(f"{facts.kind} {facts.version}", []).append(case.name)
+            # What follows the first dash says for which ESXi the VIB was built.
+            version = (facts.version or "").partition("-")[0]
+            versions.setdefault(f"{facts.kind} {version}", []).append(case.name)
             if not facts.daemon:
                 message = "the GPU management daemon is not installed, so there are no device groups"
                 remedy = "install the component nvd-gpu-mgmt-daemon of the same release"
@@ -144,11 +158,13 @@ def check_nodes(case: HostCase, findings: Findings) -> None:
             findings.add(Code.GPU_NIC_APART, case.subject, message, remedy)
 
 
-def check_standing(case: HostCase, findings: Findings) -> None:
-    """Tell of a host that stands in maintenance mode for a plan, and why."""
-    mark = case.view.facts.mark
-    if mark is None or not mark.maintenance:
+def check_standing(case: HostCase, plan: str, findings: Findings) -> None:
+    """Tell of a host that stands in maintenance mode for this plan, and why."""
+    host, mark = case.view.host, case.view.facts.mark
+    if mark is None or mark.plan != plan or not mark.maintenance:
         return
+    if host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode:
+        return  # somebody has taken it out; only the mark is left
     since = f"{mark.since:%Y-%m-%d %H:%M}"
     message = f"in maintenance mode for plan {mark.plan} since {since}: {mark.reason or 'no reason was kept'}"
     findings.add(Code.STANDS_WAITING, case.subject, message, "apply goes on from here")

@@ -5,32 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.catalog import Catalog, ProfileEntry
 from vgpu_cfg.model.change import Change, Impact, ManualStep
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import Gap, HostCase
+from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.compare import compare_host, wishes_of
 from vgpu_cfg.planning.hosts.derive import derived_entry
-from vgpu_cfg.planning.hosts.evacuate import Evacuation, hosts_down, plan_evacuation
+from vgpu_cfg.planning.hosts.evacuate import Evacuation, hosts_down, plan_evacuation, plan_graphics_pause
+from vgpu_cfg.planning.hosts.gap_checks import check_bios, check_matches, check_restarts
 from vgpu_cfg.planning.hosts.host_checks import (
     check_disruption,
     check_driver_owner,
     check_drivers,
     check_maintenance,
     check_nodes,
+    check_other_plan,
     check_owners,
     check_reachable,
     check_standing,
     check_window,
 )
-from vgpu_cfg.planning.hosts.select import clusters_of, host_cases
+from vgpu_cfg.planning.hosts.select import clusters_of, host_cases, waves_of
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, is_by_hand
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
 from vgpu_cfg.planning.new_vms import with_needs
 from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.words import is_at_least, version_tuple
 
 _ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm")
 
@@ -90,12 +93,16 @@ class HostPlanner:
         """
         result = HostPlans()
         cases = host_cases(self.desired, self.observed, self.catalog, self.options, self.findings)
+        if not self.options.only:
+            check_matches(cases, self.findings)
         for case in cases:
             self._collect(case, derive_for, result)
         works = [work for case in cases if (work := self._prepare(case, result)) is not None]
-        for group in clusters_of([work.case for work in works]).values():
-            moids = {case.view.host.moid for case in group}
-            self._sequence([work for work in works if work.case.view.host.moid in moids], result)
+        by_moid = {work.case.view.host.moid: work for work in works}
+        for number, wave in enumerate(waves_of([work.case for work in works]), start=1):
+            for case in wave:
+                case.wave = f"wave {number}"
+            self._sequence([by_moid[case.view.host.moid] for case in wave], result)
         check_window(
             [work.case for work in works if work.stretches.needs_empty_host], self.observed, self.findings
         )
@@ -128,7 +135,7 @@ class HostPlanner:
     def _prepare(self, case: HostCase, result: HostPlans) -> _Work | None:
         """Compare one host, judge what that takes, and return what is to be done; None where nothing is."""
         if case.wishes or case.view.facts.mark is not None:
-            check_standing(case, self.findings)
+            check_standing(case, self.desired.name, self.findings)
         if not check_reachable(case, self.findings):
             self._wait_for_power(case, result)
             return None
@@ -138,13 +145,16 @@ class HostPlanner:
         check_nodes(case, self.findings)
         if case.is_checked_only:
             self._report_differences(case)
+            self._report_in_sync(case, result)
             return None
+        check_other_plan(case, self.desired.name, self.findings)
+        check_bios(case, self.findings)
+        check_restarts(case, self.findings)
         is_held = check_maintenance(case, self.findings)
         mark = case.view.facts.mark
         is_left = mark is not None and mark.plan == self.desired.name
         if not case.gaps and not is_left:
-            if case.wishes and not case.is_blocked:
-                result.in_sync.append(case.name)
+            self._report_in_sync(case, result)
             return None
         if case.is_blocked:
             return None
@@ -160,7 +170,9 @@ class HostPlanner:
             if stretches.needs_empty_host:
                 evacuation = plan_evacuation(case, self.desired, self.observed, self.options, self.findings)
             else:
-                evacuation = self._graphics_only(case)
+                evacuation = plan_graphics_pause(
+                    case, self.desired, self.observed, self.options, self.findings
+                )
         self._show(case, result)
         return (
             _Work(case, stretches, evacuation, prelude, is_held)
@@ -168,34 +180,47 @@ class HostPlanner:
             else None
         )
 
-    def _graphics_only(self, case: HostCase) -> Evacuation:
-        """Without maintenance mode only VMs with GPUs are in the way: those of others are findings."""
-        found = plan_evacuation(case, self.desired, self.observed, self.options, Findings())
-        if found.is_possible or found.switched_off or not found.moved:
-            return plan_evacuation(case, self.desired, self.observed, self.options, self.findings)
-        return Evacuation()
+    def _report_in_sync(self, case: HostCase, result: HostPlans) -> None:
+        """List a host of which everything that is asked was told, and is so."""
+        if case.wishes and not (case.gaps or case.is_blocked or case.has_refusals):
+            result.in_sync.append(case.name)
 
     def _show(self, case: HostCase, result: HostPlans) -> None:
         host = case.view.host
         for gap in case.gaps:
             host = gap.setting.show(host, gap.wish)
         if host is not case.view.host:
-            # What the driver offers was read before the change, and says nothing of what comes after.
-            host = host.model_copy(update={"profiles": None, "creatable_profiles": ()})
+            host = self._with_profiles(case, host)
         mark = case.view.facts.mark
         if mark is not None and mark.maintenance:
             host = host.model_copy(update={"is_in_maintenance_mode": False})
         result.prepared[host.moid] = host
 
+    def _with_profiles(self, case: HostCase, host: Host) -> Host:
+        """Add what the catalogue knows of the host's boards: the driver's list was read before the change."""
+        told = {profile.name: profile for profile in host.profiles or ()}
+        names: dict[str, None] = dict.fromkeys((*told, *host.creatable_profiles))
+        for gpu in host.gpus:
+            board = case.view.boards.get(gpu.pci_id)
+            if gpu.is_passthrough or board is None:
+                continue
+            of_gpu = [one for one in board.profiles if gpu.sharing in (None, one.profile.sharing)]
+            if not any(one.name in names for one in of_gpu):
+                names |= dict.fromkeys(one.name for one in of_gpu if _is_known(one, host))
+        profiles = tuple(told.get(name) or ProfileInfo(name=name) for name in names)
+        return host.model_copy(update={"profiles": profiles, "creatable_profiles": tuple(names)})
+
     def _wait_for_power(self, case: HostCase, result: HostPlans) -> None:
         mark = case.view.facts.mark
         if mark is None or not mark.maintenance:
             return
+        told = mark.reason if mark.reason.startswith(f"power {case.name} on") else ""
         step = ManualStep(
             id=f"cold boot {case.name}",
             subject=case.subject,
-            text=f"power {case.name} on by hand: this plan shut it down for a cold boot ({mark.reason})",
+            text=told or f"power {case.name} on by hand: this plan shut it down for a cold boot",
             proof=f"{case.name} is connected in vCenter",
+            is_shown=True,
             impact=Impact.HOST_COLD_BOOT,
             host_moid=case.view.host.moid,
         )
@@ -208,18 +233,23 @@ class HostPlanner:
     def _report_differences(self, case: HostCase) -> None:
         for gap in case.gaps:
             shown = gap.reading.configured or "unset"
-            waits = ", and waits for a restart" if gap.kind == "pending" else ""
-            message = f"{gap.setting.title} {gap.wish.device}".rstrip()
-            message = f"{message} is {shown}, and the plan asks for {gap.wish.value}{waits}"
+            what = f"{gap.setting.title} {gap.wish.device}".rstrip()
+            message = f"{what} is {shown}, and the plan asks for {gap.wish.value or 'none'}"
+            if gap.kind is GapKind.PENDING:
+                message = f"{what} is set to {shown}, and waits for a restart"
             remedy = "give the entry `mode: enforce` to have it changed"
             self.findings.add(Code.SETTING_DIFFERS, case.subject, message, remedy)
 
     def _sequence(self, works: Sequence[_Work], result: HostPlans) -> None:
-        """Put the hosts of one cluster in line: canaries first, no more down at once than can be."""
+        """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
         down = [work for work in works if work.stretches.needs_empty_host and not work.is_held]
         evacuations = {work.case.view.host.moid: work.evacuation for work in down}
-        most = (
-            hosts_down([work.case for work in down], evacuations, self.observed, self.findings) if down else 1
+        most = min(
+            (
+                hosts_down(group, evacuations, self.observed, self.findings)
+                for group in clusters_of([work.case for work in down]).values()
+            ),
+            default=1,
         )
         if down and not most:
             return
@@ -240,6 +270,12 @@ class HostPlanner:
             result.ready_after[work.case.view.host.moid] = _ready_after(changes, work.case.name)
             if is_canary:
                 canaries.append(_ready_after(changes, work.case.name))
+
+
+def _is_known(profile: ProfileEntry, host: Host) -> bool:
+    """Whether the host's release knows a profile."""
+    least = profile.mig.min_esxi if profile.mig is not None else None
+    return is_at_least(host.version, version_tuple(least or ""))
 
 
 def _ready_after(changes: Sequence[Change], host: str) -> str:

@@ -117,3 +117,23 @@ def clusters_of(cases: Iterable[HostCase]) -> dict[str, list[HostCase]]:
         host = case.view.host
         found.setdefault(host.cluster_moid or host.compute_moid, []).append(case)
     return found
+
+
+def waves_of(cases: Sequence[HostCase]) -> list[list[HostCase]]:
+    """Group cases that share a cluster or an entry: they share the limit on how many are down at once."""
+    waves: list[list[HostCase]] = []
+    for case in cases:
+        host = case.view.host
+        owner = host.cluster_moid or host.compute_moid
+        mine, others = [case], []
+        for wave in waves:
+            is_shared = any(
+                owner == (one.view.host.cluster_moid or one.view.host.compute_moid) or one.wave == case.wave
+                for one in wave
+            )
+            if is_shared:
+                mine = [*wave, *mine]
+            else:
+                others.append(wave)
+        waves = [*others, mine]
+    return waves

@@ -28,7 +28,7 @@ from vgpu_cfg.model.host_change import HostWrite, ShellWrite
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
-from vgpu_cfg.planning.hosts.stretches import Stretches
+from vgpu_cfg.planning.hosts.stretches import Stretches, make_calls
 from vgpu_cfg.planning.new_vms import change_id
 from vgpu_cfg.planning.settings.entry import HostView, target
 
@@ -111,15 +111,16 @@ class HostSequence:
                     **self._common,
                 )
             )
-        if is_down:
+        if is_down or self.case.view.facts.mark is not None:
             self._exit()
         self._switch_on(switched_off)
         return self.changes
 
     @property
     def _is_marked(self) -> bool:
+        """Whether the host stands in maintenance mode for this plan already."""
         mark = self.case.view.facts.mark
-        return mark is not None and mark.maintenance
+        return mark is not None and mark.maintenance and self.case.view.host.is_in_maintenance_mode
 
     @property
     def _common(self) -> dict[str, Any]:
@@ -212,15 +213,15 @@ class HostSequence:
         return replace(self.case.view, host=host)
 
     def _write(self, stretch: Sequence[Gap], index: int) -> None:
-        groups: dict[str, list[Gap]] = {}
+        written: list[Gap] = []
         for gap in stretch:
             if gap.kind is GapKind.PENDING or _is_cold_by_hand(self.case, gap):
                 continue
             if is_by_hand(self.case, gap):
                 self._add_manual(gap)
             else:
-                groups.setdefault(gap.setting.group, []).append(gap)
-        for group, gaps in groups.items():
+                written.append(gap)
+        for group, gaps in make_calls(written):
             wishes = [gap.wish for gap in gaps]
             writes = gaps[0].setting.write(self.case.view, wishes)
             other_way = gaps[0].setting.other_way(self.case.view, wishes)
@@ -299,17 +300,18 @@ class HostSequence:
         )
         text = gap.setting.by_hand(self.case.view, gap.wish)
         if not text:
-            text = (
-                f"set {gap.setting.title} {gap.wish.device}".rstrip()
-                + f" to {gap.wish.value} on the host's shell"
-            )
+            what = f"{gap.setting.title} {gap.wish.device}".rstrip()
+            text = f"set {what} to {gap.wish.value or 'none'} on the host's shell"
+        if writes and gap.restarts:
+            text = f"with {self.case.name} in maintenance mode: {text}; then reboot it"
+        how = _filled(self.case, gap, gap.setting.how(self.case.view, gap.wish).commands)
         self._append(
             ManualStep(
                 id=f"by hand {self.case.name}: {gap.wish.id}",
                 subject=self.case.subject,
                 text=text,
                 proof=_proof(self.case, gap),
-                commands=commands or gap.setting.how(self.case.view, gap.wish).commands,
+                commands=commands or how,
                 proves=(target(gap.wish, gap.reading),),
                 edits=(_edit(gap),),
                 impact=gap.impact,
@@ -323,25 +325,41 @@ def _is_cold_by_hand(case: HostCase, gap: Gap) -> bool:
 
 
 def _proof(case: HostCase, gap: Gap) -> str:
-    return "; ".join(gap.setting.how(case.view, gap.wish).verify)
+    return "; ".join(_filled(case, gap, gap.setting.how(case.view, gap.wish).verify))
+
+
+def _filled(case: HostCase, gap: Gap, lines: Iterable[str]) -> tuple[str, ...]:
+    """Put names and values where a setting's command lines have {host}, {device} and {value}.
+
+    Of a parameter of a device's firmware, the device is its address.
+    """
+    values = {"{host}": case.name, "{device}": gap.wish.device.partition(" ")[0], "{value}": gap.wish.value}
+    found = []
+    for line in lines:
+        words = line
+        for key, value in values.items():
+            words = words.replace(key, shlex.quote(value) if value else value)
+        found.append(words)
+    return tuple(found)
 
 
 def _shares(writes: Sequence[HostWrite], gaps: Sequence[Gap]) -> list[tuple[HostWrite, Sequence[Gap]]]:
-    """Say which write fulfils which gaps: each its own where there are as many, else the first does all."""
-    if len(writes) == len(gaps):
-        return [(write, [gap]) for write, gap in zip(writes, gaps, strict=True)]
-    return [(write, gaps if not index else gaps[:1]) for index, write in enumerate(writes)]
+    """Say which write fulfils which gaps: one does all, or each its own."""
+    if len(writes) == 1:
+        return [(writes[0], gaps)]
+    return [(write, [gap]) for write, gap in zip(writes, gaps, strict=True)]
 
 
 def _edit(gap: Gap) -> Edit:
     notes = {
         GapKind.DROPPED: "asserted again, as a reboot drops it",
         GapKind.SUPPOSED: "not read yet",
+        GapKind.UNDONE: "kept, as another change would undo it",
     }
     return Edit(
         key=f"{gap.setting.title} {gap.wish.device}".rstrip(),
         before=None if gap.reading.unread else gap.reading.configured or None,
-        after=gap.wish.value,
+        after=gap.wish.value or None,
         is_default=gap.wish.is_derived,
         note=gap.wish.note or notes.get(gap.kind, ""),
     )

@@ -62,7 +62,9 @@ def make_stretches(
             if other.wish.id not in level or other.wish.id == gap.wish.id:
                 continue
             if other.setting.key in gap.setting.needs_in_force and _is_related(other.wish, gap.wish):
-                least = max(least, level[other.wish.id] + other.restarts)
+                # What is written already is brought by the same restart as what it needs.
+                waits = other.restarts and gap.kind is not GapKind.PENDING
+                least = max(least, level[other.wish.id] + waits)
             elif other.setting.key in gap.setting.after and _is_related(other.wish, gap.wish):
                 least = max(least, level[other.wish.id])
         level[gap.wish.id] = least
@@ -97,11 +99,35 @@ def _in_order(gaps: Sequence[Gap]) -> list[Gap]:
 
 
 def _waits(gap: Gap, others: Sequence[Gap]) -> bool:
+    return any(other is not gap and waits_for(gap, other) for other in others)
+
+
+def waits_for(gap: Gap, other: Gap) -> bool:
+    """Whether one setting is written after another one."""
     keys = (*gap.setting.needs_in_force, *gap.setting.after)
-    return any(
-        other is not gap and other.setting.key in keys and _is_related(other.wish, gap.wish)
-        for other in others
-    )
+    return other.setting.key in keys and _is_related(other.wish, gap.wish)
+
+
+def make_calls(gaps: Sequence[Gap]) -> list[tuple[str, list[Gap]]]:
+    """Put the gaps of one group (HostSetting.group) into one call each, in an order that their needs allow.
+
+    A group comes in two calls only where something between needs one part of it and precedes the other.
+    """
+    calls: list[tuple[str, list[Gap]]] = []
+    for gap in gaps:
+        group = gap.setting.group
+        at = next((i for i in reversed(range(len(calls))) if calls[i][0] == group), None)
+        if at is None:
+            calls.append((group, [gap]))
+            continue
+        later = [one for _, call in calls[at + 1 :] for one in call]
+        if not _waits(gap, later):
+            calls[at][1].append(gap)
+        elif any(_waits(one, calls[at][1]) for one in later):
+            calls.append((group, [gap]))
+        else:
+            calls.append((group, [*calls.pop(at)[1], gap]))
+    return calls
 
 
 def _is_related(one: Wish, other: Wish) -> bool:

@@ -11,7 +11,7 @@ Nothing but a hand sets it, and a reading is a proof from its effects, never the
               `apply --done` is the only way on.
 
 Menu entries are those seen in the vendors' and users' guides; others are named otherwise.
-Sources: NVIDIA AI Enterprise 5.0 User Guide (prerequisites), REFERENCE.md 1.6, 7.2 and 11 row 2.
+Sources: NVIDIA AI Enterprise 5.0 User Guide (prerequisites).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     return HostSetting(
         key=key,
         title=title,
-        source="NVIDIA AI Enterprise 5.0 User Guide, prerequisites; REFERENCE.md 1.6, 11 row 2",
+        source="NVIDIA AI Enterprise 5.0 User Guide, prerequisites",
         wishes=wishes,
         read=read,
         write=_nothing,

@@ -3,7 +3,7 @@
 VIBs are told apart by their names, whatever the case: `NVD-AIE_ESXi_8.0.0_Driver` (NVIDIA AI Enterprise),
 `NVD-VMware_ESXi_8.0.0_Driver` (NVIDIA vGPU; its component is called NVD-VGPU), `nvdgpumgmtdaemon`. Until 2022
 the first part was NVIDIA in place of NVD. Sources: recorded installations of 470 to 595; NVIDIA AI Enterprise
-5.0 User Guide 2.7.1-2.7.3; REFERENCE.md 2.8 and 7.2.
+5.0 User Guide 2.7.1-2.7.3.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ DRIVER_SETTINGS = (
     HostSetting(
         key="driver",
         title="NVIDIA host driver",
-        source="NVIDIA AI Enterprise 5.0 User Guide 2.7; REFERENCE.md 2.8, 7.2",
+        source="NVIDIA AI Enterprise 5.0 User Guide 2.7",
         wishes=_wishes,
         read=_read,
         same=_same,

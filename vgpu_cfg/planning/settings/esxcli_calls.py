@@ -30,7 +30,7 @@ def by_esxcli(calls: Sequence[EsxcliCall]) -> HostWrite | None:
     """Return the one write that makes these calls, None where there are none.
 
     Each goes over the shell in the one way and in the other with its options as listed: whoever
-    sends them through vCenter takes their dashes out (REFERENCE.md 2.7).
+    sends them through vCenter takes their dashes out.
     """
     if not calls:
         return None

@@ -4,7 +4,7 @@ Both are parts of `PciPassthruConfig`, and go into one call with those of NICs. 
 device to another driver does it at once, every other one when it boots. While a GPU is passed through,
 neither the NVIDIA driver nor the graphics manager of the host sees it. That a label may be set without
 disturbing anything is recalled. Sources: vim `HostPciPassthruConfig` (hardwareLabel 7.0.2.0),
-`HostPciPassthruInfo`, `HostCapability.deviceRebindWithoutRebootSupported` (7.0); REFERENCE.md 0.4, 2.5.
+`HostPciPassthruInfo`, `HostCapability.deviceRebindWithoutRebootSupported` (7.0).
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ PASSTHROUGH_SETTINGS = (
     HostSetting(
         key="gpu_passthrough",
         title="passthrough of the GPU",
-        source="vim HostPciPassthruConfig; REFERENCE.md 0.4, 0.12, 2.5, 2.8",
+        source="vim HostPciPassthruConfig",
         wishes=_wish_use,
         read=_read_use,
         write=write_passthrough,
@@ -179,7 +179,7 @@ PASSTHROUGH_SETTINGS = (
     HostSetting(
         key="gpu_label",
         title="hardware label of the GPU",
-        source="vim HostPciPassthruConfig.hardwareLabel (7.0.2.0); REFERENCE.md 2.5",
+        source="vim HostPciPassthruConfig.hardwareLabel (7.0.2.0)",
         wishes=_wish_label,
         read=_read_label,
         write=write_passthrough,

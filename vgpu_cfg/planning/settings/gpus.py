@@ -3,7 +3,7 @@
 Only `nvidia-smi` on the host's shell writes either. MIG: Ampere takes a reboot and then keeps the mode;
 Hopper and later take none, and come up without MIG after every reboot. From ESXi 8.0 U3 on the API
 tells the mode that is in force, the pending one shows in `nvidia-smi` alone. ECC takes a reboot and stays.
-Sources: NVIDIA AI Enterprise 5.0 User Guide 2.11, 2.13; NVIDIA MIG User Guide; REFERENCE.md 1.6, 2.8, 7.1.
+Sources: NVIDIA AI Enterprise 5.0 User Guide 2.11, 2.13; NVIDIA MIG User Guide.
 That ESXi itself loses MIG mode on Hopper at a reboot is derived from the general rule.
 """
 
@@ -173,7 +173,7 @@ def _how_ecc(view: HostView, wish: Wish) -> HowTo:
 MIG = HostSetting(
     key="mig",
     title="MIG mode",
-    source="NVIDIA AI Enterprise 5.0 User Guide 2.11; NVIDIA MIG User Guide; REFERENCE.md 2.8, 7.1",
+    source="NVIDIA AI Enterprise 5.0 User Guide 2.11; NVIDIA MIG User Guide",
     wishes=_wish_mig,
     read=_read_mig,
     write=_write_mig,
@@ -190,7 +190,7 @@ MIG = HostSetting(
 ECC = HostSetting(
     key="ecc",
     title="ECC",
-    source="NVIDIA AI Enterprise 5.0 User Guide 2.13; REFERENCE.md 1.6, 2.8",
+    source="NVIDIA AI Enterprise 5.0 User Guide 2.13",
     wishes=_wish_ecc,
     read=_read_ecc,
     write=_write_ecc,

@@ -4,7 +4,8 @@ All four settings are parts of one object that is written back whole, so they ar
 call. A type or policy is in force after a restart of the service `xorg`, or of the host where it lists no
 such service; without NVIDIA's driver every GPU stays `basic`. A vGPU mode holds at once, is told from
 8.0 U3 on, and a reboot drops it. Sources: vim `HostGraphicsConfig`; NVIDIA AI Enterprise 5.0 User Guide
-2.7.6; REFERENCE.md 2.4, 2.8. Whether a restart of xorg alone also drops the vGPU mode is unproven.
+2.7.6. Unproven: that a restart of xorg alone drops the vGPU mode, and that a type written together with the
+driver's installation is in force after the reboot that brings the driver.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ GROUP = "graphics"
 
 _TYPE_WORDS = {GraphicsType.SHARED: "Shared", GraphicsType.SHARED_DIRECT: "SharedPassthru"}
 _POLICY_WORDS = {AssignmentPolicy.PERFORMANCE: "Performance", AssignmentPolicy.CONSOLIDATION: "Consolidation"}
-_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig; REFERENCE.md 2.4, 2.8"
+_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
 def write_graphics(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
@@ -244,14 +245,14 @@ GRAPHICS_SETTINGS = (
         group=GROUP,
         facts=frozenset({FactGroup.SOFTWARE}),
         service=XORG,
-        needs_in_force=("driver",),
+        after=("driver",),
         objects=_object,
         show=_show_type,
     ),
     HostSetting(
         key="assignment_policy",
         title="vGPU assignment policy",
-        source="NVIDIA AI Enterprise 5.0 User Guide; vim HostGraphicsConfig; REFERENCE.md 2.4, 2.8",
+        source="NVIDIA AI Enterprise 5.0 User Guide; vim HostGraphicsConfig",
         wishes=_wish_policy,
         read=_read_policy,
         write=write_graphics,
@@ -260,7 +261,7 @@ GRAPHICS_SETTINGS = (
         how=_how,
         group=GROUP,
         service=XORG,
-        needs_in_force=("driver",),
+        after=("driver",),
         show=_show_policy,
     ),
     HostSetting(
@@ -277,7 +278,8 @@ GRAPHICS_SETTINGS = (
         group=GROUP,
         facts=frozenset({FactGroup.SOFTWARE}),
         service=XORG,
-        needs_in_force=("driver", "gpu_passthrough"),
+        after=("driver",),
+        needs_in_force=("gpu_passthrough",),
         objects=_object,
         show=_show_gpu_type,
     ),

@@ -7,7 +7,7 @@
 Where it is on by default there is nothing to do and no reboot is due, unless somebody switched it off. The
 advanced option tells the configured value alone; what is in force shows through esxcli. From 9.0 on
 `atsDisallowPCIeVidDid` may still deny it to single devices. Sources: NVIDIA AI Enterprise 5.0 User Guide,
-chapter 4; dumps of real hosts; REFERENCE.md 2.6, 6.1 (that U3 before U3d has the option is derived).
+chapter 4; dumps of real hosts(that U3 before U3d has the option is derived).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ KERNEL_SETTINGS = (
     HostSetting(
         key="ats",
         title="kernel atsSupport",
-        source="NVIDIA AI Enterprise 5.0 User Guide ch. 4; REFERENCE.md 6.1",
+        source="NVIDIA AI Enterprise 5.0 User Guide ch. 4",
         wishes=_wishes,
         read=_read,
         write=_write,

@@ -7,7 +7,7 @@ Both hold other keys too (`key=value` parted by semicolons), which stay. A polic
 since which of them would win is documented nowhere. Best effort is the driver's default: its key is
 removed, as NVIDIA's way back does. A value with a time slice (0x00TT0001) counts as its policy and stays.
 Only configured values can be read: what runs stands in dmesg alone. It takes a reboot.
-Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules; REFERENCE.md 1.6.
+Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _how(view: HostView, wish: Wish) -> HowTo:
 SCHEDULER = HostSetting(
     key="scheduler",
     title="vGPU scheduler",
-    source="NVIDIA AI Enterprise 5.0 User Guide ch. 7; REFERENCE.md 1.6, 2.6",
+    source="NVIDIA AI Enterprise 5.0 User Guide ch. 7",
     wishes=_wishes,
     read=_read,
     write=_write,

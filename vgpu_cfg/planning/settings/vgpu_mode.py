@@ -2,7 +2,7 @@
 
 Told and set from ESXi 8.0 U3 on, on GPUs of Ampere or later that are not in MIG mode and whose scheduler is
 not fixed share. The GPU must be empty; it holds at once, and a reboot of the host drops it back to same
-size. Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` (8.0.3.0); REFERENCE.md 0.7, 2.4, 2.8.
+size. Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` (8.0.3.0).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def vgpu_mode_setting(
     return HostSetting(
         key="vgpu_mode",
         title="vGPU mode",
-        source="vim HostGraphicsConfigDeviceType.vgpuMode (8.0.3.0); REFERENCE.md 0.7, 2.4, 2.8",
+        source="vim HostGraphicsConfigDeviceType.vgpuMode (8.0.3.0)",
         wishes=_wishes,
         read=_read,
         write=write,

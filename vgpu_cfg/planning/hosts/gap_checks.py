@@ -1,0 +1,95 @@
+"""What a reader must know of single gaps: a BIOS to see to, a restart in vain, a match for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.change import Impact, Subject
+from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHosts
+from vgpu_cfg.model.host_facts import is_same_boot
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.hosts.case import GapKind, HostCase
+from vgpu_cfg.planning.settings.match import matches_gpu, matches_nic, passed_through_nics
+from vgpu_cfg.planning.words import listed
+
+
+def check_bios(case: HostCase, findings: Findings) -> None:
+    """Say what only a hand can set while the host is off: nothing on the host has a way to it."""
+    for gap in case.gaps:
+        if gap.impact is not Impact.HOST_COLD_BOOT or gap.setting.write(case.view, [gap.wish]):
+            continue
+        found = f"is {gap.reading.configured}, and the plan needs {gap.wish.value}"
+        if gap.reading.unread:
+            found = f"does not show {gap.wish.value}: {gap.reading.unread}"
+        remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` takes your word"
+        findings.add(Code.BIOS_DIFFERS, case.subject, f"{gap.setting.title} {found}", remedy)
+
+
+def check_restarts(case: HostCase, findings: Findings) -> None:
+    """Say of what a restart was to bring that it did not, and what follows."""
+    mark = case.view.facts.mark
+    if mark is None:
+        return
+    for gap in case.gaps:
+        if gap.kind is not GapKind.PENDING or gap.wish.id not in mark.waiting:
+            continue
+        if is_same_boot(mark.waiting[gap.wish.id], case.view.facts.boot_time):
+            continue
+        message = (
+            f"{gap.wish.id} is set to {gap.wish.value}, and the host has restarted since: "
+            f"{gap.reading.in_force} still holds"
+        )
+        is_cold = gap.impact is Impact.HOST_COLD_BOOT
+        remedy = "the plan switches the host off and on" if is_cold else "the plan restarts it once more"
+        findings.add(Code.EXTRA_RESTART, case.subject, message, remedy)
+
+
+def check_matches(cases: Sequence[HostCase], findings: Findings) -> None:
+    """Complain of a `match` that fits no device of any host that its entry means."""
+    entries = {id(case.entry): case.entry for case in cases}
+    for key, entry in entries.items():
+        hosts = [case for case in cases if id(case.entry) == key]
+        for what, match in _matches(entry):
+            if match == DesiredDeviceMatch() or any(_fits(what, match, case) for case in hosts):
+                continue
+            names = listed(case.name for case in hosts)
+            in_use = sorted({name for case in hosts for name in _in_use(what, match, case)})
+            message = f"no {what} of {names} fits the match {{{_told(match)}}}"
+            remedy = "`vgpu-cfg inventory --host NAME` lists the devices of a host with their names"
+            if in_use:
+                message = f"{message} but {listed(in_use)}, which the host itself uses"
+                remedy = f"name it, `match: {{vmnic: {in_use[0]}}}`, if it shall be taken all the same"
+            subject = Subject(kind="host", name=names)
+            findings.add(Code.DEVICE_NOT_MATCHED, subject, message, remedy)
+
+
+def _matches(entry: DesiredHosts) -> Iterator[tuple[str, DesiredDeviceMatch]]:
+    yield from (("GPU", rule.match) for rule in entry.gpus)
+    yield from (("NIC", rule.match) for rule in entry.nics)
+
+
+def _fits(what: str, match: DesiredDeviceMatch, case: HostCase) -> bool:
+    view = case.view
+    if what == "GPU":
+        return any(matches_gpu(match, gpu, view) for gpu in view.host.gpus)
+    return any(
+        matches_nic(match, nic, view)
+        and (match.vmnic is not None or _rules_switch(match, case) or not view.facts.uplink_of(nic.device))
+        for nic in (*view.host.nics, *passed_through_nics(view))
+    )
+
+
+def _rules_switch(match: DesiredDeviceMatch, case: HostCase) -> bool:
+    """Whether the rule makes uplinks: then the NICs that already are some are meant too."""
+    return any(rule.match == match and rule.switch for rule in case.entry.nics)
+
+
+def _in_use(what: str, match: DesiredDeviceMatch, case: HostCase) -> Iterator[str]:
+    if what == "NIC":
+        yield from (nic.device for nic in case.view.host.nics if matches_nic(match, nic, case.view))
+
+
+def _told(match: DesiredDeviceMatch) -> str:
+    given = match.model_dump(exclude_none=True)
+    return ", ".join(f"{key}: {value}" for key, value in given.items())
