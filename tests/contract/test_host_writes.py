@@ -13,8 +13,8 @@ from tests.contract.workshop import (
     MARK,
     Workshop,
     alarm_names,
+    datacenter,
     make,
-    network_folder,
     open_workshop,
     option_change,
     vcenter_option,
@@ -143,7 +143,7 @@ def test_a_setting_of_vcenter_is_set_in_its_type(on_vcsim: Workshop) -> None:
 
 def test_a_switch_with_a_portgroup_is_made_and_changed(workshop: Workshop) -> None:
     name = fresh("roce")
-    switch = make(workshop, MakeSwitch(folder_moid=network_folder(workshop), name=name, mtu=9000))
+    switch = make(workshop, MakeSwitch(datacenter_moid=datacenter(workshop), name=name, mtu=9000))
     assert switch is not None
     assert workshop.read("vim.DistributedVirtualSwitch", switch, "config")["config"].maxMtu == 9000
     make(
@@ -163,7 +163,7 @@ def test_a_switch_with_a_portgroup_is_made_and_changed(workshop: Workshop) -> No
 
 
 def test_a_switch_by_a_name_that_is_taken_fails(workshop: Workshop) -> None:
-    network = MakeSwitch(folder_moid=network_folder(workshop), name=fresh("taken"))
+    network = MakeSwitch(datacenter_moid=datacenter(workshop), name=fresh("taken"))
     make(workshop, network)
     change = ChangeNetwork(id="n", subject=Subject(kind="network", name="roce"), network=network)
     try:

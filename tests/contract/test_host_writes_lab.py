@@ -12,8 +12,8 @@ from tests.contract.vcenters import fresh, lab_vcenter
 from tests.contract.workshop import (
     Workshop,
     alarm_names,
+    datacenter,
     make,
-    network_folder,
     open_workshop,
     option_change,
     vcenter_option,
@@ -213,7 +213,7 @@ def test_vmknics_are_made_and_changed_on_the_lab(on_lab: Workshop) -> None:
 
 def test_a_vmknic_is_made_on_a_distributed_portgroup_of_the_lab(on_lab: Workshop) -> None:
     name = fresh("roce")
-    switch = make(on_lab, MakeSwitch(folder_moid=network_folder(on_lab), name=name, mtu=9000))
+    switch = make(on_lab, MakeSwitch(datacenter_moid=datacenter(on_lab), name=name, mtu=9000))
     members = {on_lab.host.moid: ("vmnic2",)}
     make(on_lab, EditSwitch(switch_name=name, switch_moid=switch, members=members))
     make(on_lab, SetPortgroup(switch_name=name, switch_moid=switch, name=f"{name}-100", vlan=100))

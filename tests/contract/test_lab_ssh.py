@@ -137,6 +137,14 @@ def test_a_stopped_service_refuses_and_a_started_one_answers(lab: Lab, server: L
     assert is_listening(where)
 
 
+def test_what_another_process_did_is_followed(tmp_path: Path) -> None:
+    ours, theirs = (open_lab("bare", folder=tmp_path / "lab", clock=VirtualClock()) for _ in range(2))
+    with LabSshServer(ours) as server:
+        set_ssh(theirs, HOST, is_on=True)
+        assert server.wait_until(HOST, is_open=True)
+        assert is_listening(server.endpoints[HOST])
+
+
 def test_stopping_the_service_leaves_a_login_alone(lab: Lab, server: LabSshServer, tmp_path: Path) -> None:
     with connect(server.endpoints[HOST], tmp_path) as client:
         set_ssh(lab, HOST, is_on=False)

@@ -85,9 +85,8 @@ def vcenter_option(name: str, *, value: bool | int | str) -> SetVCenterOption:
     return SetVCenterOption(id="v", subject=Subject(kind="vcenter", name="vc"), option=name, value=value)
 
 
-def network_folder(workshop: Workshop) -> str:
-    (datacenter, *_) = workshop.desk.inventory().datacenters
-    return str(workshop.read("vim.Datacenter", datacenter.moid, "networkFolder")["networkFolder"]._moId)
+def datacenter(workshop: Workshop) -> str:
+    return workshop.desk.inventory().datacenters[0].moid
 
 
 def make(workshop: Workshop, network: Any) -> str | None:

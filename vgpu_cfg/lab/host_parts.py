@@ -112,9 +112,10 @@ class StandardSwitch:
     """A standard switch. Its uplinks are the NICs whose `uplink_of` names it.
 
     `portgroups` maps the names of portgroups for VMkernel NICs to their VLAN; portgroups for VMs are
-    networks of the inventory.
+    networks of the inventory. `standby` are the uplinks that wait for an active one to fail.
     """
 
     name: str
     mtu: int = 1500
     portgroups: dict[str, int] = field(default_factory=dict)
+    standby: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ from vgpu_cfg.lab.state import (
     ResourcePool,
     VirtualMachine,
 )
+from vgpu_cfg.lab.switch_members import EVERY_VLAN, connect, port_keys
 
 VCENTER_SETTINGS: dict[str, bool | int | str] = {"vgpu.hotmigrate.enabled": False}
 """Advanced settings that a new vCenter has, as far as anything here asks for them."""
@@ -108,6 +109,7 @@ class Site:
             parent=self.datacenter.network_folder,
             switch=on.moid if on else "",
             vlan=vlan,
+            trunk=EVERY_VLAN if is_uplink else (),
             is_uplink=is_uplink,
         )
         if on is not None:
@@ -152,7 +154,7 @@ class Site:
     def add_host(
         self, cluster: Cluster, host: Host, datastores: Iterable[str], networks: Iterable[str]
     ) -> Host:
-        """Tie a host to its cluster, datastores and networks (names)."""
+        """Tie a host to its cluster, datastores and networks (names), and its NICs to their switches."""
         host.parent = cluster.moid
         cluster.hosts.append(host.moid)
         for store in (self.datastores[name] for name in datastores):
@@ -165,13 +167,20 @@ class Site:
             network.hosts.append(host.moid)
             if network.moid not in cluster.networks:
                 cluster.networks.append(network.moid)
-            if network.switch:
-                switch = self.state.get(network.switch, DistributedSwitch)
-                if host.moid not in switch.hosts:
-                    switch.hosts.append(host.moid)
+        self._connect(host)
         self.hosts[host.name] = host
         self.take(host)
         return host
+
+    def _connect(self, host: Host) -> None:
+        """Make a host a member of the switches that its NICs name or its networks are on."""
+        of_networks = {self.state.get(moid, Network).switch for moid in host.networks}
+        for name, switch in self.switches.items():
+            devices = [nic.device for nic in host.nics if nic.uplink_of == name and name not in host.switches]
+            if len(devices) > len(switch.uplink_names):
+                switch.uplink_names = tuple(f"Uplink {at}" for at in range(1, len(devices) + 1))
+            if devices or switch.moid in of_networks:
+                connect(switch, host, dict(zip(devices, port_keys(switch, host.moid), strict=False)))
 
     def add_vm(
         self,

@@ -54,6 +54,9 @@ __all__ = [
 
 ManagedT = TypeVar("ManagedT", bound=Managed)
 
+UPLINK_NAMES = ("Uplink 1", "Uplink 2", "Uplink 3", "Uplink 4")
+"""The uplinks that the vSphere Client gives a new switch; that the API alone does so is unproven."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Folder(Managed):
@@ -201,7 +204,11 @@ class Datastore(Managed):
 
 @dataclass(slots=True, kw_only=True)
 class DistributedSwitch(Managed):
-    """A distributed switch. `uplink_portgroup` is made with it."""
+    """A distributed switch. `uplink_portgroup` is made with it.
+
+    Every member has a port for each of `uplink_names`; `uplinks` says by host which NIC is at which
+    port (vmnic → port key). `config_version` counts its reconfigurations.
+    """
 
     wsdl_type: ClassVar[str] = "VmwareDistributedVirtualSwitch"
     moid_prefix: ClassVar[str] = "dvs"
@@ -211,13 +218,18 @@ class DistributedSwitch(Managed):
     portgroups: list[str] = field(default_factory=list)
     uplink_portgroup: str = ""
     hosts: list[str] = field(default_factory=list)
+    config_version: int = 1
+    uplink_names: tuple[str, ...] = UPLINK_NAMES
+    uplinks: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
 class Network(Managed):
     """A portgroup. `switch` is the distributed switch's moid, empty for a standard portgroup.
 
-    A distributed portgroup's key is its moid. Its type on the wire comes from `type_on_wire`.
+    A distributed portgroup's key is its moid. Its type on the wire comes from `type_on_wire`. `vlan` 0
+    is none; a portgroup with `trunk` lets ranges of VLANs through instead. `ports` and the rest are a
+    distributed portgroup's: vim `DVPortgroupConfigInfo`.
     """
 
     wsdl_type: ClassVar[str] = "Network"
@@ -225,7 +237,13 @@ class Network(Managed):
 
     switch: str = ""
     vlan: int = 0
+    trunk: tuple[tuple[int, int], ...] = ()
     is_uplink: bool = False
+    ports: int = 128
+    auto_expand: bool = True
+    binding: str = "earlyBinding"
+    description: str = ""
+    config_version: int = 0
     hosts: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
 

@@ -2,7 +2,7 @@
 
 Names of fields and of the result are recorded (govmomi's CommandInfo of a host, and field notes of an
 installation); the texts of refusals are recalled. That the host must be in maintenance mode is what
-NVIDIA's guide asks for (REFERENCE.md 2.8); whether esxcli itself insists on it is unproven.
+NVIDIA's guide asks for; whether esxcli itself insists on it is unproven.
 """
 
 from __future__ import annotations

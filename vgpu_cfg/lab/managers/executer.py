@@ -6,7 +6,7 @@ import re
 from typing import Any
 from xml.sax.saxutils import unescape
 
-from vgpu_cfg.lab.esxcli import devices, software, system, xml
+from vgpu_cfg.lab.esxcli import devices, graphics, software, system, xml
 from vgpu_cfg.lab.esxcli.answers import CommandError, UnknownCommandError, run
 from vgpu_cfg.lab.managers.directory import service_of
 from vgpu_cfg.lab.managers.methods import answers
@@ -17,7 +17,7 @@ from vgpu_cfg.lab.soap.context import Context
 from vgpu_cfg.lab.soap.reflect import EXECUTER
 from vgpu_cfg.lab.state import Host, Managed
 
-MODULES = (devices, software, system)
+MODULES = (devices, graphics, software, system)
 """Importing them fills the table of commands."""
 
 PREFIX = "managedMethodExecuter"

@@ -10,11 +10,14 @@ from vgpu_cfg.lab.operations import (
     host_devices,
     host_graphics,
     host_modules,
+    host_network,
     host_power,
     host_services,
     host_software,
+    portgroups,
     power,
     reconfigure,
+    switches,
     vm_life,
 )
 from vgpu_cfg.lab.operations.registry import OPERATIONS, find_operation
@@ -29,10 +32,13 @@ __all__ = [
     "host_devices",
     "host_graphics",
     "host_modules",
+    "host_network",
     "host_power",
     "host_services",
     "host_software",
+    "portgroups",
     "power",
     "reconfigure",
+    "switches",
     "vm_life",
 ]

@@ -12,6 +12,7 @@ from vgpu_cfg.lab.devices import network_of, nics_of
 from vgpu_cfg.lab.operations.device_changes import apply_device_changes
 from vgpu_cfg.lab.operations.settings import apply_settings
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.soap.context import reference
 from vgpu_cfg.lab.state import Folder, Host, LabState, Network, VirtualMachine
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def check_name(state: LabState, folder: Folder, name: str, me: str = "") -> None
     for moid in folder.children:
         thing = state.objects[moid]
         if moid != me and thing.name == name:
-            raise refusals.duplicate_name(name, getattr(vim, thing.wsdl_type)(moid))
+            raise refusals.duplicate_name(name, reference(thing))
 
 
 def _networks_of(vm: VirtualMachine) -> set[str]:

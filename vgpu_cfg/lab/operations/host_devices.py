@@ -57,7 +57,7 @@ def _check_free(host: Host, device: PciDevice, nic: Nic | None, state: Passthrou
     if state.vm is not None or (gpu is not None and gpu.uses):
         raise _refused(f"The device {device.pci_id} is in use by a running virtual machine.")
     if nic is not None and nic.uplink_of:
-        raise _refused(f"The device {device.pci_id} is the uplink {nic.device} of {nic.uplink_of}.")
+        raise _refused(f"The device {device.pci_id} is an uplink of a switch: {nic.device}.")
 
 
 def _apply(host: Host, nic: Nic | None, entry: Any) -> None:

@@ -16,7 +16,10 @@ Operation = Callable[..., Any]
 OPERATIONS: dict[tuple[str, str], Operation] = {}
 """(wsdl type, wsdl method) → `op(lab, subject, **arguments)`, which answers a value, an object, or a Task."""
 
-FALLBACK = {"ClusterComputeResource": "ComputeResource"}
+FALLBACK = {
+    "ClusterComputeResource": "ComputeResource",
+    "VmwareDistributedVirtualSwitch": "DistributedVirtualSwitch",
+}
 """Where a type does not have a method of its own; everything else falls back to ManagedEntity."""
 
 Seconds = float | Callable[..., float]

@@ -10,9 +10,12 @@ from pyVmomi import VmomiSupport, vim
 from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.soap.context import Context, reference_to, vim_class, wire_type
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state import Managed, Task
 
 ADMIN_ROLE = -1
+RECENT_SECONDS = 600.0
+"""How long a task that ended is recent: a number of the lab's own, as is how many are."""
+RECENT_TASKS = 200
 ADMINISTRATOR_GROUP = "VSPHERE.LOCAL\\Administrators"
 
 
@@ -79,8 +82,15 @@ def custom_values(context: Context, thing: Managed) -> list[Any]:
 
 
 def _recent_tasks(context: Context, thing: Managed) -> list[Any]:
-    open_tasks = (context.state.objects[moid] for moid in context.state.open_tasks)
-    return [vim.Task(task.moid) for task in open_tasks if getattr(task, "entity", "") == thing.moid]
+    """Render the tasks of an entity that are open, or ended a short while ago, however they ended."""
+    since = context.lab.clock.now() - RECENT_SECONDS
+    moids = dict.fromkeys([*context.state.tasks[-RECENT_TASKS:], *context.state.open_tasks])
+    tasks = (context.state.get(moid, Task) for moid in moids)
+    return [
+        vim.Task(task.moid)
+        for task in tasks
+        if task.entity == thing.moid and (task.ended_at is None or task.ended_at >= since)
+    ]
 
 
 GREEN = constant("green")

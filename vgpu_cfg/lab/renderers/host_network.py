@@ -10,9 +10,11 @@ from vgpu_cfg.lab.host_parts import StandardSwitch, Vmknic
 from vgpu_cfg.lab.host_stock import MANAGEMENT_SWITCH
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.host_graphics import host_of
+from vgpu_cfg.lab.renderers.network import pnic_backing
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.state import DistributedSwitch, Host, Managed, Network, Nic
+from vgpu_cfg.lab.state import DistributedSwitch, Host, LabState, Managed, Network, Nic
+from vgpu_cfg.lab.switch_members import port_keys
 
 PORTS = 2560
 VNIC_SERVICES = ("vmotion", "faultToleranceLogging", "management", "vsan", "vSphereProvisioning")
@@ -71,8 +73,8 @@ def _rdma_devices(_context: Context, thing: Managed) -> list[Any]:
     ]
 
 
-def _standard(context: Context, host: Host) -> list[Network]:
-    networks = (context.state.find(moid, Network) for moid in host.networks)
+def _standard(state: LabState, host: Host) -> list[Network]:
+    networks = (state.find(moid, Network) for moid in host.networks)
     return [network for network in networks if network is not None and not network.is_distributed]
 
 
@@ -84,14 +86,19 @@ def _portgroup_key(name: str) -> str:
     return f"key-vim.host.PortGroup-{name}"
 
 
-def _portgroups_on(context: Context, host: Host, switch: StandardSwitch) -> dict[str, int]:
+def standard_portgroups(state: LabState, host: Host) -> list[str]:
+    """Return the names of all portgroups of a host's standard switches."""
+    return [name for switch in host.switches.values() for name in _portgroups_on(state, host, switch)]
+
+
+def _portgroups_on(state: LabState, host: Host, switch: StandardSwitch) -> dict[str, int]:
     """Return the portgroups of a standard switch, name → VLAN: those for VMkernel NICs, then those for VMs.
 
     All of the inventory's standard networks are on the first switch.
     """
     found = dict(switch.portgroups)
     if switch.name == MANAGEMENT_SWITCH:
-        found |= {network.name: network.vlan for network in _standard(context, host)}
+        found |= {network.name: network.vlan for network in _standard(state, host)}
     return found
 
 
@@ -102,17 +109,29 @@ def _vswitches(context: Context, thing: Managed) -> list[Any]:
 
 def _vswitch(context: Context, host: Host, switch: StandardSwitch) -> Any:
     uplinks = _uplinks(host, switch.name)
-    bridge = vim.host.VirtualSwitch.BondBridge(nicDevice=[nic.device for nic in uplinks]) if uplinks else None
+    devices = [nic.device for nic in uplinks]
+    bridge = vim.host.VirtualSwitch.BondBridge(nicDevice=devices) if devices else None
     return vim.host.VirtualSwitch(
         name=switch.name,
         key=f"key-vim.host.VirtualSwitch-{switch.name}",
         numPorts=PORTS,
         numPortsAvailable=PORTS,
         mtu=switch.mtu,
-        portgroup=[_portgroup_key(name) for name in _portgroups_on(context, host, switch)],
+        portgroup=[_portgroup_key(name) for name in _portgroups_on(context.state, host, switch)],
         pnic=[_pnic_key(nic) for nic in uplinks],
-        spec=vim.host.VirtualSwitch.Specification(numPorts=PORTS, bridge=bridge, mtu=switch.mtu),
+        spec=vim.host.VirtualSwitch.Specification(
+            numPorts=PORTS, bridge=bridge, mtu=switch.mtu, policy=_teaming(devices, switch.standby)
+        ),
     )
+
+
+def _teaming(devices: list[str], standby: tuple[str, ...]) -> Any:
+    """Return the policy of a switch as far as it names NICs."""
+    order = vim.host.NetworkPolicy.NicOrderPolicy(
+        activeNic=[device for device in devices if device not in standby], standbyNic=list(standby)
+    )
+    teaming = vim.host.NetworkPolicy.NicTeamingPolicy(policy="loadbalance_srcid", nicOrder=order)
+    return vim.host.NetworkPolicy(nicTeaming=teaming)
 
 
 def _portgroups(context: Context, thing: Managed) -> list[Any]:
@@ -131,7 +150,7 @@ def _portgroups(context: Context, thing: Managed) -> list[Any]:
             ),
         )
         for switch in host.switches.values()
-        for name, vlan in _portgroups_on(context, host, switch).items()
+        for name, vlan in _portgroups_on(context.state, host, switch).items()
     ]
 
 
@@ -194,9 +213,12 @@ def _proxy_switches(context: Context, thing: Managed) -> list[Any]:
             key=f"DvsPortset-{switch.moid}",
             numPorts=PORTS,
             numPortsAvailable=PORTS,
+            uplinkPort=[
+                vim.KeyValue(key=key, value=name) for key, name in port_keys(switch, host.moid).items()
+            ],
             mtu=switch.mtu,
-            pnic=[_pnic_key(nic) for name in (switch.name, switch.moid) for nic in _uplinks(host, name)],
-            spec=vim.host.HostProxySwitch.Specification(backing=vim.dvs.HostMember.PnicBacking()),
+            pnic=[_pnic_key(nic) for nic in _uplinks(host, switch.moid)],
+            spec=vim.host.HostProxySwitch.Specification(backing=pnic_backing(switch, host.moid)),
         )
         for switch in switches
     ]

@@ -11,9 +11,7 @@ from vgpu_cfg.lab.renderers.entity import ENTITY, attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.soap.context import Context, reference_to, referred
 from vgpu_cfg.lab.state import DistributedSwitch, Network
-
-PORTS = 128
-"""Ports of a distributed portgroup; it expands by itself, so nobody runs out."""
+from vgpu_cfg.lab.switch_members import port_keys
 
 _Switch = vim.dvs.VmwareDistributedVirtualSwitch
 _Portgroup = vim.dvs.DistributedVirtualPortgroup
@@ -26,8 +24,9 @@ def network_summary(thing: Network) -> Any:
 
 
 def _port_config(thing: Network) -> Any:
-    if thing.is_uplink:
-        vlan: Any = _Switch.TrunkVlanSpec(inherited=False, vlanId=[vim.NumericRange(start=0, end=4094)])
+    if thing.trunk:
+        ranges = [vim.NumericRange(start=start, end=end) for start, end in thing.trunk]
+        vlan: Any = _Switch.TrunkVlanSpec(inherited=False, vlanId=ranges)
     else:
         vlan = _Switch.VlanIdSpec(inherited=False, vlanId=thing.vlan)
     return _Switch.VmwarePortConfigPolicy(vlan=vlan, blocked=vim.BoolPolicy(inherited=False, value=False))
@@ -37,17 +36,17 @@ def _portgroup_config(context: Context, thing: Network) -> Any:
     return _Portgroup.ConfigInfo(
         key=thing.moid,
         name=thing.name,
-        numPorts=PORTS,
+        numPorts=thing.ports,
         distributedVirtualSwitch=reference_to(context, thing.switch),
         defaultPortConfig=_port_config(thing),
-        description="",
-        type="earlyBinding",
+        description=thing.description,
+        type=thing.binding,
         backingType="standard",
         policy=_Portgroup.PortgroupPolicy(
             blockOverrideAllowed=True, livePortMovingAllowed=False, portConfigResetAtDisconnect=True
         ),
-        configVersion="0",
-        autoExpand=True,
+        configVersion=str(thing.config_version),
+        autoExpand=thing.auto_expand,
         uplink=thing.is_uplink,
     )
 
@@ -67,30 +66,53 @@ def _vms(context: Context, thing: DistributedSwitch) -> list[Any]:
     return referred(context, moids)
 
 
+def pnic_backing(switch: DistributedSwitch, host_moid: str) -> Any:
+    """Return which NICs of a member are uplinks of a switch, each at its port."""
+    return vim.dvs.HostMember.PnicBacking(
+        pnicSpec=[
+            vim.dvs.HostMember.PnicSpec(
+                pnicDevice=device, uplinkPortKey=key, uplinkPortgroupKey=switch.uplink_portgroup
+            )
+            for device, key in switch.uplinks.get(host_moid, {}).items()
+        ]
+    )
+
+
+def _ports(context: Context, switch: DistributedSwitch) -> int:
+    portgroups = (context.state.get(moid, Network) for moid in switch.portgroups)
+    of_portgroups = sum(portgroup.ports for portgroup in portgroups if not portgroup.is_uplink)
+    return of_portgroups + len(switch.uplink_names) * len(switch.hosts)
+
+
+def _member(context: Context, switch: DistributedSwitch, moid: str) -> Any:
+    return vim.dvs.HostMember(
+        config=vim.dvs.HostMember.ConfigInfo(
+            host=reference_to(context, moid),
+            maxProxySwitchPorts=2560,
+            backing=pnic_backing(switch, moid),
+        ),
+        productInfo=_product(),
+        status="up",
+        statusDetail="",
+        uplinkPortKey=list(port_keys(switch, moid)),
+    )
+
+
 def _switch_config(context: Context, thing: DistributedSwitch) -> Any:
     return _Switch.ConfigInfo(
         uuid=thing.uuid,
         name=thing.name,
         numStandalonePorts=0,
-        numPorts=PORTS * len(thing.portgroups),
+        numPorts=_ports(context, thing),
         maxPorts=60000,
-        uplinkPortPolicy=vim.DistributedVirtualSwitch.NameArrayUplinkPortPolicy(uplinkPortName=["Uplink 1"]),
+        uplinkPortPolicy=vim.DistributedVirtualSwitch.NameArrayUplinkPortPolicy(
+            uplinkPortName=list(thing.uplink_names)
+        ),
         uplinkPortgroup=referred(context, [thing.uplink_portgroup]),
         defaultPortConfig=_Switch.VmwarePortConfigPolicy(),
-        host=[
-            vim.dvs.HostMember(
-                config=vim.dvs.HostMember.ConfigInfo(
-                    host=host, maxProxySwitchPorts=2560, backing=vim.dvs.HostMember.PnicBacking()
-                ),
-                productInfo=_product(),
-                status="up",
-                statusDetail="",
-                uplinkPortKey=[],
-            )
-            for host in referred(context, thing.hosts)
-        ],
+        host=[_member(context, thing, moid) for moid in thing.hosts],
         productInfo=_product(),
-        configVersion="1",
+        configVersion=str(thing.config_version),
         contact=vim.DistributedVirtualSwitch.ContactInfo(),
         createTime=as_datetime(VIRTUAL_START),
         networkResourceManagementEnabled=True,
@@ -103,7 +125,7 @@ def _switch_summary(context: Context, thing: DistributedSwitch) -> Any:
     return vim.DistributedVirtualSwitch.Summary(
         name=thing.name,
         uuid=thing.uuid,
-        numPorts=PORTS * len(thing.portgroups),
+        numPorts=_ports(context, thing),
         productInfo=_product(),
         hostMember=referred(context, thing.hosts),
         vm=_vms(context, thing),

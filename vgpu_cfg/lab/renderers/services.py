@@ -93,6 +93,13 @@ def _view(context: Context, thing: Any) -> list[Any]:
     return content(context, thing)
 
 
+def _latest_tasks(context: Context, thing: Any) -> list[Any]:
+    """Render a collector's newest tasks. Imported late: the history shows tasks by the tables."""
+    from vgpu_cfg.lab.managers.task_history import latest_page
+
+    return latest_page(context, thing)
+
+
 def _filters(_context: Context, thing: Service) -> list[Any]:
     return [vim_class("PropertyFilter")(moid) for moid in getattr(thing, "filters", {})]
 
@@ -115,6 +122,7 @@ SERVICES: dict[str, dict[str, Render]] = {
         "recentTask": lambda context, _thing: referred(context, context.state.tasks[-200:]),
         "maxCollector": constant(32),
     },
+    "TaskHistoryCollector": {"filter": lambda _context, thing: thing.spec, "latestPage": _latest_tasks},
     "ViewManager": {"viewList": constant([])},
     "SearchIndex": {},
     "AuthorizationManager": {"roleList": _roles},

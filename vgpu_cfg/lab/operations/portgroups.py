@@ -1,0 +1,171 @@
+"""Distributed portgroups made and changed: their names, VLANs and ports.
+
+Of a port's settings only the VLAN is kept: teaming, security and shaping go unjudged and show their
+default. Private VLANs are not carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.operations.drafts import check_name
+from vgpu_cfg.lab.operations.registry import task
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.soap.context import reference
+from vgpu_cfg.lab.state import DistributedSwitch, Folder, Host, Network
+from vgpu_cfg.lab.switch_members import show_to
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+_Vlan = tuple[int, tuple[tuple[int, int], ...]]
+"""A VLAN, 0 for none, and the ranges of a trunk."""
+
+BINDINGS = ("earlyBinding", "lateBinding", "ephemeral")
+HIGHEST_VLAN = 4094
+
+
+@task(
+    "DistributedVirtualSwitch",
+    "AddDVPortgroup_Task",
+    description_id="DistributedVirtualSwitch.addPortgroups",
+    seconds=2.0,
+)
+def add_portgroups(lab: Lab, switch: DistributedSwitch, *, spec: list[Any]) -> None:
+    """Make portgroups on a switch, all or none. Raises DuplicateName, InvalidName, InvalidArgument."""
+    names = [one.name for one in spec]
+    if len(set(names)) != len(names):
+        raise refusals.bad_argument("spec.name")
+    _check(lab, switch, spec)
+    for one in spec:
+        _make(lab, switch, one)
+
+
+@task(
+    "DistributedVirtualSwitch",
+    "CreateDVPortgroup_Task",
+    description_id="DistributedVirtualSwitch.addPortgroup",
+    seconds=2.0,
+)
+def create_portgroup(lab: Lab, switch: DistributedSwitch, *, spec: Any) -> Network:
+    """Make one portgroup on a switch. Raises DuplicateName, InvalidName, InvalidArgument."""
+    _check(lab, switch, [spec])
+    return _make(lab, switch, spec)
+
+
+def _check_privileges(lab: Lab, portgroup: Network, *, spec: Any) -> None:
+    """Raise NoPermission as the method's description says what needs which privilege."""
+    needed = {
+        "DVPortgroup.PolicyOp": spec.policy is not None,
+        "DVPortgroup.ScopeOp": bool(spec.scope),
+        "DVPortgroup.Modify": any(
+            value not in (None, "", [])
+            for value in (spec.name, spec.numPorts, spec.defaultPortConfig, spec.description, spec.type)
+        )
+        or spec.autoExpand is not None,
+    }
+    lab.faults.check_privileges(
+        reference(portgroup), [name for name, is_needed in needed.items() if is_needed]
+    )
+
+
+@task(
+    "DistributedVirtualPortgroup",
+    "ReconfigureDVPortgroup_Task",
+    description_id="dvs.DistributedVirtualPortgroup.reconfigure",
+    seconds=2.0,
+    check=_check_privileges,
+)
+def reconfigure_portgroup(lab: Lab, portgroup: Network, *, spec: Any) -> None:
+    """Change what a spec names; what it leaves out stays. Raises ConcurrentAccess, DuplicateName."""
+    state = lab.state
+    check_version(spec.configVersion, portgroup.config_version)
+    if spec.name is not None:
+        check_name(state, state.get(portgroup.parent, Folder), spec.name, portgroup.moid)
+    vlan = _vlan_of(spec, (portgroup.vlan, portgroup.trunk))
+    _check_type(spec)
+    portgroup.name = spec.name or portgroup.name
+    _apply(portgroup, spec, vlan)
+    portgroup.config_version += 1
+    state.touch(portgroup, state.get(portgroup.switch, DistributedSwitch))
+
+
+def check_version(sent: str | None, now: int) -> None:
+    """Raise ConcurrentAccess for another version than the present one, InvalidArgument for none.
+
+    That a reconfiguration without a version is refused so is assumed: the API says that it is required.
+    """
+    if not sent:
+        raise refusals.bad_argument("spec.configVersion")
+    if sent != str(now):
+        raise refusals.changed_meanwhile()
+
+
+def new_portgroup(lab: Lab, switch: DistributedSwitch, name: str) -> Network:
+    """Put a portgroup of a name into the inventory, seen by all members; a new one is an ordinary one."""
+    state = lab.state
+    folder = state.get(switch.parent, Folder)
+    made = Network(
+        moid=state.new_moid("dvportgroup"), name=name, parent=folder.moid, switch=switch.moid, ports=0
+    )
+    state.add(made)
+    folder.children[made.moid] = None
+    switch.portgroups.append(made.moid)
+    for moid in switch.hosts:
+        show_to(state, made, state.get(moid, Host))
+    state.touch(folder, switch)
+    return made
+
+
+def _check(lab: Lab, switch: DistributedSwitch, specs: Iterable[Any]) -> None:
+    folder = lab.state.get(switch.parent, Folder)
+    for spec in specs:
+        check_name(lab.state, folder, spec.name or "")
+        _check_type(spec)
+        _vlan_of(spec, (0, ()))
+
+
+def _check_type(spec: Any) -> None:
+    if spec.type not in (None, *BINDINGS):
+        raise refusals.bad_argument("spec.type")
+
+
+def _make(lab: Lab, switch: DistributedSwitch, spec: Any) -> Network:
+    made = new_portgroup(lab, switch, spec.name)
+    _apply(made, spec, _vlan_of(spec, (0, ())))
+    return made
+
+
+def _apply(portgroup: Network, spec: Any, vlan: _Vlan) -> None:
+    portgroup.vlan, portgroup.trunk = vlan
+    if spec.numPorts is not None:
+        portgroup.ports = int(spec.numPorts)
+    if spec.autoExpand is not None:
+        portgroup.auto_expand = bool(spec.autoExpand)
+    portgroup.binding = spec.type or portgroup.binding
+    portgroup.description = portgroup.description if spec.description is None else spec.description
+
+
+def _vlan_of(spec: Any, now: _Vlan) -> _Vlan:
+    """Return the VLAN that a spec asks for, what is now where it names none. Raises InvalidArgument."""
+    setting = getattr(spec.defaultPortConfig, "vlan", None)
+    shapes = vim.dvs.VmwareDistributedVirtualSwitch
+    match setting:
+        case None:
+            return now
+        case shapes.VlanSpec() if setting.inherited:
+            return 0, ()
+        case shapes.VlanIdSpec():
+            if not 0 <= setting.vlanId <= HIGHEST_VLAN:
+                raise refusals.bad_argument("spec.defaultPortConfig.vlan.vlanId")
+            return int(setting.vlanId), ()
+        case shapes.TrunkVlanSpec():
+            ranges = tuple((int(one.start), int(one.end)) for one in setting.vlanId)
+            if not all(0 <= start <= end <= HIGHEST_VLAN for start, end in ranges):
+                raise refusals.bad_argument("spec.defaultPortConfig.vlan.vlanId")
+            return 0, ranges
+        case _:
+            raise vmodl.fault.NotSupported(msg="The lab carries out no private VLANs")

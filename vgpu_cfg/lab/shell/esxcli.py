@@ -1,0 +1,143 @@
+"""esxcli as the shell has it: options from a command line, answers as text.
+
+A list of like things is a table whose columns are as wide as their widest cell, two blanks apart; a list
+of long ones has a paragraph for each, below its address; one thing is lines of `Name: value`, three
+blanks in (recorded runs). Recalled is which stream an error goes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.lab.esxcli import devices, graphics, software, system
+from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, Plain, Row, Rows, Thing, run
+from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.shell.replies import Reply, complain, say
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+MODULES = (devices, graphics, software, system)
+"""Importing them fills the table of commands."""
+
+FLAGS = frozenset(
+    {"append", "force", "rebooting-image", "dry-run", "maintenance-mode", "no-live-install", "no-sig-check"}
+)
+"""Long options without a value."""
+
+OPTIONS: dict[str, dict[str, str]] = {
+    "graphics.host.get": {},
+    "graphics.host.set": {"": "default-type shared-passthru-assignment-policy"},
+    "graphics.device.list": {},
+    "hardware.pci.list": {},
+    "system.module.parameters.list": {"m": "module"},
+    "system.module.parameters.set": {"m": "module", "p": "parameter-string", "a": "append", "f": "force"},
+    "system.settings.kernel.list": {"o": "option"},
+    "system.settings.kernel.set": {"s": "setting", "v": "value"},
+    "software.vib.list": {"": "rebooting-image"},
+    "software.vib.install": {
+        "d": "depot",
+        "f": "force",
+        "": "dry-run maintenance-mode no-live-install no-sig-check",
+    },
+    "network.nic.dcb.status.get": {"n": "nic-name"},
+}
+"""Command → short option → long one; those without a short one stand under the empty name."""
+
+REQUIRED = {
+    "system.module.parameters.list": ("module",),
+    "system.module.parameters.set": ("module", "parameter-string"),
+    "system.settings.kernel.set": ("setting", "value"),
+    "software.vib.install": ("depot",),
+    "network.nic.dcb.status.get": ("nic-name",),
+}
+
+TABLES = frozenset({"SettingsKernel", "ModuleParameter", "VIBSummaryExt"})
+UNNAMED = frozenset({"GraphicsDevice"})
+"""Structures whose address is the paragraph's heading and no line of it."""
+
+TITLES = {"InstallationResult": "Installation Result"}
+
+
+def run_esxcli(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+    """Carry one command out."""
+    words = [word for word in arguments if not word.startswith("-")]
+    first_option = next((at for at, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    name = ".".join(arguments[:first_option])
+    if name not in OPTIONS or name not in COMMANDS:
+        return complain(f"Error: Unknown command or namespace {' '.join(words)}".rstrip())
+    try:
+        given = dict(_options(name, arguments[first_option:]))
+        for option in REQUIRED.get(name, ()):
+            if option not in given:
+                raise CommandError(f"Error: Missing required parameter {_shown(name, option)}")
+        answer = run(lab, host, name, {option.replace("-", ""): (value,) for option, value in given.items()})
+    except CommandError as error:
+        return complain(*error.lines)
+    return say(*_text(answer))
+
+
+def _options(name: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield long options with their values: `-m x`, `-m=x`, `--module x`, `--module=x`."""
+    short, rest = OPTIONS[name], iter(words)
+    known = {long for longs in short.values() for long in longs.split()}
+    for word in rest:
+        option, equals, value = word.partition("=")
+        long = (
+            option[2:] if option.startswith("--") else short.get(option[1:], "") if len(option) == 2 else ""
+        )
+        if long not in known:
+            raise CommandError(f"Error: Invalid option {option}")
+        if long in FLAGS:
+            yield long, "true"
+        elif equals:
+            yield long, value
+        else:
+            following = next(rest, None)
+            if following is None:
+                raise CommandError(f"Error: Option {option} needs a value")
+            yield long, following
+
+
+def _shown(name: str, option: str) -> str:
+    short = next((short for short, longs in OPTIONS[name].items() if short and longs == option), "")
+    return f"-{short}|--{option}" if short else f"--{option}"
+
+
+def _text(answer: Answer) -> Iterator[str]:
+    match answer:
+        case Plain():
+            return
+        case Thing(kind, fields):
+            if kind in TITLES:
+                yield TITLES[kind]
+            yield from _lines(fields)
+        case Rows(kind, rows) if kind in TABLES:
+            yield from _table([{name: _cell(value) for name, value in row.items()} for row in rows])
+        case Rows(kind, rows):
+            for number, row in enumerate(rows):
+                if number:
+                    yield ""
+                yield _cell(row["Address"])
+                yield from _lines(
+                    {name: row[name] for name in row if kind not in UNNAMED or name != "Address"}
+                )
+
+
+def _lines(fields: Row) -> Iterator[str]:
+    return (f"   {name}: {_cell(value)}" for name, value in fields.items())
+
+
+def _cell(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _table(rows: list[dict[str, str]]) -> Iterator[str]:
+    if not rows:
+        return
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    yield "  ".join(f"{name:<{width}}" for name, width in widths.items()).rstrip()
+    yield "  ".join("-" * width for width in widths.values())
+    for row in rows:
+        yield "  ".join(f"{row[name]:<{width}}" for name, width in widths.items()).rstrip()
