@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -230,6 +230,7 @@ class ServedLab:
     url: str
     thumbprint: str
     certificate: Path
+    ssh_config: Path | None
     _thread_ended: threading.Event
 
     def wait(self) -> None:
@@ -277,8 +278,8 @@ def lab_estates() -> dict[str, str]:
 
 
 @contextmanager
-def serve_lab(estate: str, address: str, port: int) -> Iterator[ServedLab]:
-    """Serve a lab over HTTPS for as long as the context lasts."""
+def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -> Iterator[ServedLab]:
+    """Serve a lab over HTTPS, and its hosts' shells by SSH, for as long as the context lasts."""
     from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE, keep_certificate
     from vgpu_cfg.lab.soap.server import LabServer
 
@@ -292,8 +293,16 @@ def serve_lab(estate: str, address: str, port: int) -> Iterator[ServedLab]:
             subject=f"{address}:{port}",
             remedy="choose another --port; 0 takes a free one",
         ) from error
-    with server:
-        yield ServedLab(estate, server.url, server.thumbprint, folder / CERTIFICATE_FILE, threading.Event())
+    with server, ExitStack() as closing:
+        config = None
+        if with_ssh:
+            from vgpu_cfg.lab.ssh_server import serve_ssh
+
+            closing.enter_context(serve_ssh(lab, folder / "ssh"))
+            config = folder / "ssh" / "ssh_config"
+        yield ServedLab(
+            estate, server.url, server.thumbprint, folder / CERTIFICATE_FILE, config, threading.Event()
+        )
 
 
 def reset_labs(estates: Sequence[str]) -> list[str]:

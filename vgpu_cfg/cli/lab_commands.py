@@ -26,11 +26,14 @@ def serve(
     *,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8989,
     address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    ssh: Annotated[
+        bool, typer.Option("--ssh", help="Serve the hosts' shells by SSH on loopback, too.")
+    ] = False,
 ) -> None:
     """Serve the lab over HTTPS to any vSphere client, such as govc, until Ctrl-C."""
     from vgpu_cfg.cli import compose, show
 
-    with compose.serve_lab(estate, address, port) as served:
+    with compose.serve_lab(estate, address, port, with_ssh=ssh) as served:
         show.served(served)
         served.wait()
 

@@ -208,6 +208,7 @@ def served(lab: ServedLab) -> None:
             _text(f"password    {LAB_PASSWORD}"),
             _text(f"thumbprint  {lab.thumbprint}"),
             _text(f"CA          {lab.certificate}"),
+            *([_text(f"SSH         ssh -F {lab.ssh_config} HOST")] if lab.ssh_config else []),
         ]
     )
     sys.stdout.flush()
