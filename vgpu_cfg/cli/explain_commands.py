@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.vsphere.failures import FailureReader
 
-_CODE = re.compile(r"VG[0-9A-Z]+", re.IGNORECASE)
+_CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
 
 
 def register(app: typer.Typer) -> None:

@@ -19,9 +19,11 @@ from typing import IO, Any, Self
 from pydantic import BaseModel, ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.change import CreateVm, Plan, ReconfigureVm
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.report import Event, EventKind, Outcome, Report
+from vgpu_cfg.model.vm_spec import VmSpec
 
 FORMAT = 1
 SUFFIX = ".jsonl"
@@ -52,6 +54,7 @@ class JournalRecord:
     events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     report: Report | None = None
+    plan: Plan | None = None
 
     @property
     def in_flight(self) -> tuple[InFlight, ...]:
@@ -114,6 +117,7 @@ class Journal:
             changes=tuple(change.id for change in plan.changes),
         )
         journal._write("header", header)
+        journal._write("plan", _without_contents(plan), is_whole=True)
         return journal
 
     def record_event(self, event: Event) -> None:
@@ -152,11 +156,12 @@ class Journal:
             self._file = os.fdopen(handle, "w", encoding="utf-8")
             return
 
-    def _write(self, kind: str, value: BaseModel) -> None:
+    def _write(self, kind: str, value: BaseModel, *, is_whole: bool = False) -> None:
         if self._file is None:
             return
         try:
-            self._file.write(json.dumps({kind: value.model_dump(mode="json", exclude_defaults=True)}) + "\n")
+            content = value.model_dump(mode="json", exclude_defaults=not is_whole)
+            self._file.write(json.dumps({kind: content}) + "\n")
             self._file.flush()
         except OSError as error:
             self._stop(error)
@@ -164,6 +169,18 @@ class Journal:
     def _stop(self, error: OSError) -> None:
         self.problem = f"no journal is kept: {error.strerror or error}: {self.path}"
         self.close()
+
+
+def _without_contents(plan: Plan) -> Plan:
+    """Return the plan without what its VMs are asked to hold: their settings may be secrets."""
+    changes = tuple(
+        change.model_copy(update={"spec": VmSpec(), "edits": ()})
+        if isinstance(change, CreateVm | ReconfigureVm)
+        else change
+        for change in plan.changes
+    )
+    asked = DesiredPlan(name=plan.desired.name, vcenter=plan.desired.vcenter)
+    return plan.model_copy(update={"desired": asked, "changes": changes})
 
 
 def find_journals(folder: Path, plan: str) -> tuple[Path, ...]:
@@ -188,6 +205,7 @@ def read_journal(path: Path) -> JournalRecord:
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError([DocumentFault(str(path), 1, 1, f"cannot be read: {error}")]) from error
     header: JournalHeader | None = None
+    plan: Plan | None = None
     report: Report | None = None
     events: list[Event] = []
     outcomes: list[Outcome] = []
@@ -196,6 +214,8 @@ def read_journal(path: Path) -> JournalRecord:
             match json.loads(line):
                 case {"header": value}:
                     header = JournalHeader.model_validate(value)
+                case {"plan": value}:
+                    plan = Plan.model_validate(value)
                 case {"event": value}:
                     events.append(Event.model_validate(value))
                 case {"outcome": value}:
@@ -213,7 +233,7 @@ def read_journal(path: Path) -> JournalRecord:
         raise DocumentError([DocumentFault(str(path), 1, 1, "is no journal: it has no header")])
     if report is not None:
         report = report.model_copy(update={"outcomes": tuple(outcomes)})
-    return JournalRecord(path, header, tuple(events), tuple(outcomes), report)
+    return JournalRecord(path, header, tuple(events), tuple(outcomes), report, plan)
 
 
 def last_unfinished(folder: Path, plan: str) -> JournalRecord | None:

@@ -146,8 +146,8 @@ class ShellAccess:
         """
         self.forget(host_moid)
         mark = self._marks.own(host_moid)
-        is_owed = host_moid in self._owed or (mark is not None and mark.opened_ssh)
-        if is_owed and is_ssh_running(facts):
+        # What this run has started runs, also where `facts` were read before it was started.
+        if host_moid in self._owed or (mark is not None and mark.opened_ssh and is_ssh_running(facts)):
             self._owed[host_moid] = self._marks.names.get(host_moid, host_moid)
             self._marks.writer.control_service(host_moid, SSH_SERVICE, "stop")
         self._owed.pop(host_moid, None)

@@ -2,31 +2,63 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from rich.text import Text
 
 from vgpu_cfg.model.change import (
     Change,
+    ChangeHost,
+    ChangeNetwork,
     CloneFrom,
     CreateVm,
     DestroyVm,
     Edit,
+    EnterMaintenance,
+    ExitMaintenance,
     Impact,
     ManualStep,
     Placement,
     PowerOffVm,
     PowerOnVm,
+    RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RestartService,
+    SetClusterOption,
     SetRule,
+    SetVCenterOption,
+    ShutDownHost,
     UpgradeVm,
 )
-from vgpu_cfg.render.layout import fold, fold_names
+from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.render.layout import both_ends, fold, fold_names
+from vgpu_cfg.render.runbook_parts import is_command
 
+_Headed = (
+    CreateVm
+    | UpgradeVm
+    | ReconfigureVm
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | SetRule
+    | RemoveRule
+    | EnterMaintenance
+    | RestartService
+    | RebootHost
+    | ShutDownHost
+    | ExitMaintenance
+    | ManualStep
+)
 TOPIC_WIDTH = 10
+MOST_TOPIC_WIDTH = 40
+_FAR = 30
+_LEAST_ROOM = 20
+"""Values that begin further right than the one get lines of their own where less than the other is left."""
 GPU = "GPU"
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
@@ -37,7 +69,7 @@ TOLD_BY_THE_HEAD = frozenset(
 
 
 def sign_of(change: Change) -> str:
-    """Return the sign that the legend explains; a blank for switching on and off."""
+    """Return the sign that the legend explains; a blank for what is switched, restarted or entered."""
     match change:
         case CreateVm():
             return "+"
@@ -49,27 +81,58 @@ def sign_of(change: Change) -> str:
             return "!"
         case PowerOnVm() | PowerOffVm():
             return " "
-        case UpgradeVm() | ReconfigureVm():
+        case UpgradeVm() | ReconfigureVm() | ChangeHost() | SetClusterOption() | SetVCenterOption():
             return "~"
+        case EnterMaintenance() | ExitMaintenance() | RestartService() | RebootHost() | ShutDownHost():
+            return " "
+        case ChangeNetwork():
+            return "+" if _is_made(change) else "~"
         case _:
             assert_never(change)
 
 
+def is_task(change: Change) -> bool:
+    """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
+    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetVCenterOption)
+
+
 def change_lines(
-    number: int, change: Change, placement: Placement | None, width: int, *, number_width: int = 3
+    number: int,
+    change: Change,
+    placement: Placement | None,
+    width: int,
+    *,
+    number_width: int = 3,
+    topic_width: int = 0,
+    endings: Sequence[str] = (),
 ) -> list[Text]:
-    """Lay out one change; its number stands before the first line."""
+    """Lay out one change; its number stands before the first line.
+
+    `topic_width` is the least width of the first column; `endings` stand at the ends of the rows.
+    """
     sign = sign_of(change)
-    body = [_head(change, placement), *_edit_rows(change, placement)]
-    topic_width = max(TOPIC_WIDTH, *(len(topic) + 2 for topic, _ in body))
+    body = [*_head(change, placement), *_edit_rows(change, placement)] or [("set", Text(change.id))]
+    topic_width = max(
+        [TOPIC_WIDTH, topic_width, *(min(len(topic) + 2, MOST_TOPIC_WIDTH) for topic, _ in body)]
+    )
     lines: list[Text] = []
-    for topic, words in body:
+    for index, (topic, words) in enumerate(body):
+        ending = endings[index] if index < len(endings) else ""
         start = Text(f"{number if not lines else '':>{number_width}} ")
         start.append(f"{sign} ", style=_SIGN_STYLES.get(sign, ""))
-        start.append(f"{topic:<{topic_width}}")
+        start.append(f"{topic:<{topic_width - 2}}  ")
         hang = " " * start.cell_len
-        first, *rest = fold(words, max(30, width - start.cell_len))
-        lines += [start + first, *(Text(hang) + part for part in rest)]
+        room = width - start.cell_len - (len(ending) + 2 if ending else 0)
+        least = max([_LEAST_ROOM, *map(len, words.plain.split())])
+        if start.cell_len > _FAR and room < least:
+            # A long path or option string would be cut to pieces in what room is left beside its name.
+            lines += both_ends(start, Text(ending, "yellow"), width)
+            margin = Text(" " * (number_width + 5))
+            lines += [margin + part for part in fold(words, width - margin.cell_len)]
+            continue
+        first, *rest = fold(words, room if start.cell_len > _FAR else max(30, room))
+        lines += both_ends(start + first, Text(ending, "yellow"), width) if ending else [start + first]
+        lines += [Text(hang) + part for part in rest]
     return lines
 
 
@@ -78,12 +141,21 @@ def edit_value(edit: Edit) -> str:
     return f"{'none' if edit.after is None else edit.after}{'*' if edit.is_default else ''}"
 
 
-def _head(change: Change, placement: Placement | None) -> tuple[str, Text]:
+def _head(change: Change, placement: Placement | None) -> list[tuple[str, Text]]:
+    """Say what is done; nothing for a change whose edits tell all."""
+    match change:
+        case ChangeHost() | SetClusterOption() | SetVCenterOption() | ChangeNetwork():
+            return []
+        case _:
+            return [_verb_and_words(change, placement)]
+
+
+def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, Text]:
     match change:
         case CreateVm():
             return "clone" if isinstance(change.source, CloneFrom) else "create", _create_words(change)
         case UpgradeVm():
-            words = [_changed(edit) for edit in change.edits if edit.key == "hardware_version"]
+            words = [changed(edit) for edit in change.edits if edit.key == "hardware_version"]
             return "upgrade", words[0] if words else Text(f"to vmx-{change.hardware_version}")
         case ReconfigureVm():
             cycle = "while it is off" if change.impact is Impact.POWER_CYCLE else ""
@@ -103,8 +175,44 @@ def _head(change: Change, placement: Placement | None) -> tuple[str, Text]:
             return "rule", Text(change.rule_name)
         case ManualStep():
             return "by hand", Text(change.text)
+        case EnterMaintenance():
+            return "maintenance", Text(_entering(change))
+        case RestartService():
+            return "restart", Text(f"service {change.service}, then read back")
+        case RebootHost():
+            return "reboot", Text("then read back")
+        case ShutDownHost():
+            return "shut down", Text("the host, for the step by hand that follows")
+        case ExitMaintenance():
+            is_kept = "; it stays in maintenance mode, where somebody else holds it" if change.is_held else ""
+            return "read back", Text(f"all settings{is_kept}" if is_kept else "then leave maintenance mode")
         case _:
             assert_never(change)
+
+
+def _entering(change: EnterMaintenance) -> str:
+    if change.is_held:
+        return "somebody else holds it in maintenance mode: it is marked, and left there"
+    words = "enter maintenance mode"
+    if change.evacuates:
+        moved = fold_names(change.evacuates)
+        words = f"DRS moves {moved} away; {words}"
+    if change.vsan is not None:
+        words += f", vSAN {change.vsan}"
+    return words
+
+
+def _is_made(change: ChangeNetwork) -> bool:
+    """Whether a change to networks makes something that is not there."""
+    match change.network:
+        case MakeSwitch():
+            return True
+        case SetPortgroup():
+            return change.network.portgroup_moid is None
+        case EditSwitch():
+            return False
+        case _:
+            assert_never(change.network)
 
 
 def _create_words(change: CreateVm) -> Text:
@@ -137,16 +245,46 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
     match change:
         case CreateVm():
             yield from _topic_rows(edits, placement)
+        case ChangeHost():
+            yield from ((edit.key, _set(edit, unset="")) for edit in change.edits)
+        case SetClusterOption() | SetVCenterOption():
+            yield from ((edit.key, _set(edit, unset="unset")) for edit in change.edits)
+        case ChangeNetwork():
+            words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
+            yield from zip((edit.key for edit in change.edits), words, strict=True)
         case ReconfigureVm():
-            yield from ((edit.key, _changed(edit)) for edit in edits)
+            yield from ((edit.key, changed(edit)) for edit in edits)
         case ManualStep():
-            if change.proof:
-                yield "proof", Text(change.proof)
+            yield from manual_rows(change)
         case SetRule():
             if change.rule_key is not None:
-                yield from ((edit.key, _changed(edit)) for edit in edits)
+                yield from ((edit.key, changed(edit)) for edit in edits)
         case _:
             return
+
+
+def manual_rows(step: ManualStep) -> Iterable[tuple[str, Text]]:
+    """Yield what is told beside a manual step's text: why, what to type, and what shows that it was done."""
+    if step.edits:
+        yield "why", Text("; ".join(_reason(edit) for edit in step.edits))
+    for command in step.commands:
+        yield "type", Text(command)
+    for proof in proofs(step):
+        yield "proof", Text(proof)
+    if step.needs_word:
+        yield "then", Text(f"apply --done {shlex.quote(step.id)}, as nothing else shows that it was done")
+
+
+def proofs(step: ManualStep) -> tuple[str, ...]:
+    """Return what shows that a step was done: one line per command, or one sentence."""
+    parts = tuple(part for part in step.proof.split("; ") if part)
+    return parts if all(map(is_command, parts)) else (step.proof,)
+
+
+def _reason(edit: Edit) -> str:
+    found = "not known" if edit.before is None else edit.before
+    note = f" ({edit.note})" if edit.note else ""
+    return f"{edit.key} is {found}, and is to be {edit_value(edit)}{note}"
 
 
 def _topic_rows(edits: Iterable[Edit], placement: Placement | None) -> Iterable[tuple[str, Text]]:
@@ -197,7 +335,15 @@ _TOPICS = {
 }
 
 
-def _changed(edit: Edit) -> Text:
+def _set(edit: Edit, *, unset: str) -> Text:
+    """Write the two values of a setting; `unset` is said of one that had none."""
+    note = Text(f"  {edit.note}", "dim") if edit.note else Text("")
+    before = unset if edit.before is None else edit.before
+    return Text(f"{before} -> {edit_value(edit)}".lstrip()) + note
+
+
+def changed(edit: Edit) -> Text:
+    """Write an edit's two values: "+ new", "- old", or "old -> new"."""
     note = Text(f"  {edit.note}", "dim") if edit.note else Text("")
     if edit.before is None:
         return Text(f"+ {edit_value(edit)}") + note

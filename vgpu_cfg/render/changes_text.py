@@ -1,6 +1,6 @@
-"""How changes read: a block per VM or rule, one line per subject matter, and like VMs folded into one table.
+"""How changes read: a block per host, VM or rule, and like hosts or VMs folded into one table.
 
-The first of several like VMs is told in full; of the others only what differs.
+The first of several that are alike is told in full; of the others only what differs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,20 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     SetRule,
 )
-from vgpu_cfg.render.change_lines import TOLD_BY_THE_HEAD, change_lines, edit_value, sign_of, topic_of
+from vgpu_cfg.render.change_lines import (
+    TOLD_BY_THE_HEAD,
+    change_lines,
+    edit_value,
+    is_task,
+    sign_of,
+    topic_of,
+)
+from vgpu_cfg.render.host_text import effort_of, host_difference, host_lines, host_shape
 from vgpu_cfg.render.layout import both_ends, counted, fold, fold_names, short
 
+_FOLDED = {"vm": "VM", "host": "host"}
+"""Kinds of subjects of which like ones are folded, and how they are counted."""
+_SWITCHED = "switched, "
 _MOST_FOLLOWERS = 16
 _MOST_DIFFERENCES = 8
 
@@ -58,7 +69,7 @@ class Block:
 
 @dataclass(slots=True)
 class Follower:
-    """VMs that are made like `leader`, each with what differs, in the plan's order."""
+    """VMs or hosts that are treated like `leader`, each with what differs, in the plan's order."""
 
     leader: Block
     blocks: list[tuple[Block, Difference]] = field(default_factory=list)
@@ -78,17 +89,31 @@ def make_blocks(plan: Plan) -> list[Block]:
         own = {number for number, _ in block.changes}
         needs = {numbers[need] for _, change in block.changes for need in change.needs if need in numbers}
         block.after = sorted(needs - own)
-    return list(blocks.values())
+    return _hosts_before_their_vms(list(blocks.values()))
+
+
+def _hosts_before_their_vms(blocks: list[Block]) -> list[Block]:
+    """Tell VMs that are only switched off for a host, and on again, after that host."""
+    order: dict[int, float] = {}
+    for index, block in enumerate(blocks):
+        order[index] = index
+        if block.kind == "vm" and _verb(block) == _SWITCHED:
+            own = {number for number, _ in block.changes}
+            hosts = [at for at, other in enumerate(blocks) if other.kind == "host" and own & {*other.after}]
+            order[index] = max([index, *hosts]) + (0.5 if hosts else 0)
+    return [blocks[index] for index in sorted(order, key=lambda index: order[index])]
 
 
 def fold_blocks(blocks: Iterable[Block]) -> list[Block | Follower]:
-    """Fold VMs that undergo the same changes with few differences behind the first of them."""
+    """Fold hosts and VMs that undergo the same changes with few differences behind the first of them."""
     folded: list[Block | Follower] = []
     followers: dict[tuple[object, ...], Follower] = {}
     for block in blocks:
         shape = _shape(block)
-        known = followers.get(shape) if block.kind == "vm" else None
+        known = followers.get(shape) if block.kind in _FOLDED else None
         difference = _difference(known.leader, block) if known else ()
+        if known and block.after and block.after != known.leader.after:
+            difference += (_after(block),)
         if known is None or len(difference) > _MOST_DIFFERENCES:
             folded.append(block)
             followers.setdefault(shape, Follower(block))
@@ -99,17 +124,20 @@ def fold_blocks(blocks: Iterable[Block]) -> list[Block | Follower]:
     return folded
 
 
-def render_block(block: Block, width: int) -> list[Text]:
+def render_block(block: Block, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out one subject's changes under its heading."""
     number_width = max(3, len(str(block.changes[-1][0])) + 1)
     lines = both_ends(_heading(block), Text(_effort(block), "dim"), width)
+    if block.kind == "host":
+        return lines + host_lines(block.changes, width, number_width, with_all=with_all)
     for number, change in block.changes:
         lines += change_lines(number, change, block.placement, width, number_width=number_width)
     return lines
 
 
 def render_followers(follower: Follower, width: int, *, with_all: bool = False) -> list[Text]:
-    """Lay out the VMs that are like their leader; equal differences share a line."""
+    """Lay out the hosts or VMs that are like their leader; equal differences share a line."""
+    noun = _FOLDED[follower.leader.kind]
     groups: list[tuple[list[Block], Difference]] = []
     for block, difference in follower.blocks:
         if groups and groups[-1][1] == difference:
@@ -122,8 +150,8 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
     title = f"  {words}as {follower.leader.name}{'' if is_same else ', but:'}"
     effort = f"{_effort(follower.leader)} each" if len(follower.blocks) > 1 else _effort(follower.leader)
     if len(names) > width // 2:
-        names = counted(len(follower.blocks), "more VM")
-    lines = both_ends(Text.assemble((f"VM {names}", "bold"), title), Text(effort, "dim"), width)
+        names = f"{len(follower.blocks)} more"
+    lines = both_ends(Text.assemble((f"{noun.upper()} {names}", "bold"), title), Text(effort, "dim"), width)
     if is_same:
         return lines
     shown = groups if with_all else groups[:_MOST_FOLLOWERS]
@@ -132,7 +160,7 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
         lines += _follower_lines(blocks, difference, name_width, width)
     if len(shown) < len(groups):
         rest = sum(len(blocks) for blocks, _ in groups[len(shown) :])
-        lines.append(Text(f"  and {counted(rest, 'more VM', 'more VMs')} (-v shows all)", "dim"))
+        lines.append(Text(f"  and {counted(rest, f'more {noun}')} (-v shows all)", "dim"))
     return lines
 
 
@@ -150,7 +178,12 @@ def _names(blocks: Sequence[Block]) -> str:
 
 
 def _heading(block: Block) -> Text:
-    after = f", after {short(str(number) for number in block.after)}" if block.after else ""
+    after = f", {_after(block)}" if block.after else ""
+    if block.kind == "plan" and all(change.kind == "set_vcenter_option" for _, change in block.changes):
+        return Text.assemble(("VCENTER", "bold"), after)
+    if block.kind == "host":
+        words = effort_of(block.name, block.changes, ()).words
+        return Text.assemble((f"HOST {block.name}", "bold"), f"  {words}" if words else "", after)
     if block.kind != "vm":
         return Text.assemble((f"{block.kind.upper()} {block.name}", "bold"), after)
     words = _verb(block).removesuffix(", ").removesuffix(" ")
@@ -160,23 +193,34 @@ def _heading(block: Block) -> Text:
     return Text.assemble(("VM ", "bold"), (block.name, "bold"), f"  {words}{where}{after}")
 
 
+def _after(block: Block) -> str:
+    return f"after {short(str(number) for number in block.after)}"
+
+
 def _verb(block: Block) -> str:
+    if block.kind != "vm":
+        return ""
     changes = [change for _, change in block.changes]
     if any(isinstance(change, CreateVm) for change in changes):
         return "new, "
     if any(isinstance(change, DestroyVm) for change in changes):
         return "removed, "
     if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
-        return "switched, "
+        return _SWITCHED
     return "changed, "
 
 
 def _effort(block: Block) -> str:
-    tasks = sum(not isinstance(change, ManualStep) for _, change in block.changes)
+    if block.kind == "host":
+        settings = effort_of(block.name, block.changes, ()).settings
+        return counted(settings, "setting") if settings else ""
+    tasks = sum(is_task(change) for _, change in block.changes)
     return counted(tasks, "task") if tasks else ""
 
 
 def _shape(block: Block) -> tuple[object, ...]:
+    if block.kind == "host":
+        return host_shape(block.changes, block.name)
     return tuple(
         (change.kind, sign_of(change), change.impact, tuple(edit.key for edit in change.edits), _rest(change))
         for _, change in block.changes
@@ -200,6 +244,8 @@ def _rest(change: Change) -> object:
 
 def _difference(leader: Block, block: Block) -> Difference:
     """List what differs from the leader, in words; both have the same shape."""
+    if leader.kind == "host":
+        return host_difference(leader.changes, block.changes)
     words = _placement_difference(leader.placement, block.placement)
     for (_, theirs), (_, ours) in zip(leader.changes, block.changes, strict=True):
         if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):

@@ -15,6 +15,8 @@ from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Report
+from vgpu_cfg.render.host_result import HostRow, host_rows
+from vgpu_cfg.render.host_text import HostEffort, host_efforts
 from vgpu_cfg.render.inventory_view import InventoryView
 from vgpu_cfg.render.profiles_text import pci_words
 from vgpu_cfg.render.status_view import StatusView
@@ -36,22 +38,28 @@ def plan_data(plan: Plan) -> Data:
         digest=plan.digest,
         is_in_sync=not plan.changes and not plan.errors,
         errors=len(plan.errors),
+        hosts=[_effort(effort) for effort in host_efforts(plan.changes).values()],
         plan=plan.model_dump(mode="json"),
     )
 
 
 def report_data(plan: Plan, report: Report, after: Inventory | None = None) -> Data:
-    """Return what became of a plan, and how its VMs stand in a reading made after it."""
+    """Return what became of a plan, and how its hosts and VMs stand in a reading made after it."""
     return _document(
         "report",
         **report.model_dump(mode="json"),
         tasks=report.tasks,
+        hosts=[_host_row(row) for row in host_rows(plan, report, after)],
         vms=[asdict(row) for row in result_rows(plan, report, after)],
     )
 
 
 def status_data(view: StatusView) -> Data:
-    """Return the VMs of a plan and what differs."""
+    """Return the hosts and VMs of a plan and what differs."""
+    hosts = [
+        asdict(row) | {"since": row.since.isoformat() if row.since else None, "is_in_sync": row.is_in_sync}
+        for row in view.hosts
+    ]
     rows = [asdict(row) | {"is_in_sync": row.is_in_sync} for row in view.vms]
     findings = [found.model_dump(mode="json") for found in view.findings]
     return _document(
@@ -61,6 +69,7 @@ def status_data(view: StatusView) -> Data:
         datacenter=view.datacenter,
         read_at=view.read_at,
         is_in_sync=view.is_in_sync,
+        hosts=hosts,
         vms=rows,
         findings=findings,
     )
@@ -78,6 +87,27 @@ def profiles_data(entries: Iterable[ProfileEntry]) -> Data:
 
 def _document(kind: str, **content: Any) -> Data:
     return {"kind": kind, "format": FORMAT, **content}
+
+
+def _effort(effort: HostEffort) -> Data:
+    """Return what a plan does to one host."""
+    return {
+        "name": effort.name,
+        "settings": effort.settings,
+        "right": len(effort.right),
+        "maintenance": effort.enters is not None and not effort.enters.is_held,
+        "reboots": effort.reboots,
+        "cold_boots": effort.cold_boots,
+        "services": effort.services,
+        "moved": effort.moved,
+        "switched_off": effort.switched_off,
+        "by_hand": effort.by_hand,
+    }
+
+
+def _host_row(row: HostRow) -> Data:
+    """Return what became of one host, with every setting's last reading."""
+    return asdict(row) | {"readings": [reading.model_dump(mode="json") for reading in row.readings]}
 
 
 def _profile(entry: ProfileEntry) -> Data:

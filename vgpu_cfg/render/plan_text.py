@@ -11,7 +11,6 @@ from vgpu_cfg.model.change import (
     CreateVm,
     DestroyVm,
     Impact,
-    ManualStep,
     Plan,
     PowerOffVm,
     PowerOnVm,
@@ -19,7 +18,8 @@ from vgpu_cfg.model.change import (
     Severity,
     UpgradeVm,
 )
-from vgpu_cfg.render.change_lines import sign_of
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.render.change_lines import is_task, sign_of
 from vgpu_cfg.render.changes_text import (
     Block,
     Follower,
@@ -28,16 +28,11 @@ from vgpu_cfg.render.changes_text import (
     render_block,
     render_followers,
 )
+from vgpu_cfg.render.disruption_text import manual_numbers, render_disruption
 from vgpu_cfg.render.findings_text import render_findings
-from vgpu_cfg.render.layout import both_ends, counted, fold_names, hanging
+from vgpu_cfg.render.host_text import host_counts
+from vgpu_cfg.render.layout import both_ends, counted, fold, fold_names, hanging, short
 
-_IMPACT_WORDS = {
-    Impact.SERVICE_RESTART: "service restart",
-    Impact.POWER_CYCLE: "power cycle",
-    Impact.HOST_MAINTENANCE: "maintenance mode",
-    Impact.HOST_REBOOT: "host reboot",
-    Impact.HOST_COLD_BOOT: "host cold boot",
-}
 _LEGEND = (
     ("+", "new", "green"),
     ("~", "change", "yellow"),
@@ -61,17 +56,21 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
     shown = shown or PlanShown()
     findings = render_findings(plan.diagnostics, width, with_all=shown.with_all)
     if not plan.changes and not plan.errors:
-        return [*_in_sync(plan), *([Text(""), *findings] if findings else [])]
+        return [*_in_sync(plan, width), *([Text(""), *findings] if findings else [])]
     if not plan.changes:
         return [*_header(plan, width), Text(""), *findings, Text(""), *_totals(plan, width, shown)]
-    lines = [*_header(plan, width), Text(""), *_disruption(plan, width)]
+    lines = [*_header(plan, width), Text(""), *render_disruption(plan, width, with_all=shown.with_all)]
     for entry in fold_blocks(make_blocks(plan)):
         lines.append(Text(""))
         match entry:
             case Block():
-                lines += render_block(entry, width)
+                lines += render_block(entry, width, with_all=shown.with_all)
             case Follower():
                 lines += render_followers(entry, width, with_all=shown.with_all)
+    if plan.hosts_in_sync:
+        in_sync = f"{fold_names(plan.hosts_in_sync)}: nothing to change"
+        label = "HOST" if len(plan.hosts_in_sync) == 1 else "HOSTS"
+        lines += [Text(""), *hanging(label, in_sync, width, indent=0, label_width=6, style="bold")]
     if findings:
         lines += [Text(""), *findings]
     return [*lines, Text(""), *_totals(plan, width, shown)]
@@ -100,10 +99,12 @@ def plan_counts(plan: Plan) -> list[str]:
         (len(removed), "VM removed", "VMs removed"),
         (rules, "DRS rule", "DRS rules"),
         (len(cycled), "power cycle", "power cycles"),
-        (kinds["manual_step"], "step by hand", "steps by hand"),
     ]
     words = [counted(number, one, many) for number, one, many in counts if number]
-    tasks = sum(not isinstance(change, ManualStep) for change in plan.changes)
+    words += host_counts(plan.changes)
+    if kinds["manual_step"]:
+        words.append(counted(kinds["manual_step"], "step by hand", "steps by hand"))
+    tasks = sum(is_task(change) for change in plan.changes)
     return [*words, f"about {counted(tasks, 'task')}"] if words else ["no changes"]
 
 
@@ -124,42 +125,27 @@ def _place(plan: Plan) -> str:
     return ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
 
 
-def _in_sync(plan: Plan) -> list[Text]:
-    count = counted(len(plan.in_sync), "VM")
-    return [
-        Text.assemble(
-            (plan.name, "bold"),
-            f" on {_place(plan)}: ",
-            ("in sync", "green"),
-            f", {count}, 0 changes, read {plan.read_at.astimezone():%H:%M:%S}",
-        )
-    ]
+def _in_sync(plan: Plan, width: int) -> list[Text]:
+    counts = [counted(len(plan.in_sync), "VM")] if plan.in_sync or not plan.hosts_in_sync else []
+    if plan.hosts_in_sync:
+        counts.append(counted(len(plan.hosts_in_sync), "host"))
+    differing = {found.subject.name for found in plan.diagnostics if found.code == Code.SETTING_DIFFERS}
+    verdict = Text("in sync", "green")
+    if differing:
+        verb = "differs" if len(differing) == 1 else "differ"
+        verdict = Text(f"{fold_names(sorted(differing))} {verb}, and only a check was asked for", "yellow")
+    line = Text.assemble(
+        (plan.name, "bold"),
+        f" on {_place(plan)}: ",
+        verdict,
+        f"{'; in sync:' if differing else ','} {', '.join(counts)}, 0 changes,",
+        f" read {plan.read_at.astimezone():%H:%M:%S}",
+    )
+    return fold(line, width, hang=2)
 
 
 def _signs(plan: Plan) -> set[str]:
     return {sign_of(change) for change in plan.changes}
-
-
-def _disruption(plan: Plan, width: int) -> list[Text]:
-    """Say first what is disturbed, by subject, and what is not touched."""
-    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
-    impacts: dict[str, set[Impact]] = {}
-    by_words: dict[str, list[str]] = {}
-    for change in plan.changes:
-        if isinstance(change, DestroyVm):
-            by_words.setdefault("deletion", []).append(change.subject.name)
-        elif change.impact is not Impact.NONE and change.subject.name not in removed:
-            impacts.setdefault(change.subject.name, set()).add(change.impact)
-    for name, found in impacts.items():
-        words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
-        by_words.setdefault(words, []).append(name)
-    rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
-    if not by_words:
-        return [Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")]
-    lines = [Text("DISRUPTION", style="bold yellow")]
-    for words, names in by_words.items():
-        lines += hanging(words, fold_names(names), width, label_width=16, style="yellow")
-    return [*lines, Text(f"  {rest} are not touched")]
 
 
 def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
@@ -184,6 +170,14 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
             style="bold red",
         )
     elif shown.next_command:
-        note = f"   {shown.next_note}" if shown.next_note else ""
+        note = f"   {shown.next_note or _stops(plan)}".rstrip()
         lines += hanging("NEXT", f"{shown.next_command}{note}", width, indent=0, label_width=6, style="bold")
     return lines
+
+
+def _stops(plan: Plan) -> str:
+    """Say where a run stops for what is done by hand."""
+    numbers = manual_numbers(plan)
+    if not numbers:
+        return ""
+    return f"stops at {short(map(str, numbers))} with exit 7; the same command goes on"

@@ -1,4 +1,4 @@
-"""What a run looks like while it goes on: bars per VM on a terminal, dated lines anywhere else."""
+"""What a run looks like while it goes on: bars per host and VM on a terminal, dated lines anywhere else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from vgpu_cfg.model.change import DestroyVm, Plan
@@ -19,6 +19,8 @@ from vgpu_cfg.render.layout import duration, fold
 if TYPE_CHECKING:
     from rich.console import Console
 
+_MINUTE = 60
+_WORTH_TELLING_SECONDS = 10
 _STYLES = {
     OutcomeStatus.DONE: "green",
     OutcomeStatus.NOT_NEEDED: "dim",
@@ -78,8 +80,19 @@ class _Tally:
         return ", ".join(parts)
 
 
+class StepColumn(ProgressColumn):
+    """What a subject is at, and for how long where that is worth telling."""
+
+    def render(self, task: Task) -> Text:
+        words = Text(task.description)
+        since = task.fields.get("since")
+        if since is not None and (seconds := task.get_time() - since) >= _WORTH_TELLING_SECONDS:
+            words.append(f"  {duration(seconds)}", "dim")
+        return words
+
+
 class PlainDisplay:
-    """One dated line for each change that began or ended, and for each remark.
+    """One dated line for each change that began or ended, for each remark, and each minute of a long wait.
 
     Its context is free of effect: nothing has to be set up or taken down.
     """
@@ -87,13 +100,27 @@ class PlainDisplay:
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console = console
         self._tally = _Tally(len(plan.changes))
+        self._told: dict[str, datetime] = {}
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
-        line = log_line(event, self._tally.facts(event))
+        line = self._waiting(event) or log_line(event, self._tally.facts(event))
         if line is not None:
+            self._told[event.change_id] = event.at
             count = f"[{self._tally.ended}/{self._tally.total}]"
             print_lines(self._console, _dated(event, count, line, width_of(self._console)))
+
+    def _waiting(self, event: Event) -> Text | None:
+        """Say how long something has gone on, where nothing was said of it for a minute."""
+        told = self._told.get(event.change_id)
+        if event.kind is not EventKind.PROGRESS or told is None:
+            return None
+        if (event.at - told).total_seconds() < _MINUTE:
+            return None
+        said = f": {event.message}" if event.message else ""
+        done = f" {event.progress} %" if event.progress is not None else ""
+        line = Text.assemble((f"{'wait':<8}", "dim"), f"{event.change_id}{said}{done}")
+        return line.append(f"  {self._tally.facts(event)}", "dim")
 
     def say(self, text: str) -> None:
         print_lines(self._console, [Text(text)])
@@ -108,12 +135,20 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A bar for each VM that is worked on, one for the whole, and above them a line for each that ended.
+    """A bar and the step of each host or VM that is worked on, one for the whole, and lines of what ended.
 
-    A subject counts as ended when all its changes have. `auto_refresh` is off in tests.
+    A subject counts as ended when all its changes have. `auto_refresh` is off in tests,
+    and `get_time` tells the seconds from which the length of a step is taken.
     """
 
-    def __init__(self, console: Console, plan: Plan, *, auto_refresh: bool = True) -> None:
+    def __init__(
+        self,
+        console: Console,
+        plan: Plan,
+        *,
+        auto_refresh: bool = True,
+        get_time: Callable[[], float] | None = None,
+    ) -> None:
         self._console = console
         self._tally = _Tally(len(plan.changes))
         self._left: dict[str, int] = {}
@@ -127,9 +162,10 @@ class LiveDisplay:
             TextColumn("{task.fields[name]}", markup=False),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
-            TextColumn("{task.description}", markup=False),
+            StepColumn(),
             console=console,
             auto_refresh=auto_refresh,
+            get_time=get_time,
             transient=True,
         )
         self._whole = self._progress.add_task("", name=plan.name, total=max(1, len(plan.changes)))
@@ -140,9 +176,9 @@ class LiveDisplay:
         match event.kind:
             case EventKind.STARTED:
                 self._began.setdefault(name, event.at)
-                self._bar(name, event.change_id)
+                self._progress.update(self._bar(name, self._step(event)), since=self._progress.get_time())
             case EventKind.TASK:
-                self._bar(name, f"{event.change_id}  {event.task or ''}")
+                self._bar(name, f"{self._step(event)}  {event.task or ''}")
             case EventKind.PROGRESS:
                 done = self._all[name] - self._left[name]
                 self._progress.update(self._bar(name), completed=done + (event.progress or 0) / 100)
@@ -164,6 +200,12 @@ class LiveDisplay:
     ) -> None:
         self._progress.stop()
 
+    def _step(self, event: Event) -> str:
+        """Say which step of its subject a change is: "5/6 reboot esx-01"."""
+        name = event.subject.name
+        all_steps = self._all[name]
+        return f"{all_steps - self._left[name] + 1}/{all_steps} {event.change_id}"
+
     def _bar(self, name: str, description: str | None = None) -> TaskID:
         if name not in self._bars:
             self._bars[name] = self._progress.add_task("", name=name, total=self._all[name])
@@ -179,7 +221,10 @@ class LiveDisplay:
             self._print(event)
         if name in self._bars:
             self._progress.update(
-                self._bars[name], completed=self._all[name] - self._left[name], description=""
+                self._bars[name],
+                completed=self._all[name] - self._left[name],
+                description="",
+                since=None,
             )
         if self._left[name] == 0 and name in self._bars:
             self._progress.remove_task(self._bars.pop(name))

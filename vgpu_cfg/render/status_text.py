@@ -1,13 +1,14 @@
-"""How the state of a plan's VMs reads: one table, and the findings under it."""
+"""How the state of a plan's hosts and VMs reads: a table of each, and the findings under them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
 from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.render.findings_text import render_findings
+from vgpu_cfg.render.host_status import HostStatus
 from vgpu_cfg.render.inventory_view import profile_words
 from vgpu_cfg.render.layout import (
     Cell,
@@ -32,16 +33,23 @@ _COLUMNS = (
     Column("NODE"),
 )
 
+_HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
+
 
 def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out one row per VM, what differs under it, and the findings at the end."""
-    differing = sum(not row.is_in_sync for row in view.vms)
+    differing = sum(not row.is_in_sync for row in view.hosts)
+    differing += sum(not row.is_in_sync for row in view.vms)
     place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
     verb = "differs" if differing == 1 else "differ"
     verdict = Text(f"{differing} {verb}", "yellow") if differing else Text("in sync", "green")
     left = Text.assemble((view.plan, "bold"), f" on {place}")
-    right = Text.assemble(f"{counted(len(view.vms), 'VM')}, ", verdict)
+    counts = [counted(len(view.hosts), "host")] if view.hosts else []
+    counts += [counted(len(view.vms), "VM")] if view.vms or not counts else []
+    right = Text.assemble(f"{', '.join(counts)}, ", verdict)
     lines = both_ends(left, right, width)
+    if view.hosts:
+        lines += [Text(""), *_host_rows(view, width, with_all=with_all)]
     if view.vms:
         lines += [Text(""), *_rows(view, width, with_all=with_all)]
     findings = render_findings(view.findings, width, with_all=with_all)
@@ -60,6 +68,50 @@ def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
             words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
             lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
     return lines
+
+
+def _host_rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+    """Lay out a row per host; under it what differs, what waits for a restart, and why it is down."""
+    shortened = without_domain(row.name for row in view.hosts)
+    cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_word(row)] for row in view.hosts]
+    heading, *rows = by_row(table(_HOST_COLUMNS, cells, width))
+    lines = heading
+    for row, shown in zip(view.hosts, rows, strict=True):
+        lines += shown
+        told = [("~", _drift_words(row.drift, with_all=with_all), "yellow")]
+        told.append(("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow"))
+        told.append(("!", _standing(row), "magenta"))
+        for sign, words, style in told:
+            if words:
+                parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
+                lines += [Text("    ") + part for part in parts]
+    return lines
+
+
+def _drift_words(drift: Sequence[str], *, with_all: bool) -> str:
+    """Join what differs; each may hold commas of its own."""
+    shown = drift if with_all else drift[:_MOST_DRIFT]
+    rest = len(drift) - len(shown)
+    return "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
+
+
+def _host_state(row: HostStatus) -> Text:
+    if row.drift:
+        return Text("differs", "yellow")
+    if row.pending:
+        return Text("waits", "yellow")
+    return Text("in sync", "green") if not row.plan else Text("held", "magenta")
+
+
+def _mode_word(row: HostStatus) -> str:
+    return "maintenance" if row.is_in_maintenance_mode else ""
+
+
+def _standing(row: HostStatus) -> str:
+    if not row.plan:
+        return row.reason
+    since = f" since {row.since:%Y-%m-%d %H:%M}" if row.since is not None else ""
+    return f"in maintenance mode for plan {row.plan}{since}: {row.reason or 'no reason was kept'}"
 
 
 def state_word(state: str) -> Text:

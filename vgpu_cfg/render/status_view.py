@@ -1,13 +1,15 @@
-"""The VMs of a plan as rows for readers: where each is, on which GPU, and what differs from the plan file."""
+"""The hosts and VMs of a plan as rows for readers: where each VM is, and what differs from the plan file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Edit, Impact, ManualStep, Plan
+from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Impact, ManualStep, Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.render.edit_words import edit_words
+from vgpu_cfg.render.host_status import HostStatus, view_hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,12 @@ class StatusView:
     read_at: str
     vms: tuple[VmRow, ...]
     findings: tuple[Diagnostic, ...]
+    hosts: tuple[HostStatus, ...] = ()
 
     @property
     def is_in_sync(self) -> bool:
         """Whether nothing of the plan differs."""
-        return all(row.is_in_sync for row in self.vms)
+        return all(row.is_in_sync for row in self.hosts) and all(row.is_in_sync for row in self.vms)
 
 
 def view_status(plan: Plan, observed: Inventory) -> StatusView:
@@ -72,6 +75,7 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
             for name in names
         ),
         findings=plan.diagnostics,
+        hosts=view_hosts(plan, observed),
     )
 
 
@@ -89,15 +93,6 @@ def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None]
                 if pci_id is not None:
                     found.setdefault(vm.moid, []).append((pci_id, nodes.get(pci_id)))
     return {moid: tuple(dict.fromkeys(gpus)) for moid, gpus in found.items()}
-
-
-def edit_words(edit: Edit) -> str:
-    """Say an edit in a few words: "cpus 16 -> 32"."""
-    if edit.before is None:
-        return f"{edit.key} {edit.after}"
-    if edit.after is None:
-        return f"{edit.key} {edit.before} -> none"
-    return f"{edit.key} {edit.before} -> {edit.after}"
 
 
 def make_row(vm: Vm, observed: Inventory, holders: Mapping[str, tuple[tuple[str, int | None], ...]]) -> VmRow:

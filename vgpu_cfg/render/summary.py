@@ -1,7 +1,8 @@
-"""What a run came to: one line for all, a table of its VMs, a block for each failure, what to type next."""
+"""What a run came to: one line, tables of its hosts and VMs, a block for each failure, what to type next."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,16 @@ from rich.text import Text
 from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.render.change_lines import proofs
+from vgpu_cfg.render.host_result import (
+    host_result_counts,
+    host_rows,
+    is_settled,
+    other_left_behind,
+    reading_words,
+    render_hosts,
+    standing_words,
+)
 from vgpu_cfg.render.inventory_view import profile_words
 from vgpu_cfg.render.layout import (
     Cell,
@@ -38,6 +49,7 @@ _COLUMNS = (
     Column("TIME", is_right=True),
 )
 _MOST_FAILURES = 10
+_MANY_STEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,8 @@ def render_summary(
     """
     changes = {change.id: change for change in plan.changes}
     lines = _head(plan, report, width)
+    hosts_done = host_rows(plan, report, after)
+    lines += render_hosts(hosts_done, width)
     rows = [row for row in result_rows(plan, report, after) if row.status is not OutcomeStatus.SKIPPED]
     if rows:
         hosts = without_domain(row.vm.host for row in rows if row.vm is not None)
@@ -101,7 +115,11 @@ def render_summary(
             if isinstance(changes[outcome.change_id], DestroyVm)
             and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
         }
+        lines += [Text("")] if hosts_done else []
         lines += table(_COLUMNS, [_cells(row, hosts, gone) for row in rows], width)
+    standing = standing_words(plan, report, hosts_done)
+    if standing:
+        lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
     for outcome in report.failed[:_MOST_FAILURES]:
         lines += [Text(""), *_failure(outcome, plan, width)]
     if len(report.failed) > _MOST_FAILURES:
@@ -111,10 +129,11 @@ def render_summary(
         ]
     lines += _skipped(report, width)
     for change_id in report.waiting_for:
-        lines += [Text(""), *_manual_step(changes[change_id], plan, width)]
-    if report.left_behind:
+        lines += [Text(""), *_manual_step(changes[change_id], plan, next_command, width)]
+    left_behind = other_left_behind(report, hosts_done)
+    if left_behind:
         lines += [Text("")]
-        for index, text in enumerate(report.left_behind):
+        for index, text in enumerate(left_behind):
             lines += hanging(
                 "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
             )
@@ -147,14 +166,17 @@ def _counts(plan: Plan, report: Report) -> str:
     counts: Counter[str] = Counter()
     for outcome in report.outcomes:
         if outcome.status is OutcomeStatus.DONE:
-            counts[_done_word(changes[outcome.change_id])] += 1
+            word = _done_word(changes[outcome.change_id])
+            counts.update([word] if word else [])
         elif outcome.status is not OutcomeStatus.NOT_NEEDED and outcome.change_id not in report.waiting_for:
             counts[outcome.status.value] += 1
     words = [f"{number} {word}" for word, number in counts.items()]
+    words = [*host_result_counts(plan, report), *words]
     return ", ".join([*words, counted(report.tasks, "task")])
 
 
 def _done_word(change: Change) -> str:
+    """Say what was done; nothing for what is counted by host, or only leads to what is."""
     match change:
         case CreateVm():
             return "made"
@@ -168,7 +190,12 @@ def _done_word(change: Change) -> str:
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",
                 "upgrade_vm": "upgraded",
-            }.get(change.kind, "done")
+                "set_cluster_option": "option set",
+                "set_vcenter_option": "option set",
+                "change_network": "network changed",
+                "restart_service": "service restarted",
+                "manual_step": "done by hand",
+            }.get(change.kind, "")
 
 
 def _cells(row: ResultRow, hosts: Mapping[str, str], gone: Collection[str]) -> list[Cell]:
@@ -200,35 +227,64 @@ def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
         facts.append(f"{outcome.ended_at.astimezone():%H:%M:%S}")
     lines = both_ends(left, Text(", ".join(facts), "dim"), width)
     message = outcome.message.removeprefix(f"{outcome.change_id}: ")
-    lines += hanging("vCenter" if outcome.cause or outcome.tasks else "why", message, width)
+    is_servers_word = bool(outcome.cause) or (bool(outcome.tasks) and outcome.subject.kind != "host")
+    lines += hanging("vCenter" if is_servers_word else "why", message, width)
     lines += hanging("cause", outcome.cause, width) if outcome.cause else []
+    pending = [reading_words(one) for one in outcome.readings if not is_settled(one)]
+    lines += hanging("reads", "; ".join(pending), width) if pending else []
     return lines + (hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else [])
 
 
 def _skipped(report: Report, width: int) -> list[Text]:
     """Name what was skipped, by reason."""
     waiting = set(report.waiting_for)
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[Outcome]] = {}
     for outcome in report.outcomes:
         if outcome.status is OutcomeStatus.SKIPPED and outcome.change_id not in waiting:
-            by_reason.setdefault(outcome.message, []).append(outcome.change_id)
+            by_reason.setdefault(outcome.message, []).append(outcome)
     if not by_reason:
         return []
     lines = [Text("")]
-    for reason, names in by_reason.items():
-        text = f"{fold_names(names)}: {reason}"
+    for reason, outcomes in by_reason.items():
+        text = f"{fold_names(_skipped_names(outcomes))}: {reason}"
         label = "SKIPPED" if len(lines) == 1 else ""
         lines += hanging(label, text, width, indent=0, label_width=8, style="yellow")
     return lines
 
 
-def _manual_step(change: Change, plan: Plan, width: int) -> list[Text]:
+def _skipped_names(outcomes: Sequence[Outcome]) -> list[str]:
+    """Name changes, or only the host where there are many of one: "esx-01 (6 steps)"."""
+    counts = Counter(outcome.subject.name for outcome in outcomes if outcome.subject.kind == "host")
+    names = []
+    for outcome in outcomes:
+        count = counts[outcome.subject.name]
+        is_many = count >= _MANY_STEPS
+        names.append(f"{outcome.subject.name} ({count} steps)" if is_many else outcome.change_id)
+    return list(dict.fromkeys(names))
+
+
+def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> list[Text]:
+    """Tell a step that waits: what to do, what to type, what shows that it is done, and how to go on."""
     title = f"  step {step_number(plan, change.id)}, {change.subject.name}"
     lines = [Text.assemble(("YOUR TURN", "bold magenta"), title)]
-    if isinstance(change, ManualStep):
-        lines += hanging("do", change.text, width, style="bold")
-        lines += hanging("proof", change.proof, width) if change.proof else []
+    if not isinstance(change, ManualStep):
+        return lines
+    lines += hanging("do", change.text, width, style="bold")
+    for index, command in enumerate(change.commands):
+        lines.append(_to_type("" if index else "type", command))
+    for index, proof in enumerate(proofs(change)):
+        lines += hanging("" if index else "proof", proof, width)
+    if next_command and change.needs_word:
+        done = f"{next_command} --done {shlex.quote(change.id)}"
+        lines.append(_to_type("then", done))
+    elif next_command:
+        lines += hanging("then", f"{next_command}, which reads whether it is done", width)
     return lines
+
+
+def _to_type(label: str, command: str) -> Text:
+    """Leave a command on one line, however long: broken in two it could not be copied."""
+    return Text.assemble(f"  {label:<8} ", (command, "bold"))
 
 
 def _tail(report: Report, journal: str, next_command: str, check_command: str, width: int) -> list[Text]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.execution import makers
-from tests.unit.render import samples
+from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
@@ -24,17 +24,25 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 def documents() -> dict[str, dict[str, Any]]:
     vms = tuple(samples.desired_vm(name) for name in ("hvd-01", "hvd-02"))
     desired = DesiredPlan(name="horovod-a100", vcenter="prod", vms=vms)
-    plan = samples.two_new().model_copy(update={"desired": desired})
+    two_new = samples.two_new()
+    changes_of_both = (*host_samples.two_with_one_reboot().changes, *two_new.changes)
+    plan = two_new.model_copy(update={"desired": desired, "changes": changes_of_both})
     observed = samples.estate(
         samples.own_vm("vm-11", "hvd-01", 0), samples.vm("vm-12", "desk", "grid_a100-8q")
     )
     changes = (makers.create("a"), makers.power_on("a"))
     server = makers.estate()
     report, _ = makers.run(server, *changes)
+    own = makers.plan_of(*changes)
+    prepared = host_samples.two_with_one_reboot()
+    both = report.model_copy(
+        update={"outcomes": (*host_reports.all_done(prepared).outcomes, *report.outcomes)}
+    )
+    whole = own.model_copy(update={"changes": (*prepared.changes, *own.changes)})
     catalog = load_catalog()
     return {
         "plan": data.plan_data(plan),
-        "report": data.report_data(makers.plan_of(*changes), report, server.read_inventory(makers.SCOPE)),
+        "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
         "inventory": data.inventory_data(view_inventory(observed, catalog)),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
@@ -76,6 +84,49 @@ def test_every_key_is_documented_and_every_documented_key_is_there(kind: str) ->
     shown = {match[0] for path in found if (match := re.match(r"\w+", path))}
     shown |= {match[0] for path in found if (match := ROW_KEY.match(path))}
     assert shown == documented(kind) | {"kind", "format"}
+
+
+def test_the_hosts_of_a_plan_are_counted() -> None:
+    first, second = data.plan_data(host_samples.with_cold_boot())["hosts"]
+    assert first == {
+        "name": "esx-01",
+        "settings": 3,
+        "right": 3,
+        "maintenance": True,
+        "reboots": 1,
+        "cold_boots": 0,
+        "services": (),
+        "moved": (),
+        "switched_off": (),
+        "by_hand": (1,),
+    }
+    assert (second["reboots"], second["cold_boots"]) == (0, 1)
+    assert (second["moved"], second["switched_off"], second["by_hand"]) == (
+        ("syslog-03",),
+        ("hvd-03",),
+        (13,),
+    )
+
+
+def test_every_setting_that_was_read_back_is_in_the_report() -> None:
+    plan = host_samples.two_with_one_reboot()
+    done = data.report_data(plan, host_reports.all_done(plan))["hosts"][0]
+    wanted = (host_samples.GRAPHICS, host_samples.ATS, host_samples.PASSED, *host_samples.RIGHT)
+    assert [one["setting"] for one in done["readings"]] == [one.setting for one in wanted]
+    assert {one["waits_for"] for one in done["readings"]} == {""}
+    assert done["state"] == "ready"
+    assert not done["standing"]
+
+
+def test_a_host_that_was_left_says_so_in_the_status() -> None:
+    view = view_status(host_samples.left_standing(), host_reports.standing_estate())
+    in_sync, standing = data.status_data(view)["hosts"]
+    assert in_sync["is_in_sync"]
+    assert not in_sync["reason"]
+    assert not standing["is_in_sync"]
+    assert standing["since"] == "2026-03-02T20:11:11+00:00"
+    assert standing["plan"] == "horovod-a100"
+    assert standing["pending"] == ("ats",)
 
 
 def test_the_plan_inside_is_the_plan_that_is_saved() -> None:

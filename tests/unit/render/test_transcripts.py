@@ -4,8 +4,13 @@ import re
 
 import pytest
 
-from tests.unit.render.transcripts import CASES, FOLDER, WIDTHS, path_of
+from tests.unit.render.transcripts import CASES, DOCUMENTS, FOLDER, WIDTHS, document_of, path_of
 from vgpu_cfg.render.console import plain
+
+CROWDED = (
+    *("inventory", "inventory-all", "profiles", "run-done", "run-failed"),
+    *("run-hosts-failed", "run-hosts-waiting"),
+)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -14,8 +19,14 @@ def test_it_reads_as_its_transcript(case: str, width: int) -> None:
     assert plain(CASES[case](width)) == path_of(case, width).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("case", DOCUMENTS)
+def test_a_document_reads_as_its_transcript(case: str) -> None:
+    assert DOCUMENTS[case]() == document_of(case).read_text(encoding="utf-8")
+
+
 def test_no_transcript_is_left_over() -> None:
     expected = {path_of(case, width).name for case in CASES for width in WIDTHS}
+    expected |= {document_of(case).name for case in DOCUMENTS}
     assert {path.name for path in FOLDER.iterdir()} == expected
 
 
@@ -26,7 +37,7 @@ def test_no_line_is_wider_than_it_may_be_and_no_word_is_lost(case: str) -> None:
         text = plain(CASES[case](width))
         lines = [line for line in text.splitlines() if not line.startswith("LOG")]
         assert max(len(line) for line in lines) <= width
-        if case not in ("inventory", "inventory-all", "profiles", "run-done", "run-failed"):
+        if case not in CROWDED:
             # Tables drop columns and headings drop facts where there is no room; the rest must not.
             found = sorted(re.findall(r"\S+", text))
             assert words is None or found == words

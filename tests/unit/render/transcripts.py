@@ -12,18 +12,22 @@ from pathlib import Path
 from rich.text import Text
 
 from tests.unit.execution import makers
-from tests.unit.render import samples
+from tests.unit.render import host_reports, host_samples, samples
+from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Diagnostic, ManualStep, Plan, Severity, Subject
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.desired_hosts import DesiredAccess, DesiredHosts
 from vgpu_cfg.model.report import Event, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.vm import PowerState
+from vgpu_cfg.render.as_run import render_as_run
 from vgpu_cfg.render.console import make_console, plain
 from vgpu_cfg.render.inventory_text import render_inventory
 from vgpu_cfg.render.inventory_view import view_inventory
 from vgpu_cfg.render.plan_text import PlanShown, render_plan
 from vgpu_cfg.render.profiles_text import render_profiles
 from vgpu_cfg.render.progress import PlainDisplay
+from vgpu_cfg.render.runbook import render_runbook
 from vgpu_cfg.render.status_text import render_status
 from vgpu_cfg.render.status_view import view_status
 from vgpu_cfg.render.summary import render_summary
@@ -178,7 +182,53 @@ def refused(width: int) -> list[Text]:
     return render_plan(samples.plan_of(diagnostics=(FULL,)), width, APPLY)
 
 
+def hosts_result(plan: Plan, report: Report) -> Callable[[int], list[Text]]:
+    entry = DesiredHosts(access=DesiredAccess(ssh="open-and-close"))
+    desired = DesiredPlan(name=plan.name, vcenter="prod", hosts=(entry,))
+    made = plan.model_copy(update={"desired": desired})
+    return lambda width: render_summary(
+        made,
+        report,
+        width,
+        next_command="vgpu-cfg apply plan.yaml",
+        check_command="vgpu-cfg plan plan.yaml",
+    )
+
+
+def hosts_status(width: int) -> list[Text]:
+    plan = host_samples.left_standing()
+    checked = host_samples.checked_only().diagnostics
+    differing = [
+        found.model_copy(update={"subject": host_samples.host_subject("esx-04")}) for found in checked
+    ]
+    plan = plan.model_copy(update={"diagnostics": (*plan.diagnostics, *differing)})
+    return render_status(view_status(plan, host_reports.standing_estate()), width)
+
+
+TWO = host_samples.two_with_one_reboot()
+COLD = host_samples.with_cold_boot()
+
+
+def shown_plan(plan: Plan, *, with_all: bool = False) -> Callable[[int], list[Text]]:
+    shown = PlanShown(next_command="vgpu-cfg apply plan.yaml", with_all=with_all)
+    return lambda width: render_plan(plan, width, shown)
+
+
 CASES: dict[str, Callable[[int], list[Text]]] = {
+    "hosts-one-reboot": shown_plan(TWO),
+    "hosts-one-reboot-all": shown_plan(TWO, with_all=True),
+    "hosts-cold-boot": shown_plan(COLD),
+    "hosts-many": shown_plan(host_samples.many_hosts(24)),
+    "hosts-everything": shown_plan(host_samples.everything()),
+    "hosts-before-vms": shown_plan(host_samples.vms_after_hosts()),
+    "hosts-checked": shown_plan(host_samples.checked_only()),
+    "hosts-in-sync": shown_plan(samples.plan_of(hosts_in_sync=("esx-01", "esx-02"), in_sync=("hvd-01",))),
+    "hosts-left-standing": shown_plan(host_samples.left_standing()),
+    "run-hosts-done": hosts_result(TWO, host_reports.all_done(TWO)),
+    "run-hosts-failed": hosts_result(TWO, host_reports.failed_report(TWO)),
+    "run-hosts-waiting": hosts_result(COLD, host_reports.waiting_report(COLD)),
+    "run-hosts-log": lambda width: logged(TWO, host_reports.events(host_reports.failed_report(TWO)), width),
+    "status-hosts": hosts_status,
     "plan-two-new": lambda width: render_plan(samples.two_new(), width, APPLY),
     "plan-everything": lambda width: render_plan(samples.everything(), width, APPLY),
     "plan-many": lambda width: render_plan(samples.many_new(40), width, APPLY),
@@ -195,6 +245,32 @@ CASES: dict[str, Callable[[int], list[Text]]] = {
 }
 
 
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "runbook-one-reboot": lambda: render_runbook(TWO, lookup, views=VIEWS),
+    "runbook-cold-boot": lambda: render_runbook(COLD, lookup, apply_command="vgpu-cfg apply plan.yaml"),
+    "runbook-everything": lambda: render_runbook(host_samples.everything(), lookup),
+    "runbook-vms": lambda: render_runbook(samples.everything(), lookup),
+    "as-run-failed": lambda: render_as_run(
+        TWO,
+        host_reports.events(host_reports.failed_report(TWO)),
+        host_reports.failed_report(TWO),
+        by="anna on ops-1",
+    ),
+    "as-run-waiting": lambda: render_as_run(
+        COLD,
+        host_reports.events(host_reports.waiting_report(COLD)),
+        host_reports.waiting_report(COLD),
+    ),
+    "as-run-broken-off": lambda: render_as_run(
+        TWO, host_reports.events(host_reports.failed_report(TWO))[:7], None
+    ),
+}
+
+
+def document_of(case: str) -> Path:
+    return FOLDER / f"{case}.md"
+
+
 def path_of(case: str, width: int) -> Path:
     return FOLDER / f"{case}-{width}.txt"
 
@@ -204,6 +280,8 @@ def write_all() -> None:
     for case, render in CASES.items():
         for width in WIDTHS:
             path_of(case, width).write_text(plain(render(width)), encoding="utf-8")
+    for case, write in DOCUMENTS.items():
+        document_of(case).write_text(write(), encoding="utf-8")
 
 
 if __name__ == "__main__":

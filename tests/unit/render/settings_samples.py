@@ -1,0 +1,44 @@
+"""A settings table as the render tests need it: paragraphs that say what they were given."""
+
+from __future__ import annotations
+
+from tests.unit.render.host_samples import TITLES, WRITES, ref
+from vgpu_cfg.model.change import Impact
+from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+
+
+def how(view: HostView, wish: Wish) -> HowTo:
+    return HowTo(
+        why=f"VMs of {view.host.name} need {wish.setting}",
+        client="{host} > Configure > {device}: {value}",
+        commands=("govc host.option.set -host {host} key {value}", "esxcli system shutdown reboot"),
+        expected="{value} instead of {before}",
+        verify=("esxcli graphics host get",),
+        undo=("govc host.option.set -host {host} key {before}", "in the vSphere Client, look at {device}"),
+    )
+
+
+def setting(key: str, title: str) -> HostSetting:
+    return HostSetting(
+        key=key,
+        title=title,
+        source="made up",
+        wishes=lambda _entry, _view: (),
+        read=lambda _view, _device: Reading(),
+        write=lambda _view, _wishes: (WRITES[key],),
+        impact=lambda _view, _wish: Impact.NONE,
+        how=how,
+        group=key,
+    )
+
+
+TABLE = {key: setting(key, title) for key, title in TITLES.items()}
+VIEWS = {
+    ref(name).moid: HostView(host=Host(moid=ref(name).moid, name=name, version="8.0.3"))
+    for name in ("esx-01", "esx-02")
+}
+
+
+def lookup(key: str) -> HostSetting:
+    return TABLE[key]

@@ -1,0 +1,270 @@
+"""How each change to VMs and DRS rules is done by hand, in the words of the vSphere Client and of govc.
+
+Options of govc are those of its release 0.52; what it cannot say is left to the vSphere Client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from vgpu_cfg.model.change import (
+    CloneFrom,
+    CreateVm,
+    DestroyVm,
+    Edit,
+    PowerOffVm,
+    PowerOnVm,
+    ReconfigureVm,
+    RemoveRule,
+    SetRule,
+    UpgradeVm,
+)
+from vgpu_cfg.model.vm_spec import (
+    DeviceEdit,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewVgpu,
+    RemoveDevice,
+    VmSpec,
+)
+from vgpu_cfg.render.change_lines import edit_value
+from vgpu_cfg.render.layout import fold_names
+from vgpu_cfg.render.runbook_parts import Part, command
+
+VmChange = CreateVm | UpgradeVm | ReconfigureVm | PowerOnVm | PowerOffVm | DestroyVm | SetRule | RemoveRule
+
+
+def vm_parts(change: VmChange) -> tuple[Part, ...]:
+    """Tell how a change is done by hand."""
+    match change:
+        case CreateVm():
+            return _create(change)
+        case UpgradeVm():
+            return (_upgrade(change),)
+        case ReconfigureVm():
+            return _configure(change.vm.name, change.spec, change.edits)
+        case PowerOnVm():
+            return (_power_on(change),)
+        case PowerOffVm():
+            return (_power_off(change),)
+        case DestroyVm():
+            return (_destroy(change),)
+        case SetRule():
+            return (_set_rule(change),)
+        case RemoveRule():
+            return (_remove_rule(change),)
+        case _:
+            assert_never(change)
+
+
+def _create(change: CreateVm) -> tuple[Part, ...]:
+    name, place = change.vm.name, change.location
+    where = ("-host", place.host_name, "-ds", place.datastore_name, "-folder", place.folder_path)
+    undo = (command("govc", "vm.destroy", name),)
+    if isinstance(change.source, CloneFrom):
+        template, is_linked = change.source.template.name, change.source.snapshot_moid is not None
+        made = Part(
+            heading="Clone",
+            what=f"Clone {template} to {name}, on {place.host_name}, {place.datastore_name}, in "
+            f"{place.folder_path}; do not power it on.",
+            client=f"VMs and Templates > {template} > New VM from This Template (Clone > Clone to Virtual "
+            "Machine, where it is a VM)" + ("; a linked clone takes govc" if is_linked else ""),
+            commands=(
+                command("govc", "vm.clone", "-vm", template, "-on=false", *where)
+                + (" -link " if is_linked else " ")
+                + command(name),
+            ),
+            expected="the task ends without error; the VM is off",
+            verify=(command("govc", "vm.info", name),),
+            undo=undo,
+        )
+    else:
+        guest = change.source.guest_id
+        made = Part(
+            heading="Create",
+            what=f"Make an empty VM {name} for {guest}, on {place.host_name}; do not power it on.",
+            client=f"{place.folder_path} > New Virtual Machine > Create a new virtual machine",
+            commands=(
+                command("govc", "vm.create", "-on=false", "-g", guest, "-firmware", "efi", *where, name),
+            ),
+            expected="the task ends without error; the VM is off",
+            verify=(command("govc", "vm.info", name),),
+            undo=undo,
+        )
+    return (made, *_configure(name, change.spec, change.edits, heading="Configure"))
+
+
+def _upgrade(change: UpgradeVm) -> Part:
+    name, version = change.vm.name, change.hardware_version
+    return Part(
+        what=f"Raise the hardware version of {name} to {version}. It must be off, and cannot go back.",
+        client=f"{name} > Actions > Compatibility > Upgrade VM Compatibility",
+        commands=(command("govc", "vm.upgrade", f"-version={version}", "-vm", name),),
+        expected="the task ends without error",
+        verify=(command("govc", "device.info", "-vm", name),),
+        undo=("there is no way back but a snapshot that was taken before",),
+    )
+
+
+def _configure(name: str, spec: VmSpec, edits: tuple[Edit, ...], *, heading: str = "") -> tuple[Part, ...]:
+    rows = tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)
+    return (
+        Part(
+            heading=heading,
+            what=f"Set what {name} lacks, while it is off. {_left_to_client(spec)}".rstrip(),
+            client=f"{name} > Actions > Edit Settings > Virtual Hardware; names with a dot stand under "
+            "VM Options > Advanced > Configuration Parameters",
+            commands=tuple(spec_commands(name, spec)),
+            expected="every task ends without error",
+            verify=(
+                command("govc", "vm.info", "-e", name),
+                command("govc", "device.ls", "-vm", name),
+            ),
+            undo=("set the values of the column “before” again",),
+            rows=rows,
+        ),
+    )
+
+
+def spec_commands(name: str, spec: VmSpec) -> Iterator[str]:
+    """Yield the command lines of a request to a VM, as far as govc has words for it."""
+    vm = ("-vm", name)
+    if spec.hardware_version is not None:
+        yield command("govc", "vm.upgrade", f"-version={spec.hardware_version}", *vm)
+    if spec.firmware is not None or spec.secure_boot is not None:
+        firmware = ("-firmware", spec.firmware) if spec.firmware is not None else ()
+        secure = (f"-secure={str(spec.secure_boot).lower()}",) if spec.secure_boot is not None else ()
+        yield command("govc", "device.boot", *vm, *firmware, *secure)
+    words: list[str | int] = []
+    words += ["-c", spec.cpus] if spec.cpus is not None else []
+    words += ["-m", spec.memory_mib] if spec.memory_mib is not None else []
+    words += ["-g", spec.guest_id] if spec.guest_id is not None else []
+    if spec.reserve_all_memory is not None:
+        words.append(f"-memory-pin={str(spec.reserve_all_memory).lower()}")
+    for key, value in spec.extra_config.items():
+        words += ["-e", f"{key}={value}"]
+    if words:
+        yield command("govc", "vm.change", *vm, *words)
+    for index, device in enumerate(spec.devices, 1):
+        yield from _device_commands(name, index, device)
+
+
+def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]:
+    vm = ("-vm", name)
+    match device:
+        case NewVgpu():
+            yield command("govc", "gpu.vm.add", *vm, "-profile", device.profile)
+        case NewPassthrough():
+            yield command("govc", "device.pci.add", *vm, device.pci_id)
+        case NewNic():
+            mac = ("-net.address", device.mac) if device.mac is not None else ()
+            network = ("-net", device.backing.network_name, "-net.adapter", "vmxnet3")
+            yield command("govc", "vm.network.add", *vm, *network, *mac)
+        case NewDisk():
+            new_disk = ("-name", f"{name}/disk-{index}", "-size", f"{device.size_mib}M")
+            yield command("govc", "vm.disk.create", *vm, *new_disk)
+        case GrowDisk():
+            disk_key = ("-disk.key", device.key, "-size", f"{device.size_mib}M")
+            yield command("govc", "vm.disk.change", *vm, *disk_key)
+        case NewDynamicPassthrough() | EditNic() | RemoveDevice():
+            return
+        case _:
+            assert_never(device)
+
+
+def _left_to_client(spec: VmSpec) -> str:
+    """Say what the vSphere Client must do, as govc has no words for it, or needs a name that is not known."""
+    words = []
+    for device in spec.devices:
+        if isinstance(device, RemoveDevice):
+            words.append(f"remove {device.was}")
+        elif isinstance(device, EditNic):
+            words.append(f"tie the network adapter with key {device.key} to {device.backing.network_name}")
+        elif isinstance(device, NewDynamicPassthrough):
+            ids = ", ".join(f"{vendor:04x}:{model:04x}" for vendor, model in device.allowed)
+            label = f" with the hardware label {device.label}" if device.label else ""
+            words.append(f"add a PCI device by Dynamic DirectPath IO, {ids}{label}")
+    if spec.cores_per_socket is not None:
+        words.append(f"set {spec.cores_per_socket} cores per socket")
+    return f"In the vSphere Client: {'; '.join(words)}." if words else ""
+
+
+def _power_on(change: PowerOnVm) -> Part:
+    name = change.vm.name
+    pin = ""
+    if change.pin is not None:
+        nodes = ", ".join(f"{pci_id} is on node {node}" for pci_id, node in change.pin.node_by_pci_id.items())
+        now = ",".join(str(node) for node in change.pin.nodes)
+        pin = (
+            f" Then see which GPU it got: {nodes}. Where that is another node than its numa.nodeAffinity "
+            f"({now}), shut it down, set numa.nodeAffinity to the GPU's node, and power it on again."
+        )
+    return Part(
+        what=f"Power on {name}.{pin}",
+        client=f"{name} > Actions > Power > Power On",
+        commands=(command("govc", "vm.power", "-on", name),),
+        expected=f"{name} is powered on, and its guest boots",
+        verify=(command("govc", "vm.info", name), command("govc", "gpu.vm.info", "-vm", name)),
+        undo=(command("govc", "vm.power", "-s", name),),
+    )
+
+
+def _power_off(change: PowerOffVm) -> Part:
+    name = change.vm.name
+    return Part(
+        what=f"Shut {name} down through its guest; switch it off where that has not worked in five minutes.",
+        client=f"{name} > Actions > Power > Shut Down Guest OS",
+        commands=(
+            command("govc", "vm.power", "-s", name),
+            command("govc", "vm.power", "-off", "-force", name) + "   # only where it has not gone down",
+        ),
+        expected=f"{name} is powered off",
+        verify=(command("govc", "vm.info", name),),
+        undo=(command("govc", "vm.power", "-on", name),),
+    )
+
+
+def _destroy(change: DestroyVm) -> Part:
+    name = change.vm.name
+    return Part(
+        what=f"Remove {name} with all its disks for good.",
+        client=f"{name} > Actions > Delete from Disk",  # noqa: S608 - a menu of the client, no SQL
+        commands=(command("govc", "vm.destroy", name),),
+        expected=f"{name} is no longer listed",
+        verify=(command("govc", "find", "/", "-type", "m", "-name", name),),
+        undo=("only from a backup",),
+    )
+
+
+def _set_rule(change: SetRule) -> Part:
+    cluster, rule = change.subject.name, change.rule_name
+    names = [vm.name for vm in change.vms]
+    must = "must" if change.is_mandatory else "should"
+    verb = "cluster.rule.create" if change.rule_key is None else "cluster.rule.change"
+    kind = ("-enable", "-anti-affinity") if change.rule_key is None else ("-enable",)
+    mandatory = (f"-mandatory={str(change.is_mandatory).lower()}",)
+    return Part(
+        what=f"Have DRS keep {fold_names(names)} apart in cluster {cluster}: they {must} not share a host.",
+        client=f"{cluster} > Configure > Configuration > VM/Host Rules: Separate Virtual Machines",
+        commands=(command("govc", verb, "-cluster", cluster, "-name", rule, *kind, *mandatory, *names),),
+        expected="nothing is printed",
+        verify=(command("govc", "cluster.rule.info", "-cluster", cluster, "-name", rule),),
+        undo=(command("govc", "cluster.rule.remove", "-cluster", cluster, "-name", rule),),
+    )
+
+
+def _remove_rule(change: RemoveRule) -> Part:
+    cluster, rule = change.subject.name, change.rule_name
+    return Part(
+        what=f"Remove the DRS rule {rule} from cluster {cluster}.",
+        client=f"{cluster} > Configure > Configuration > VM/Host Rules: Delete",
+        commands=(command("govc", "cluster.rule.remove", "-cluster", cluster, "-name", rule),),
+        expected="nothing is printed",
+        verify=(command("govc", "cluster.rule.ls", "-cluster", cluster),),
+        undo=("make the rule again, with the VMs it had",),
+    )
