@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection as Server
 
 
+def reaches_beyond_vms(desired: DesiredPlan) -> bool:
+    """Whether a plan asks anything of hosts or switches."""
+    return bool(desired.hosts) or any(network.switch for network in desired.networks)
+
+
 def with_facts(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader, options: PlanOptions
 ) -> Inventory:
     """Add what vCenter tells of the hosts that the plan prepares; nothing is opened or written."""
-    if not desired.hosts and not any(network.switch for network in desired.networks):
+    if not reaches_beyond_vms(desired):
         return observed
     needed = needed_facts(desired, observed, load_catalog(), options)
     groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS

@@ -16,7 +16,7 @@ import typer
 
 from vgpu_cfg.cli import compose, show
 from vgpu_cfg.cli.flow import Asked, locate, read_for, refuse_errors, refuse_missing_privileges
-from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_shell_facts
+from vgpu_cfg.cli.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
 from vgpu_cfg.cli.options import CommandOptions, OutputFormat
 from vgpu_cfg.cli.saved_plan import check_reviewed
 from vgpu_cfg.documents import did_you_mean
@@ -95,7 +95,9 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
         tools = (
-            closing.enter_context(host_tools(desired, observed, estate, options)) if desired.hosts else None
+            closing.enter_context(host_tools(desired, observed, estate, options))
+            if reaches_beyond_vms(desired)
+            else None
         )
         observed = _through_shells(desired, observed, tools, options)
         plan = plan_for(observed)

@@ -18,6 +18,9 @@ from vgpu_cfg.model.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.model.host_facts import is_same_boot
 from vgpu_cfg.planning.settings.entry import HostView
 
+_TELL_EVERY_SECONDS = 180.0
+"""How often a wait for a reboot says that it goes on."""
+
 
 def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     """Reboot a host in maintenance mode, wait until it is back, and see what it booted with."""
@@ -39,7 +42,7 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
             lambda seen: not is_connected(seen),
             hosts.run.options.settle_seconds,
         )
-        back = yield from _await_boot(ref, view.facts.boot_time, hosts)
+        back = yield from _await_boot(change, view.facts.boot_time, hosts)
         hosts.shells.has_restarted(ref.moid, back.facts)
     yield from _confirm_booted(change, hosts)
     hosts.marks.waits_no_more(ref.moid, *change.settles)
@@ -105,13 +108,18 @@ def _has_booted_since(change: RebootHost, view: HostView, hosts: HostSession) ->
     return bool(since) and is_told and not any(is_same_boot(one, booted) for one in since)
 
 
-def _await_boot(ref: HostRef, before: datetime | None, hosts: HostSession) -> Waiting[HostView]:
+def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession) -> Waiting[HostView]:
     """Wait until the host answers again; without a boot time, until it has been away and is back."""
-    deadline = _now(hosts) + hosts.run.options.restart_seconds
+    ref, begun = change.host, _now(hosts)
+    deadline = begun + hosts.run.options.restart_seconds
+    told_until = begun + _TELL_EVERY_SECONDS
     was_away = False
     while True:
         yield from wait(hosts.run.options.host_poll_seconds)
         hosts.run.check_going_on()
+        if _now(hosts) >= told_until:
+            hosts.run.note(change.id, f"not back yet, {round((_now(hosts) - begun) / 60)} min after it began")
+            told_until += _TELL_EVERY_SECONDS
         view = _answer(ref, hosts)
         if view is None:
             was_away = True

@@ -21,12 +21,16 @@ class Confidence(StrEnum):
 class FaultRow:
     """A failure that is known by one of `patterns` (any case, any white space) or a fault's type.
 
-    `is_general` rows say little and stand back behind any other.
+    `symptom` says in a few words what is seen, `check` how to be sure: a command or a place, and what
+    it shows then, each a line of its own. Names in capitals are to be filled in. `is_general` rows say
+    little and stand back behind any other.
     """
 
     key: str
     patterns: tuple[str, ...]
+    symptom: str
     cause: str
+    check: tuple[str, ...]
     remedy: str
     confidence: Confidence = Confidence.SEEN
     faults: frozenset[str] = frozenset()

@@ -139,9 +139,10 @@ class Nic:
     """One physical NIC port, `vmnicN`.
 
     `uplink_of` is the switch that uses it, if any: the name of a standard one, the moid of a
-    distributed one (an estate file's name until the host is tied in). `firmware` are its parameters by name. `requested_vfs` is how many virtual functions are
-    configured, `num_vfs` how many there are, `max_vfs` how many the model can have at most.
-    `firmware_needs_cold_boot` says that a reboot does not bring what was set: only power off and on does.
+    distributed one (an estate file's name until the host is tied in). `firmware` are its parameters
+    by name. `requested_vfs` is how many virtual functions are configured, `num_vfs` how many there are,
+    `max_vfs` how many the model can have at most. `firmware_needs_cold_boot` says that a reboot does not
+    bring what was set: only power off and on does.
     """
 
     device: str

@@ -89,24 +89,28 @@ def diagnose(
     catalog: Catalog,
     history: VmHistory,
     log: VmLog | None,
+    *,
     notes: Sequence[str] = (),
+    server: Sequence[str] = (),
 ) -> Diagnosis:
     """Bring together what failed, what the log says, and how the VM stands.
 
-    `notes` are what the caller could not read.
+    `notes` are what the caller could not read, `server` the words that name the vCenter to a command.
     """
-    notes = list(notes)
+    told = list(notes)
     failed = history.failed
     if failed is None:
-        notes.append("vCenter knows of no failed task of this VM")
+        told.append("vCenter knows of no failed task of this VM")
     judgements = judge(vm, observed, catalog)
     wrong = [one for one in judgements if one.verdict is Verdict.WRONG]
-    usable = log if log is not None and _is_of(log, failed, notes) else None
+    usable = log if log is not None and _is_of(log, failed, told) else None
     explanation, lines = _explain(failed, usable)
     behind = BEHIND.get(explanation.key, ()) if explanation is not None else tuple(Judged)
     causes = sorted((one for one in wrong if one.about in behind), key=lambda one: behind.index(one.about))
     host = observed.host_by_moid.get(vm.host_moid or "")
-    command, reason = _next(vm, causes or wrong, explanation, log)
+    if host is not None:
+        server = ("--host", host.name, *server)
+    command, reason = _next(vm, causes or wrong, explanation, log, shlex.join(server))
     return Diagnosis(
         vm=vm,
         host="" if host is None else host.name,
@@ -119,7 +123,7 @@ def diagnose(
         others=tuple(one for one in wrong if one not in causes),
         ruled_out=tuple(one for one in judgements if one.verdict is Verdict.RIGHT),
         unknown=tuple(one for one in judgements if one.verdict is Verdict.UNKNOWN),
-        notes=tuple(notes),
+        notes=tuple(told),
         next_command=command,
         next_reason=reason,
     )
@@ -163,7 +167,7 @@ def _explain(failed: PastTask | None, log: VmLog | None) -> tuple[Explanation | 
 
 
 def _next(
-    vm: Vm, wrong: Sequence[Judgement], explanation: Explanation | None, log: VmLog | None
+    vm: Vm, wrong: Sequence[Judgement], explanation: Explanation | None, log: VmLog | None, of_host: str
 ) -> tuple[str, str]:
     """Return what to type next, and what it does."""
     path = shlex.quote(vm.inventory_path or vm.name)
@@ -175,7 +179,7 @@ def _next(
             off = "with the VM off; " if vm.is_on else ""
             return found.command, f"{off}puts this right; then govc vm.power -on {path}"
     if wrong and wrong[0].about in (Judged.GPU_ROOM, Judged.GRAPHICS_TYPE, Judged.PASSTHROUGH, Judged.HOST):
-        return "vgpu-cfg inventory -v", "shows what holds each GPU, and the mode it is in"
+        return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows what holds each GPU, and the mode it is in"
     if explanation is not None and not explanation.is_general:
         return f"vgpu-cfg explain {explanation.key}", "shows how to be sure of the cause"
     if log is not None:

@@ -45,6 +45,7 @@ from vgpu_cfg.planning.vm_checks import (
     check_settings,
 )
 from vgpu_cfg.planning.vm_plans import VmPlanner, VmPlans
+from vgpu_cfg.planning.vmknic_networks import tie_vmknics
 from vgpu_cfg.planning.words import as_counted
 
 
@@ -128,6 +129,7 @@ class _Planning:
             *plan_networks(self.desired, self.as_read, self.findings),
             *changes,
         ]
+        changes = tie_vmknics(changes, self.as_read)
         self._report_orphans(owned, pruned)
         return self._plan(changes, cases, owned, result)
 

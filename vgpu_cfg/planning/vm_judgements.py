@@ -136,7 +136,7 @@ def _host(host: Host) -> Judgement:
         return _wrong(Judged.HOST, f"{host.name} is {host.connection.value}")
     if host.is_in_maintenance_mode:
         return _wrong(Judged.HOST, f"{host.name} is in maintenance mode")
-    return _right(Judged.HOST, "host")
+    return _right(Judged.HOST, "host in use")
 
 
 def _hardware_version(case: _Case) -> Judgement:
@@ -269,7 +269,7 @@ def _graphics_type(case: _Case) -> Judgement:
     if not types:
         return _wrong(Judged.GRAPHICS_TYPE, f"{case.host.name} has no GPU that could give a vGPU")
     if GraphicsType.SHARED_DIRECT in types:
-        return _right(Judged.GRAPHICS_TYPE, "graphics type")
+        return _right(Judged.GRAPHICS_TYPE, "graphics type sharedDirect")
     if set(types) == {None}:
         return _unknown(Judged.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
     shown = ", ".join(sorted(kind.value for kind in types if kind is not None))

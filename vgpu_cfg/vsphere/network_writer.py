@@ -172,9 +172,12 @@ def change_network(session: Session, change: ChangeNetwork) -> str:
             assert_never(network)
 
 
-def _network_folder(session: Session, network: MakeSwitch) -> str | None:
+def _network_folder(session: Session, network: MakeSwitch) -> str:
     item = _read(session, _DATACENTER, network.datacenter_moid, network.name)
-    return item.moid_of("networkFolder")
+    folder = item.moid_of("networkFolder")
+    if folder is None:
+        raise _gone("the datacenter shows no network folder", network.name)
+    return folder
 
 
 def _set_portgroup(session: Session, network: SetPortgroup) -> str:

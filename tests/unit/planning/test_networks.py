@@ -105,7 +105,7 @@ def test_a_switch_is_made_with_its_portgroup() -> None:
         ("network roce-111", ("make switch dvs-roce",)),
         ("network roce-112", ("make switch dvs-roce",)),
     ]
-    assert changes[0].network == MakeSwitch(folder_moid="datacenter-1", name="dvs-roce", mtu=9000)
+    assert changes[0].network == MakeSwitch(datacenter_moid="datacenter-1", name="dvs-roce", mtu=9000)
     assert changes[1].network == SetPortgroup(switch_name="dvs-roce", name="roce-111", vlan=111)
     assert found == ()
 

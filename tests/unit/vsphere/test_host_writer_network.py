@@ -18,6 +18,7 @@ HOST = vim.HostSystem("host-1")
 TASK = vim.Task("task-7")
 SYSTEM = vim.host.NetworkSystem("networkSystem-1")
 PORTGROUP = vim.dvs.DistributedVirtualPortgroup("dvportgroup-2")
+DATACENTER = vim.Datacenter("datacenter-2")
 DVS = vim.DistributedVirtualSwitch("dvs-3")
 
 
@@ -227,14 +228,22 @@ def change(session: Any, network: Any) -> tuple[str, int]:
 
 
 def test_a_distributed_switch_is_made_with_its_mtu() -> None:
-    with session_on({"CreateDVS_Task": TASK}) as (session, vcenter):
-        network = MakeSwitch(folder_moid="group-n5", name="roce/1", mtu=9000)
-        assert change(session, network) == ("task-7", 1)
+    found = reading(item(DATACENTER, {"networkFolder": vim.Folder("group-n5")}))
+    with session_on({"RetrievePropertiesEx": found, "CreateDVS_Task": TASK}) as (session, vcenter):
+        network = MakeSwitch(datacenter_moid="datacenter-2", name="roce/1", mtu=9000)
+        assert change(session, network) == ("task-7", 2)
         body = vcenter.sent("CreateDVS_Task")
     assert 'type="Folder">group-n5<' in body
     assert "<name>roce%2f1<" in body
     assert "<maxMtu>9000<" in body
     assert 'xsi:type="VMwareDVSConfigSpec"' in body
+
+
+@pytest.mark.parametrize("found", [reading(), reading(item(DATACENTER, {}))])
+def test_a_switch_is_made_in_a_datacenter_that_shows_its_network_folder(found: Any) -> None:
+    network = MakeSwitch(datacenter_moid="datacenter-2", name="roce")
+    with session_on({"RetrievePropertiesEx": found}) as (session, _), pytest.raises(NotFound):
+        change(session, network)
 
 
 def test_a_distributed_switch_is_changed_at_the_version_that_was_read() -> None:
