@@ -23,8 +23,18 @@ def keep(folder: Path, *, until: int | None = None) -> Path:
         journal.record_report(report)
     if until is not None:
         lines = journal.path.read_text().splitlines(keepends=True)
-        journal.path.write_text("".join(lines[: until + 1]))
+        journal.path.write_text("".join(lines[: until + 2]))
     return journal.path
+
+
+def test_a_journal_holds_the_plan_and_nothing_that_its_vms_are_asked_to_hold(tmp_path: Path) -> None:
+    plan = read_journal(keep(tmp_path)).plan
+    assert plan is not None
+    assert [change.id for change in plan.changes] == ["create a", "power on a"]
+    made = plan.changes[0]
+    assert made.kind == "create_vm"
+    assert made.spec.extra_config == {}
+    assert plan.desired.vms == ()
 
 
 def test_a_journal_is_named_by_plan_digest_and_time_and_is_the_users_own(tmp_path: Path) -> None:
