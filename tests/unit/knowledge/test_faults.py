@@ -1,8 +1,71 @@
+"""Every failure that is known is known by its own words, and says how to be sure and what to do."""
+
 from __future__ import annotations
+
+import re
 
 import pytest
 
-from vgpu_cfg.knowledge.faults import Confidence, _rows, explain_fault, explain_log
+from vgpu_cfg.knowledge.fault_rows import FaultRow
+from vgpu_cfg.knowledge.faults import (
+    Confidence,
+    _rows,
+    count_known,
+    explain_fault,
+    explain_lines,
+    explain_log,
+    explanation_of,
+)
+
+REFERENCE = {
+    1: ("graphics-resources", "amount of graphics resource available in the parent resource pool"),
+    2: ("vgpu-plugin", "Could not initialize plugin 'libnvidia-vgx.so' for vGPU"),
+    3: ("no-device-for-profile", "No graphics device is available for vGPU"),
+    4: ("memory-not-reserved", "memory reservation (sched.mem.min) should be equal to memsize"),
+    5: ("mmio-too-small", "DevicePowerOn; total number of pages needed exceeds limit"),
+    6: ("not-a-passthrough-device", "Device 6:0.0 is not a passthrough device"),
+    7: ("wrong-system-id", "The systemId does not match the current system or the deviceId"),
+    8: ("viommu-with-vgpu", "IOMMU virtualization is not allowed with VGPU"),
+    9: ("interrupt-vectors", "power-on fails with many devices, vmkernel interrupt-vector exhaustion"),
+    10: ("hot-migration-off", "vGPU hot migration is not enabled"),
+    11: ("migration-feature", "A required migration feature is not supported on the Source host"),
+    12: ("migration-hosts-differ", "migration incompatible: ECC, MIG, NVLink topology, GPU type differs"),
+    13: ("p2p-through-pcie", "NCCL slow in VM, guest topology shows PIX not NV12"),
+    14: ("ats-half-speed", "GPUDirect half bandwidth after enabling ATS"),
+    15: ("nic-firmware-no-ats", "mlxconfig query, grep ATS prints nothing"),
+    16: ("mig-pending", "MIG stays pending"),
+    17: ("bios-to-efi", "guest does not boot after BIOS to EFI"),
+    18: ("fragmented-by-breadth", "larger profile cannot start though GPUs are half empty"),
+    19: ("placement-gaps", "mixed-size: fits by sum but fails"),
+    20: ("mig-4g-slice", "4-slice MIG profile fails while 3 slices are used"),
+    21: ("graphics-driver-only", "profiles missing, only B and Q types shown"),
+    22: ("driver-does-not-claim", "Module Name: pciPassthru"),
+    23: ("console-black", "VM console black after driver install"),
+    24: ("gsp-firmware", "Invalid feature requested for the underlying GSP firmware configuration"),
+    25: ("parameter-ignored", "plugin parameter silently ignored"),
+    26: ("device-backing", "wrong device attached, InvalidDeviceBacking"),
+    27: ("t4-sriov", "T4 says that SR-IOV needs a reboot for ever"),
+    28: ("no-peer-access", "cuDeviceCanAccessPeer is 0 with allowP2P"),
+    29: ("fabric-manager-missing", "HGX B200 or B300: no NVLink on Infra 9.0"),
+    30: ("guest-driver-branch", "guest nvidia-smi: no device, vGPU disabled"),
+    31: ("drs-does-not-balance", "vGPU VMs not balanced by DRS"),
+    32: ("passthrough-on-nvswitch", "GPU passthrough on HGX fails, no NVLink"),
+    33: ("guestinfo-denied", "guestinfo read fails with Permission denied"),
+    34: ("maintenance-blocked", "host cannot enter maintenance mode"),
+    35: ("snapshot-refused", "snapshot or suspend refused"),
+    36: ("hvd-init-hangs", "hangs at hvd.init()"),
+    37: ("nvml-lost", "Failed to initialize NVML"),
+    38: ("mig-instances-lost", "VM gets half the MIG GPU count after a reboot"),
+    39: ("roce-drops", "RoCE unstable, drops"),
+    40: ("mode-reverted", "mode reverted: mixed size or MIG off after a reboot"),
+}
+"""The forty symptoms that the project's collection of facts lists, by their number, and the row of each."""
+
+COMMAND = re.compile(
+    r"\b(govc|vgpu-cfg|esxcli|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|ip|ssh|vmtoolsd)\b"
+    r"|/etc/|/sys/| > "
+)
+"""A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""
 
 SAMPLES = {
     "mmio-too-small": "PCIPassthru: total number of pages needed (4206594) exceeds limit (917504), failing",
@@ -75,7 +138,29 @@ SAMPLES = {
 
 def test_every_row_has_a_sample_and_every_sample_a_row() -> None:
     assert set(SAMPLES) == {row.key for row in _rows()}
-    assert len(_rows()) == len(SAMPLES)
+    assert len(_rows()) == len(SAMPLES) == count_known()
+
+
+def test_every_symptom_of_the_facts_has_its_row() -> None:
+    assert sorted(REFERENCE) == list(range(1, 41))
+    keys = [key for key, _ in REFERENCE.values()]
+    assert len(set(keys)) == 40
+    assert set(keys) <= {row.key for row in _rows()}
+
+
+@pytest.mark.parametrize("row", _rows(), ids=lambda row: row.key)
+def test_every_row_says_what_is_seen_why_how_to_be_sure_and_what_to_do(row: FaultRow) -> None:
+    assert all((row.symptom, row.cause, row.remedy, row.check))
+    for text in (row.symptom, row.cause, row.remedy, *row.check):
+        assert text == " ".join(text.split()), text
+        assert not text.endswith("."), text
+    assert explanation_of(row.key) is not None
+
+
+@pytest.mark.parametrize("row", _rows(), ids=lambda row: row.key)
+def test_how_to_be_sure_names_a_command_or_a_place(row: FaultRow) -> None:
+    for line in row.check:
+        assert COMMAND.search(line), line
 
 
 @pytest.mark.parametrize(("key", "text"), SAMPLES.items(), ids=str)
@@ -119,3 +204,26 @@ def test_what_rests_on_recall_says_so() -> None:
         "roce-drops",
         "snapshot-refused",
     }
+
+
+def test_lines_of_a_log_are_told_by_the_row_that_they_show() -> None:
+    telling = SAMPLES["mmio-too-small"]
+    log = f"first\n{SAMPLES['device-power-on']}\nthird\n{telling}\n{telling}"
+    (line,) = explain_lines(log)
+    assert (line.index, line.key) == (3, "mmio-too-small")
+    (general,) = explain_lines(SAMPLES["device-power-on"])
+    assert (general.index, general.key) == (0, "device-power-on")
+    assert explain_lines("all\nis\nwell") == ()
+
+
+def test_the_name_of_a_fault_explains_where_no_words_do() -> None:
+    assert [found.key for found in explain_log("vim.fault.InvalidDeviceBacking")] == ["device-backing"]
+    both = f"vim.fault.InvalidDeviceBacking: {SAMPLES['mmio-too-small']}"
+    assert [found.key for found in explain_log(both)] == ["mmio-too-small"]
+
+
+def test_a_row_is_found_by_its_key() -> None:
+    found = explanation_of("roce-drops")
+    assert found is not None
+    assert found.confidence is Confidence.INFERRED
+    assert explanation_of("nothing") is None

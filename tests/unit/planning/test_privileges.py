@@ -131,7 +131,7 @@ def test_services_and_options() -> None:
 @pytest.mark.parametrize(
     ("network", "expected"),
     [
-        (MakeSwitch(folder_moid="group-n1", name="roce"), {"group-n1": ("DVSwitch.Create",)}),
+        (MakeSwitch(datacenter_moid="datacenter-1", name="roce"), {"datacenter-1": ("DVSwitch.Create",)}),
         (EditSwitch(switch_name="roce", switch_moid="dvs-1", mtu=9000), {"dvs-1": ("DVSwitch.Modify",)}),
         (
             EditSwitch(switch_name="roce", switch_moid="dvs-1", members={"host-1": ("vmnic2",)}),

@@ -1,0 +1,55 @@
+"""What must be read of which hosts, and through which door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.planning.desires import plan_for
+from tests.unit.planning.hosts.asked import SHELL, estate, host, wanted
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access, wants_shell
+from vgpu_cfg.planning.options import PlanOptions
+
+CATALOG = load_catalog()
+ALWAYS = {FactGroup.BASE, FactGroup.OWNERS}
+
+
+def needed(*only: str, **entry: Any) -> dict[str, set[FactGroup]]:
+    found = needed_facts(wanted(**entry), estate(host(), host()), CATALOG, PlanOptions(only=only))
+    return {moid: set(groups) for moid, groups in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("entry", "more"),
+    [
+        ({}, set()),
+        ({"ats": True}, {FactGroup.KERNEL, FactGroup.OPTIONS}),
+        ({"assignment_policy": "performance"}, set()),
+        ({"gpus": [{"ecc": True}]}, {FactGroup.SHELL_GPUS, FactGroup.SOFTWARE}),
+        ({"nics": [{"firmware": {"ATS_ENABLED": "True"}}]}, {FactGroup.SHELL_NICS}),
+        ({"licence": "key"}, {FactGroup.LICENCE}),
+    ],
+)
+def test_only_what_a_wish_takes_is_read(entry: dict[str, Any], more: set[FactGroup]) -> None:
+    assert needed(**entry) == {"host-esx-01": ALWAYS | more, "host-esx-02": ALWAYS | more}
+
+
+def test_only_the_chosen_hosts_are_read() -> None:
+    assert needed("host:esx-02", ats=True).keys() == {"host-esx-02"}
+
+
+def test_a_plan_without_hosts_needs_nothing() -> None:
+    assert needed_facts(plan_for(), estate(host()), CATALOG) == {}
+
+
+def test_the_shell_is_reached_as_the_entry_says() -> None:
+    access = shell_access(wanted(access=SHELL), estate(host()), CATALOG)
+    assert access["host-esx-01"].ssh == "open-and-close"
+
+
+@pytest.mark.parametrize(("group", "wants"), [(FactGroup.SHELL_NICS, True), (FactGroup.KERNEL, False)])
+def test_the_shell_alone_tells_some(group: FactGroup, *, wants: bool) -> None:
+    assert wants_shell(frozenset({group})) is wants
