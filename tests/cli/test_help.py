@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import app
 
-OF_RECORDINGS = {"plan", "status", "inventory"}
-CONNECTED = {"plan", "apply", "status", "destroy", "inventory", "record"}
+OF_RECORDINGS = {"plan", "runbook", "status", "inventory"}
+CONNECTED = {"plan", "apply", "runbook", "status", "destroy", "inventory", "explain", "record"}
 
 
 def commands() -> dict[str, TyperGroup]:
@@ -42,8 +42,8 @@ def options_of(command: str) -> set[str]:
 
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
-        "validate", "plan", "apply", "status", "destroy", "inventory", "profiles", "schema", "record",
-        "lab list", "lab serve", "lab reset",
+        "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
+        "record", "explain", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Where a host falls short: wrong, pending, unread, refused, undone by another change; and where it does not."""
+"""Where a host falls short, wrong, pending, unread, refused or undone by another change, and where not."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.unit.planning.desires import codes
 from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
 from tests.unit.planning.hosts.test_stretches import gap
 from vgpu_cfg.model.change import Impact
+from vgpu_cfg.planning.hosts.case import Gap
 from vgpu_cfg.planning.hosts.stretches import make_calls
 
 DOWN = ["enter_maintenance", "change_host", "exit_maintenance"]
@@ -55,6 +57,11 @@ def test_ids_are_unique_where_a_setting_is_written_twice() -> None:
     ]
 
 
+def replaced(one: Gap, group: str) -> Gap:
+    """Put a gap's setting into a group."""
+    return replace(one, setting=replace(one.setting, group=group))
+
+
 def test_settings_of_one_group_are_one_call() -> None:
     gaps = [gap("a", Impact.NONE), gap("b", Impact.NONE), gap("c", Impact.NONE)]
     one = [replaced(each, group) for each, group in zip(gaps, ["x", "y", "x"], strict=True)]
@@ -81,12 +88,6 @@ def test_a_group_comes_in_two_calls_where_something_stands_between() -> None:
     ]
     one = [replaced(each, group) for each, group in zip(gaps, ["x", "y", "x"], strict=True)]
     assert [group for group, _ in make_calls(one)] == ["x", "y", "x"]
-
-
-def replaced(one: Any, group: str) -> Any:
-    from dataclasses import replace
-
-    return replace(one, setting=replace(one.setting, group=group))
 
 
 def test_a_step_by_hand_names_the_device_and_the_reboot() -> None:
@@ -146,8 +147,7 @@ def test_hosts_of_two_clusters_go_down_together() -> None:
     rows = [host(cluster=name, version="8.0.3") for name in ("a", "b")]
     observed = estate(*rows, clusters={"a": {}, "b": {}})
     found = plan(observed, cluster=None, names=("esx-*",), ats=False, disruption={"max_hosts_down": 2})
-    enters = [one for one in found.changes if one.kind == "enter_maintenance"]
-    assert [one.max_down for one in enters if one.kind == "enter_maintenance"] == [2, 2]
+    assert [one.max_down for one in found.changes if one.kind == "enter_maintenance"] == [2, 2]
 
 
 def test_a_nic_is_passed_through_after_its_firmware_is_in_force() -> None:

@@ -167,7 +167,7 @@ def test_a_parameter_that_the_plan_does_not_name_is_no_wish() -> None:
     [
         ({f"nic_firmware {ATS}": BOOT}, REBOOT, WAITING, Impact.HOST_COLD_BOOT),
         ({f"nic_firmware {ATS}": BOOT}, BOOT, WAITING, Impact.HOST_REBOOT),
-        ({f"nic_firmware {ATS}": BOOT}, BOOT.replace(second=9), WAITING, Impact.HOST_REBOOT),
+        ({f"nic_firmware {ATS}": BOOT}, BOOT.replace(second=3), WAITING, Impact.HOST_REBOOT),
         ({f"nic_firmware {ATS}": BOOT}, REBOOT, OFF, Impact.HOST_REBOOT),
         ({f"nic_firmware {ATS}": None}, REBOOT, WAITING, Impact.HOST_REBOOT),
         ({f"nic_firmware {ATS}": BOOT}, None, WAITING, Impact.HOST_REBOOT),
