@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.plans.host_rows import make_facts, make_nic
-from vgpu_cfg.catalog import Board, load_catalog
+from tests.plans.host_rows import device_ids, make_facts, make_nic
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.inventory import (
     NVIDIA_VENDOR_ID,
     Cluster,
@@ -267,8 +267,8 @@ def _gpu(row: Row, holders: tuple[str, ...]) -> Gpu:
         pci=PciDevice(
             pci_id=row["pci"],
             vendor_id=NVIDIA_VENDOR_ID,
-            device_id=_device(board)[0],
-            subdevice_id=_device(board)[1],
+            device_id=device_ids(board)[0],
+            subdevice_id=device_ids(board)[1],
             class_id=0x0302,
             vendor_name="NVIDIA Corporation",
             device_name=f"GA100 [{board.name}]" if board else "Something new",
@@ -286,12 +286,6 @@ def _gpu(row: Row, holders: tuple[str, ...]) -> Gpu:
         sharing=None if row.get("sharing") == "untold" else Sharing(row.get("sharing", "time_sliced")),
         vm_moids=holders,
     )
-
-
-def _device(board: Board | None) -> tuple[int, int]:
-    if board is None:
-        return 0x9999, 0
-    return board.pci_ids[0].device_id, board.pci_ids[0].subsystem_id or 0
 
 
 def _templates(estate: Row) -> list[Vm]:

@@ -1,4 +1,4 @@
-"""The part of an inventory in few words that only plans with `hosts:` look at: NICs and facts."""
+"""What an inventory in few words says of devices, and of what only plans with `hosts:` look at."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.host_facts import (
     ClusterFacts,
     DistributedSwitch,
@@ -23,15 +24,24 @@ from vgpu_cfg.model.host_facts import (
     Vmknic,
 )
 from vgpu_cfg.model.inventory import HostNic, PciDevice, Sriov
+from vgpu_cfg.planning.words import version_tuple
 
 Row = Mapping[str, Any]
 
 MELLANOX = 0x15B3
+_VERSION = "8.0.3"
 BOOTED = datetime(2026, 11, 1, 6, 0, tzinfo=UTC)
 DRIVER = {"NVD-AIE_ESXi_8.0.0_Driver": "580.95.02-1OEM", "nvdgpumgmtdaemon": "580.95.02"}
 FIRMWARE = {"ATS_ENABLED": "False", "SRIOV_EN": "False", "NUM_OF_VFS": "0", "LINK_TYPE_P1": "ETH"}
 
-_OPTIONS: dict[str, bool | int | str] = {"VMkernel.Boot.atsSupport": True, "Net.PVRDMAVmknic": ""}
+_ATS_OPTION = "VMkernel.Boot.atsSupport"
+
+
+def device_ids(board: Board | None) -> tuple[int, int]:
+    """Return the PCI device and subsystem of a board; None stands for one that nobody knows."""
+    if board is None:
+        return 0x9999, 0
+    return board.pci_ids[0].device_id, board.pci_ids[0].subsystem_id or 0
 
 
 def make_nic(row: Row) -> HostNic:
@@ -80,7 +90,15 @@ def make_facts(estate: Row) -> EstateFacts:
         for name, row in (estate.get("clusters") or {"gpu": {}}).items()
     }
     switches = tuple(
-        DistributedSwitch(moid=f"dvs-{name}", name=name, uuid=f"50 {name}", mtu=(row or {}).get("mtu", 1500))
+        DistributedSwitch(
+            moid=f"dvs-{name}",
+            name=name,
+            uuid=(row or {}).get("uuid", f"50 {name}"),
+            mtu=(row or {}).get("mtu", 1500),
+            portgroup_vlans={
+                f"network-{one}": vlan for one, vlan in ((row or {}).get("vlans") or {}).items()
+            },
+        )
         for name, row in (estate.get("switches") or {}).items()
     )
     return EstateFacts(
@@ -108,15 +126,14 @@ def _host_facts(row: Row) -> HostFacts:
             HostSwitch.model_validate(one)
             for one in facts.get("switches") or ({"name": "vSwitch0", "mtu": 1500, "uplinks": ("vmnic0",)},)
         ),
-        options=_OPTIONS | (facts.get("options") or {}),
+        options=_options(str(row.get("version", _VERSION))) | (facts.get("options") or {}),
         modules={"nmlx5_core": "", "nmlx5_rdma": ""}
         | ({"nvidia": ""} if has_driver else {})
         | (facts.get("modules") or {}),
         kernel={
             name: KernelSetting.model_validate(one)
             for name, one in (
-                {"atsSupport": {"configured": "TRUE", "runtime": "TRUE", "default": "TRUE"}}
-                | (facts.get("kernel") or {})
+                _kernel(str(row.get("version", _VERSION))) | (facts.get("kernel") or {})
             ).items()
         },
         software=tuple(
@@ -125,13 +142,29 @@ def _host_facts(row: Row) -> HostFacts:
         ),
         owners=tuple(facts.get("owners") or ()),
         mark=HostMark.model_validate(facts["mark"]) if "mark" in facts else None,
+        done=facts.get("done") or {},
         vmnics=facts.get("vmnics") or {},
         shell=_shell(row, has_driver=has_driver) if facts.get("shell", True) else None,
         unread=facts.get("unread") or {},
     )
 
 
+def _options(version: str) -> dict[str, bool | int | str]:
+    """Return the advanced options that a release has."""
+    ats: dict[str, bool | int | str] = {_ATS_OPTION: True} if version_tuple(version) >= (7, 0, 3) else {}
+    return ats | {"Net.PVRDMAVmknic": ""}
+
+
+def _kernel(version: str) -> dict[str, Any]:
+    """Return the boot settings of a release: ATS has another name before 7.0 U2 and is on from 7.0 U3."""
+    name = "atsSupport" if version_tuple(version) >= (7, 0, 2) else "vtdAtsSupport"
+    value = str(version_tuple(version) >= (7, 0, 3)).upper()
+    return {name: {"configured": value, "runtime": value, "default": value}}
+
+
 def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
+    unread: dict[str, str] = {} if has_driver else {"": "nvidia-smi is not there"}
+    unread |= (row.get("facts") or {}).get("shell_unread") or {}
     gpus: dict[str, GpuShellFacts] = {}
     for gpu in row.get("gpus") or () if has_driver else ():
         is_mig = gpu.get("sharing") == "mig"
@@ -150,9 +183,8 @@ def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
             for name, value in (FIRMWARE | (nic.get("firmware") or {})).items()
         }
         for nic in row.get("nics") or ()
-        if not nic.get("passthrough")
+        if not nic.get("passthrough") and nic["pci"] not in unread
     }
-    unread = {} if has_driver else {"": "nvidia-smi is not there"}
     return ShellFacts(
         gpus=gpus, firmware=firmware, driver_version="580.95.02" if has_driver else None, unread=unread
     )

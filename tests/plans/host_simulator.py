@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, assert_never
 
+from tests.plans.host_rows import FIRMWARE, MELLANOX
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import (
     ChangeHost,
@@ -40,7 +41,7 @@ from vgpu_cfg.model.host_facts import (
     SoftwarePackage,
     Vmknic,
 )
-from vgpu_cfg.model.inventory import Gpu, Host, PciDevice, Sriov
+from vgpu_cfg.model.inventory import Gpu, Host, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 HostChange = EnterMaintenance | ExitMaintenance | ChangeHost | RestartService | RebootHost | ShutDownHost
@@ -168,18 +169,29 @@ class SimulatedHost:
         self._each_device(changed)
 
     def _each_device(self, changed: Any) -> None:
+        """Change functions; a NIC that is handed out is listed no more, one that comes back is again."""
         before = {nic.pci_id: nic.device for nic in self.host.nics}
         devices = tuple(changed(pci) for pci in self.host.pci_devices)
         by_id = {pci.pci_id: pci for pci in devices}
         gpus = tuple(self._gpu_with(gpu, by_id[gpu.pci_id]) for gpu in self.host.gpus)
+        kept = {nic.pci_id: nic for nic in self.host.nics}
         nics = tuple(
-            nic.model_copy(update={"pci": by_id[nic.pci_id]})
-            for nic in self.host.nics
-            if not by_id[nic.pci_id].passthrough_active
+            kept[pci.pci_id].model_copy(update={"pci": pci}) if pci.pci_id in kept else self._back(pci)
+            for pci in devices
+            if pci.vendor_id == MELLANOX and not pci.passthrough_active
         )
         gone = {pci_id: name for pci_id, name in before.items() if pci_id not in {nic.pci_id for nic in nics}}
         self._set(vmnics={**self.facts.vmnics, **gone})
         self.host = self.host.model_copy(update={"pci_devices": devices, "gpus": gpus, "nics": nics})
+
+    def _back(self, pci: PciDevice) -> HostNic:
+        """Return a NIC that the host has again, under its old name and with its firmware to be read."""
+        shell = self.facts.shell or ShellFacts()
+        values = {name: FirmwareValue(current=word, next_boot=word) for name, word in FIRMWARE.items()}
+        firmware = {pci.pci_id: values} | dict(shell.firmware)
+        self._set(shell=shell.model_copy(update={"firmware": firmware}))
+        name = self.facts.vmnics.get(pci.pci_id, "")
+        return HostNic(device=name, driver="nmlx5_core", pci_id=pci.pci_id, pci=pci, numa_node=pci.numa_node)
 
     def _gpu_with(self, gpu: Gpu, pci: PciDevice) -> Gpu:
         """Return a GPU with another state of its function; one that is passed through is not listed."""

@@ -10,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.plans.estate import make_inventory
-from tests.plans.simulator import carry_out, fullest, is_legal, least_loaded
+from tests.plans.legal import is_legal
+from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.unit.planning.desires import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Plan

@@ -147,9 +147,9 @@ def test_names_are_globs_one_or_many_and_may_count(load: Loader) -> None:
 @pytest.mark.parametrize(
     ("short", "long"),
     [
-        ("gpus: {use: vgpu}", "gpus: [{use: vgpu, match: {}, label: ''}]"),
+        ("gpus: {use: vgpu}", "gpus: [{use: vgpu, match: {}}]"),
         ("gpus: {match: {pci_id: '3b:00.0'}}", "gpus: [{match: {pci_id: '0000:3B:00.0', model: ''}}]"),
-        ("nics: {match: {model: x}}", "nics: [{match: {model: x, vmnic: '', pci_id: ''}, switch: ''}]"),
+        ("nics: {match: {model: x}}", "nics: [{match: {model: x, vmnic: '', pci_id: ''}}]"),
         ("nics: {roce: true}", "nics: {roce: {trust: dscp, dscp: 26, priority: 3}}"),
         ("nics: {roce: true}", "nics: {roce: {}}"),
         ("vmknics: {network: n}", "vmknics: [{network: n, address: ''}]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -166,7 +167,8 @@ def status(
     from vgpu_cfg.cli import flow, show
 
     asked = flow.read_asked(path, variables, variable_files)
-    made, observed = flow.plan_once(asked, connection, _options(allow_power_cycle=True))
+    options = replace(_options(allow_power_cycle=True), supposes=False)
+    made, observed = flow.plan_once(asked, connection, options)
     show.status(made, observed, output, verbose=verbose)
     if exit_code and (made.changes or made.orphans or made.errors):
         raise typer.Exit(flow.EXIT_DIFFERENCES)

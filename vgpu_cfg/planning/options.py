@@ -13,12 +13,14 @@ class PlanOptions:
 
     `allow_power_cycle` lets running VMs be switched off for a change, `prune` deletes
     VMs that left the plan file. `only` restricts the plan to VMs by glob (`hvd-*`,
-    `vm:hvd-*`), or to the VMs of hosts (`host:esx-01`); empty means all.
+    `vm:hvd-*`), or to the VMs of hosts (`host:esx-01`); empty means all. `supposes` says whether a setting
+    that only a closed shell tells is planned for as if it differed, or only reported.
     """
 
     allow_power_cycle: bool = False
     prune: bool = False
     only: tuple[str, ...] = ()
+    supposes: bool = True
 
     def selects(self, vm_name: str, host_name: str = "") -> bool:
         """Whether a VM on this host belongs to the part that is wanted."""

@@ -61,20 +61,23 @@ def make_plan(
     first = _Planning(desired, observed, catalog, options)
     plan = first.run()
     derivable = frozenset(first.host_plans.derivable)
-    missing = _without_place(plan)
+    missing = _shortfall(plan)
     if not derivable or not missing:
         return plan
     # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that are used.
     second = _Planning(desired, observed, catalog, options, derivable).run()
-    if _without_place(second) >= missing:
-        return plan
+    if _shortfall(second) >= missing:
+        unclear = [found for found in second.diagnostics if found.code == Code.SHARING_UNCLEAR]
+        return plan.model_copy(update={"diagnostics": (*unclear, *plan.diagnostics)})
     used = derivable & {placement.host_moid for placement in second.placements}
     third = _Planning(desired, observed, catalog, options, used).run()
-    return third if _without_place(third) <= _without_place(second) else second
+    return third if _shortfall(third) <= _shortfall(second) else second
 
 
-def _without_place(plan: Plan) -> int:
-    return len(plan.desired.vms) - len(plan.placements)
+def _shortfall(plan: Plan) -> int:
+    """Count what keeps VMs from running: those without a place, and the errors about VMs."""
+    errors = sum(found.subject.kind == "vm" for found in plan.errors)
+    return len(plan.desired.vms) - len(plan.placements) + errors
 
 
 class _Planning:

@@ -20,12 +20,15 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.render.edit_words import edit_words
 
+_UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD})
+
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
     """A host that the plan prepares.
 
-    `drift` is what differs, `pending` what is set and waits for a restart. `plan`, `since` and
+    `drift` is what differs, `pending` what is set and waits for a restart, and `is_read` whether
+    everything could be read: what was not may differ. `plan`, `since` and
     `reason` tell for which plan this tool holds it in maintenance mode; they are empty where it does not.
     """
 
@@ -37,6 +40,7 @@ class HostStatus:
     plan: str = ""
     since: datetime | None = None
     reason: str = ""
+    is_read: bool = True
 
     @property
     def is_in_sync(self) -> bool:
@@ -87,7 +91,8 @@ def _row(
     drift = [*_drift(changes), *(found.message for found in findings if found.code == Code.SETTING_DIFFERS)]
     pending = _pending(changes, facts)
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
-    is_told = drift or pending or is_in_sync or mark is not None or standing
+    is_read = not any(found.code in _UNREAD for found in findings)
+    is_told = drift or pending or is_in_sync or mark is not None or standing or not is_read
     if findings and not is_told:
         drift.append("see the findings")
     return HostStatus(
@@ -99,6 +104,7 @@ def _row(
         plan=mark.plan if mark is not None else "",
         since=mark.since if mark is not None else None,
         reason=mark.reason if mark is not None else standing,
+        is_read=is_read,
     )
 
 

@@ -100,7 +100,9 @@ def _host_state(row: HostStatus) -> Text:
         return Text("differs", "yellow")
     if row.pending:
         return Text("waits", "yellow")
-    return Text("in sync", "green") if not row.plan else Text("held", "magenta")
+    if row.plan:
+        return Text("held", "magenta")
+    return Text("in sync", "green") if row.is_read else Text("not all read", "yellow")
 
 
 def _mode_word(row: HostStatus) -> str:

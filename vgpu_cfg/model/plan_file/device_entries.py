@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import OptionalText, PciAddress, TakesEffect, Text, key
+from vgpu_cfg.model.plan_file.fields import OptionalText, PciAddress, RemovableText, TakesEffect, Text, key
 from vgpu_cfg.model.plan_file.host_fields import (
     FIRMWARE_NAMES,
     FirmwareName,
@@ -70,8 +70,10 @@ class HostGpuEntry(Frozen):
         "How time-sliced vGPUs take turns.", HOST_REBOOT, "as it is"
     )
     ecc: bool = key("Error correction of the memory.", HOST_REBOOT, "as it is")
-    label: OptionalText = key(
-        "vSphere's hardware label of a GPU that is passed through, by which VMs ask for it.", LIVE, "as it is"
+    label: RemovableText = key(
+        'vSphere\'s hardware label of a GPU that is passed through, by which VMs ask for it; "" removes it.',
+        LIVE,
+        "as it is",
     )
 
 
@@ -99,7 +101,9 @@ class HostNicEntry(Frozen):
     vfs: Annotated[int, Field(ge=1, le=65535)] = key(
         "How many virtual functions; needed with use sriov.", HOST_REBOOT
     )
-    label: OptionalText = key("vSphere's hardware label of a NIC that is passed through.", LIVE, "as it is")
+    label: RemovableText = key(
+        'vSphere\'s hardware label of a NIC that is passed through; "" removes it.', LIVE, "as it is"
+    )
     firmware: dict[FirmwareName, FirmwareValue] = key(
         "Parameters of mlxconfig: true, false, a whole number, or a word such as ETH.",
         HOST_COLD_BOOT,
@@ -109,7 +113,9 @@ class HostNicEntry(Frozen):
     roce: RoceEntry | bool = key(
         "RoCE in the host's own driver; true: with every default, false: off.", HOST_REBOOT, "as it is"
     )
-    switch: OptionalText = key("The switch that the NIC is an uplink of.", LIVE, "as it is")
+    switch: RemovableText = key(
+        'The switch that the NIC is an uplink of; "" takes it off a standard switch.', LIVE, "as it is"
+    )
 
 
 class VmknicEntry(Frozen):

@@ -199,11 +199,17 @@ def _config_key(name: str) -> str:
     return name
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 PlanName = Annotated[str, AfterValidator(check_plan_name)]
 VariableName = Annotated[str, AfterValidator(check_variable_name)]
 CheckCode = Annotated[str, AfterValidator(check_code)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 OptionalText = Annotated[str | None, BeforeValidator(_empty_is_absent, json_schema_input_type=str)]
+RemovableText = Annotated[str | None, BeforeValidator(_as_it_is, json_schema_input_type=str)]
+"""A text where the empty one has a meaning of its own: what stands there is taken away."""
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_one_or_many, json_schema_input_type=Text | list[Text])]
 Profile = Annotated[VgpuProfile, BeforeValidator(_profile)]
 Profiles = Annotated[

@@ -38,7 +38,7 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
         if "ecc" in given:
             message = "the ECC of a GPU that is passed through is set in its guest"
             yield part.fault((*loc, "ecc"), message, "remove it, or write use: vgpu")
-    elif "label" in given:
+    elif rule.label:
         message = "a hardware `label` is of a device that is passed through"
         yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
     if rule.sharing == "mig":

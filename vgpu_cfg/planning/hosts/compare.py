@@ -26,8 +26,11 @@ def wishes_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[HostSetting
             yield setting, wish
 
 
-def compare_host(case: HostCase, findings: Findings) -> None:
-    """Sort the case's wishes into what is right and what falls short; the rest are findings."""
+def compare_host(case: HostCase, findings: Findings, *, supposes: bool = True) -> None:
+    """Sort the case's wishes into what is right and what falls short; the rest are findings.
+
+    `supposes` as in `PlanOptions`.
+    """
     unread: list[tuple[HostSetting, Wish, Reading]] = []
     for setting, wish in case.wishes.values():
         reading = setting.read(case.view, wish.device)
@@ -44,7 +47,7 @@ def compare_host(case: HostCase, findings: Findings) -> None:
             _take(case, setting, wish, reading, GapKind.PENDING, findings)
         else:
             _take(case, setting, wish, reading, GapKind.WRONG, findings)
-    _judge_unread(case, unread, findings)
+    _judge_unread(case, unread, findings, supposes=supposes)
     _keep_right(case)
 
 
@@ -122,7 +125,11 @@ def _object(case: HostCase, wish: Wish, objection: Objection, findings: Findings
 
 
 def _judge_unread(
-    case: HostCase, unread: Iterable[tuple[HostSetting, Wish, Reading]], findings: Findings
+    case: HostCase,
+    unread: Iterable[tuple[HostSetting, Wish, Reading]],
+    findings: Findings,
+    *,
+    supposes: bool,
 ) -> None:
     """Decide over settings that nobody told: supposed to differ where the plan can read them later on."""
     changing = {gap.setting.key for gap in case.gaps}
@@ -140,8 +147,10 @@ def _judge_unread(
             changing.add(setting.key)
         elif setting.facts & SHELL_GROUPS and case.view.facts.shell is None:
             closed.append(wish.id)
-            _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
-            changing.add(setting.key)
+            case.has_refusals = True
+            if supposes:
+                _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
+                changing.add(setting.key)
         else:
             case.has_refusals = True
             message = f"{wish.id} cannot be read: {reading.unread}"

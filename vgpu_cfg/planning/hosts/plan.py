@@ -118,6 +118,8 @@ class HostPlanner:
         moid = case.view.host.moid
         quiet = Findings() if moid not in derive_for else self.findings
         entry = derived_entry(case, self.desired, self.catalog, quiet)
+        if quiet is not self.findings and quiet.diagnostics():
+            result.derivable.add(moid)
         if entry is case.entry:
             return
         derived = {}
@@ -139,7 +141,7 @@ class HostPlanner:
         if not check_reachable(case, self.findings):
             self._wait_for_power(case, result)
             return None
-        compare_host(case, self.findings)
+        compare_host(case, self.findings, supposes=self.options.supposes)
         check_owners(case, self.findings)
         check_driver_owner(case, case.gaps, self.findings)
         check_nodes(case, self.findings)

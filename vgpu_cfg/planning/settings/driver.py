@@ -203,7 +203,8 @@ def _how(view: HostView, wish: Wish) -> HowTo:
             "A GPU that is passed through while the driver is installed is not claimed by it."
         ),
         client="with vSphere Lifecycle Manager: cluster > Updates, the image of the cluster",
-        commands=tuple(_commands(view, wanted)),
+        # Where an image owns the software, esxcli must not install beside it.
+        commands=() if wanted.by == "lifecycle" else tuple(_commands(view, wanted)),
         expected=(
             "Operation finished successfully. It may print `Reboot Required: false`: reboot nevertheless, "
             "the driver is loaded only then"

@@ -1,4 +1,4 @@
-"""What only a check says of hosts: owners, maintenance by others, disruption, windows, drivers, NUMA nodes."""
+"""What only a check says of hosts: owners, maintenance by others, disruption, windows, drivers, nodes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.planning.desires import codes
 from tests.unit.planning.hosts.asked import GPU, MARK, NIC, estate, host, kinds, plan
+from vgpu_cfg.model.host_change import EnterMaintenance, ExitMaintenance
 
 NEW = {"NVD-AIE_ESXi_8.0.0_Driver": "580.95.02-1OEM", "nvdgpumgmtdaemon": "580.95.02"}
 OLD = {"NVD-AIE_ESXi_8.0.0_Driver": "570.10.01-1OEM", "nvdgpumgmtdaemon": "570.10.01"}
@@ -55,7 +56,9 @@ def test_a_host_that_others_hold(row: dict[str, Any], entry: dict[str, Any], fou
 
 def test_a_host_that_others_hold_stays_in_maintenance_mode() -> None:
     found = plan(estate(host(maintenance=True)), ats=False)
-    held = [change.is_held for change in found.changes if change.kind.endswith("_maintenance")]
+    held = [
+        change.is_held for change in found.changes if isinstance(change, EnterMaintenance | ExitMaintenance)
+    ]
     assert held == [True, True]
 
 
