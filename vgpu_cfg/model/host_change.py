@@ -80,11 +80,16 @@ class OptionWrite(Frozen):
 
 
 class ModuleWrite(Frozen):
-    """`UpdateModuleOptionString`: the whole, merged option string of one kernel module."""
+    """`UpdateModuleOptionString`: the whole, merged option string of one kernel module.
+
+    `before` is the string that it was merged from: where another stands there by the time of writing,
+    somebody changed it, and nothing is written.
+    """
 
     kind: Literal["module"] = "module"
     module: str
     options: str
+    before: str = ""
 
 
 class EsxcliWrite(Frozen):
@@ -128,12 +133,17 @@ class VmknicWrite(Frozen):
 
 
 class SwitchWrite(Frozen):
-    """Set the MTU or the uplinks of a standard switch of the host; None stays."""
+    """Set the MTU or the uplinks of a standard switch of the host; None stays.
+
+    `before` are the uplinks that the new ones were made from: where others are there by the time of
+    writing, nothing is written.
+    """
 
     kind: Literal["switch"] = "switch"
     switch: str
     mtu: int | None = None
     uplinks: tuple[str, ...] | None = None
+    before: tuple[str, ...] = ()
 
 
 class LicenceWrite(Frozen):

@@ -33,7 +33,7 @@ class FactGroup(StrEnum):
 
 
 SHELL_GROUPS = frozenset({FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS})
-_SAME_BOOT_SECONDS = 5
+_SAME_BOOT_SECONDS = 10
 
 
 class ServiceFact(Frozen):
