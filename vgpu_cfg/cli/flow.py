@@ -62,7 +62,7 @@ def locate(asked: Asked, flags: ConnectionFlags) -> tuple[Connection, DesiredPla
 def scope_of(desired: DesiredPlan) -> ReadScope:
     """Say what a reading must cover for a plan."""
     from vgpu_cfg.model.desired import DesiredPassthrough, TemplateSource
-    from vgpu_cfg.ports import ReadScope
+    from vgpu_cfg.ports import HostScope, ReadScope
 
     return ReadScope(
         plan=desired.name,
@@ -72,6 +72,8 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
             vm.source.path_or_name for vm in desired.vms if isinstance(vm.source, TemplateSource)
         ),
         extra_config_keys=frozenset(key for vm in desired.vms for key in vm.extra_config),
+        # A host's VMs say what may be moved from it and who holds its devices, whether it has GPUs or not.
+        hosts=tuple(HostScope(cluster=entry.cluster, names=entry.names) for entry in desired.hosts),
         system_ids=any(isinstance(gpu, DesiredPassthrough) for vm in desired.vms for gpu in vm.gpus),
     )
 
@@ -93,6 +95,13 @@ def refuse_errors(plan: Plan) -> None:
         subject=f"{first.subject.kind} {first.subject.name}",
         remedy=first.remedy or f"see docs/reference/checks/{first.code}.md",
     )
+
+
+def differs_where_it_only_checks(plan: Plan) -> bool:
+    """Whether a host with `mode: check` is not as the plan file says, or could not be read."""
+    from vgpu_cfg.planning.checks import Code
+
+    return any(found.code in (Code.SETTING_DIFFERS, Code.CHECK_UNREAD) for found in plan.diagnostics)
 
 
 def refuse_missing_privileges(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:

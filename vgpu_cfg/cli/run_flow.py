@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,9 @@ from vgpu_cfg.cli.options import CommandOptions, OutputFormat
 from vgpu_cfg.cli.saved_plan import check_reviewed
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
+from vgpu_cfg.model.inventory import Connection
 from vgpu_cfg.model.report import Event, Report
+from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
@@ -93,7 +96,7 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
         return make_plan(desired, observed, catalog, options)
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+        observed = _after_reboots(desired, estate, options)
         tools = (
             closing.enter_context(host_tools(desired, observed, estate, options))
             if reaches_beyond_vms(desired)
@@ -151,6 +154,31 @@ class _Work:
     question: str
     verb: str
     tools: HostTools | None = None
+
+
+def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
+    """Read the estate; hosts that an earlier run of this plan has told to reboot are waited for first."""
+    from vgpu_cfg.execution import RunOptions
+
+    limits = RunOptions()
+    deadline = estate.clock.now() + timedelta(seconds=limits.restart_seconds)
+    told = False
+    while True:
+        observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+        away = [
+            observed.host_by_moid[moid].name
+            for moid, facts in observed.facts.hosts.items()
+            if facts.mark is not None
+            and facts.mark.plan == desired.name
+            and facts.mark.restart == "reboot"
+            and observed.host_by_moid[moid].connection is not Connection.CONNECTED
+        ]
+        if not away or estate.clock.now() >= deadline:
+            return observed
+        if not told:
+            show.say(f"{fold_names(away)}: told to reboot by an earlier run; waiting until it answers")
+            told = True
+        estate.clock.pause(limits.host_poll_seconds)
 
 
 def _through_shells(

@@ -70,19 +70,24 @@ def runbook(
 
 
 def _as_run(asked: Asked) -> str:
-    """Write what the last run of a plan did.
+    """Write what the last run of a plan did, after those that it went on from.
 
     Raises NotFound where none was recorded on this machine.
     """
-    from vgpu_cfg.execution import find_journals, read_journal
+    from vgpu_cfg.execution import exit_code_of, find_journals, read_journal
     from vgpu_cfg.render.as_run import render_as_run
 
     name = asked.desired.name
+    told: list[str] = []
     for found in find_journals(state_folder() / "journals", name):
         record = read_journal(found)
+        if told and record.report is not None and exit_code_of(record.report) == 0:
+            break  # that one came to its end: what follows is another story
         if record.plan is not None:
             who = f"{record.header.user} on {record.header.host}" if record.header.user else ""
-            return render_as_run(record.plan, record.events, record.report, by=who)
+            told.insert(0, render_as_run(record.plan, record.events, record.report, by=who))
+    if told:
+        return "\n".join(told)
     raise NotFound(
         f"no run of {name} was recorded here",
         subject=str(state_folder() / "journals"),

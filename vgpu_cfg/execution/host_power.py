@@ -6,14 +6,15 @@ read back; what is still the old value after a reboot is pending, and needs a co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
-from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.errors import LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.host_session import HostSession, is_connected
 from vgpu_cfg.execution.judging import COLD_BOOT, Judged, State
 from vgpu_cfg.execution.manual import is_done
 from vgpu_cfg.execution.session import PLAN_AGAIN
-from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.step import NeedsHand, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.model.host_facts import is_same_boot
 from vgpu_cfg.planning.settings.entry import HostView
@@ -34,16 +35,13 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     if not _has_booted_since(change, view, hosts):
         _check_down(view, hosts)
         hosts.run.check_going_on()
-        hosts.shells.restarts(ref.moid)
-        yield from hosts.run_or_join(
-            ref,
-            f"reboot {ref.name}",
-            lambda: hosts.tools.writer.reboot_host(ref.moid),
-            lambda seen: not is_connected(seen),
-            hosts.run.options.settle_seconds,
+        hosts.marks.keep(ref.moid, restart="reboot")
+        yield from _bring_down(
+            ref, f"reboot {ref.name}", lambda: hosts.tools.writer.reboot_host(ref.moid), hosts
         )
         back = yield from _await_boot(change, view.facts.boot_time, hosts)
         hosts.shells.has_restarted(ref.moid, back.facts)
+        hosts.marks.keep(ref.moid, restart="")
     yield from _confirm_booted(change, hosts)
     hosts.marks.waits_no_more(ref.moid, *change.settles)
     return StepResult()
@@ -61,17 +59,14 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
         return StepResult(is_needed=False, message="what it was to be shut down for is done")
     _check_down(view, hosts)
     hosts.run.check_going_on()
-    hosts.shells.restarts(ref.moid)
-    yield from hosts.run_or_join(
-        ref,
-        f"shut {ref.name} down",
-        lambda: hosts.tools.writer.shut_down_host(ref.moid),
-        lambda seen: not is_connected(seen),
-        hosts.run.options.settle_seconds,
+    hosts.marks.keep(ref.moid, restart="shutdown")
+    yield from _bring_down(
+        ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
     )
     deadline = _now(hosts) + hosts.run.options.restart_seconds
     while is_connected(hosts.look(ref)):
         if _now(hosts) >= deadline:
+            hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
                 f"{ref.name} still answers {_minutes(hosts)} after it was told to shut down;"
                 " it is left in maintenance mode",
@@ -82,6 +77,20 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
         hosts.run.check_going_on()
     hosts.shells.has_restarted(ref.moid, None)
     return StepResult()
+
+
+def _bring_down(ref: HostRef, what: str, start: Callable[[], str], hosts: HostSession) -> Waiting[None]:
+    """Tell a host to go down. Where that is refused its shell is as open as before, and owed its stop."""
+    hosts.shells.restarts(ref.moid)
+    try:
+        yield from hosts.run_or_join(
+            ref, what, start, lambda seen: not is_connected(seen), hosts.run.options.settle_seconds
+        )
+    except (Unreachable, LoginFailed):
+        raise  # whether it goes down is not known: the mark tells the next run to look
+    except VgpuCfgError:
+        hosts.shells.stays_up(ref.moid)
+        raise
 
 
 def _check_down(view: HostView, hosts: HostSession) -> None:
@@ -129,6 +138,8 @@ def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession)
         elif not is_same_boot(view.facts.boot_time, before):
             return view
         if _now(hosts) >= deadline:
+            if view is not None:
+                hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
                 f"{ref.name} is not back {_minutes(hosts)} after its reboot began;"
                 " it is left in maintenance mode",
@@ -164,11 +175,11 @@ def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
         if not pending or is_more:
             raise
         names = ", ".join(one.target.id for one in pending)
-        raise NotConfirmed(
-            f"pending after the reboot of {change.host.name}: {names}; what remains is a cold boot",
+        raise NeedsHand(
+            f"the reboot of {change.host.name} did not bring {names}; what remains is a cold boot",
             subject=change.host.name,
-            remedy="allow `cold_boot` in `disruption`, or switch the host off and on by hand; then "
-            + PLAN_AGAIN,
+            remedy="run the same command again: it shuts the host down for it, where `disruption` allows "
+            "`cold_boot`; or switch the host off and on by hand first",
         ) from error
 
 

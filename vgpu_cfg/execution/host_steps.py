@@ -18,6 +18,7 @@ from vgpu_cfg.model.host_change import (
     EnterMaintenance,
     EsxcliWrite,
     ExitMaintenance,
+    HostRef,
     HostWrite,
     RebootHost,
     RestartService,
@@ -95,7 +96,10 @@ def change_host(change: ChangeHost, hosts: HostSession) -> Step:
 
 
 def restart_service(change: RestartService, hosts: HostSession) -> Step:
-    """Restart a service of the host and see that what waited for it is in force."""
+    """Restart a service of the host and see that what waited for it is in force.
+
+    Raises StalePlan where a VM runs on a GPU there: it was to be moved or switched off before.
+    """
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
     judged = hosts.judge(view, change.settles)
@@ -103,10 +107,26 @@ def restart_service(change: RestartService, hosts: HostSession) -> Step:
         hosts.keep_readings(change, judged)
         hosts.marks.waits_no_more(ref.moid, *change.settles)
         return StepResult(is_needed=False, message="what waited for it is in force already")
+    hosts.run.check_going_on()
+    _check_idle(ref, hosts)
     hosts.run.begin(lambda: hosts.tools.writer.control_service(ref.moid, change.service, "restart"))
     hosts.marks.waits_no_more(ref.moid, *change.settles)
     yield from hosts.confirm(change, ref, change.settles, in_force=True)
     return StepResult()
+
+
+def _check_idle(ref: HostRef, hosts: HostSession) -> None:
+    """See that nothing runs on a GPU of the host: one or two readings."""
+    found = hosts.run.reader.read_gpu_holders([ref.moid]).get(ref.moid, {})
+    holders = sorted({moid for moids in found.values() for moid in moids})
+    if holders:
+        names = sorted(vm.name for vm in hosts.run.reader.read_vms(holders)) or holders
+        raise StalePlan(
+            f"{', '.join(names)} {'run' if len(names) > 1 else 'runs'} on a GPU of {ref.name}:"
+            " its graphics service is not restarted",
+            subject=ref.name,
+            remedy="have them switched off by whom they belong to; then " + PLAN_AGAIN,
+        )
 
 
 def _write(change: ChangeHost, view: HostView, hosts: HostSession) -> Waiting[None]:

@@ -179,8 +179,9 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
 
 
 def _is_stuck(vm: Vm, change: EnterMaintenance) -> bool:
+    # Of one whose devices nobody may read nobody knows that it can be moved, whatever the plan says.
     if vm.detail is None:
-        return vm.name not in change.evacuates
+        return True
     if vm.detail.passthrough or any(nic.kind == "sriov" for nic in vm.detail.nics):
         return True
     # Whether one with a vGPU finds room elsewhere was worked out only for those the plan names.

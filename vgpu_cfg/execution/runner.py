@@ -26,7 +26,7 @@ from vgpu_cfg.execution.left_behind import tell_left_behind
 from vgpu_cfg.execution.manual import settle
 from vgpu_cfg.execution.scheduler import Scheduler
 from vgpu_cfg.execution.session import RunClock, RunOptions, RunSession
-from vgpu_cfg.execution.step import Pause, Step, StepResult
+from vgpu_cfg.execution.step import NeedsHand, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.model.change import Change, ManualStep, Plan
 from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report
@@ -241,6 +241,18 @@ class _Run:
             waits_for = running.step.send(update)
         except StopIteration as done:
             self._finish(running, done.value)
+        except NeedsHand as error:
+            del self._running[running.change.id]
+            self._waiting_for.append(running.change.id)
+            self._close(
+                running.change,
+                OutcomeStatus.SKIPPED,
+                running=running,
+                message=error.message,
+                remedy=error.remedy,
+            )
+            for dependent in self._scheduler.fail(running.change):
+                self._skip(dependent, f"waits for {running.change.id!r}")
         except VgpuCfgError as error:
             if isinstance(error, Unreachable | LoginFailed):
                 self._session.is_stopping = True

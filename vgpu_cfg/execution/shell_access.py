@@ -130,6 +130,10 @@ class ShellAccess:
         self.forget(host_moid)
         self._restarting.add(host_moid)
 
+    def stays_up(self, host_moid: str) -> None:
+        """Take note that a host did not go down after all: what was started there is still to be stopped."""
+        self._restarting.discard(host_moid)
+
     def has_restarted(self, host_moid: str, facts: HostFacts | None) -> None:
         """Take note that a host has restarted, or is down (`facts` None): what was started went with it."""
         self.forget(host_moid)

@@ -6,7 +6,12 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from vgpu_cfg.errors import ChangeError
 from vgpu_cfg.ports import TaskUpdate
+
+
+class NeedsHand(ChangeError):
+    """A change came as far as it can by itself, and a hand must do the rest: the run waits (exit code 7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -109,7 +110,8 @@ class HostMark(Frozen):
     the settings (SettingTarget.id) that were written and wait for a restart, with the boot time at
     writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
     the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
-    into maintenance mode and owes its leaving.
+    into maintenance mode and owes its leaving. `restart` says why the host may not answer: it was told
+    to reboot and comes back by itself, or was shut down for a hand.
     """
 
     plan: str
@@ -117,6 +119,7 @@ class HostMark(Frozen):
     maintenance: bool = False
     opened_ssh: bool = False
     reason: str = ""
+    restart: Literal["", "reboot", "shutdown"] = ""
     waiting: Mapping[str, datetime | None] = Field(default_factory=dict)
 
     @property
@@ -204,10 +207,13 @@ class ClusterFacts(Frozen):
     """What of a cluster decides about its hosts.
 
     `image_managed` and `config_managed` say whether a lifecycle image or a configuration profile
-    owns the hosts; None where the server is too old to tell.
+    owns the hosts; None where the server is too old to tell. `drs_overrides` is what DRS does with
+    single VMs (moid) that have a setting of their own: "manual", "partiallyAutomated",
+    "fullyAutomated" (vim `DrsBehavior`), or "disabled" where DRS leaves the VM alone.
     """
 
     drs_options: Mapping[str, str] = Field(default_factory=dict)
+    drs_overrides: Mapping[str, str] = Field(default_factory=dict)
     image_managed: bool | None = None
     config_managed: bool | None = None
 

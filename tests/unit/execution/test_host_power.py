@@ -96,6 +96,28 @@ def test_without_a_boot_time_a_host_is_back_when_it_has_been_away() -> None:
     assert server.host("esx-01").boots == 1
 
 
+def test_the_mark_says_that_a_host_reboots_for_as_long_as_it_does() -> None:
+    server = prepared()
+    run(server, reboot())
+    mark = server.host("esx-01").mark
+    assert mark is not None
+    assert mark.restart == ""
+    server = prepared()
+    server.never_back = True
+    run(server, reboot())
+    mark = server.host("esx-01").mark
+    assert mark is not None
+    assert mark.restart == "reboot"
+
+
+def test_the_mark_says_that_a_host_was_shut_down() -> None:
+    server = prepared()
+    run(server, shut_down())
+    mark = server.host("esx-01").mark
+    assert mark is not None
+    assert mark.restart == "shutdown"
+
+
 def test_a_host_that_does_not_come_back_is_left_down_with_its_reason() -> None:
     server = prepared()
     server.never_back = True
@@ -114,7 +136,9 @@ def test_a_value_that_a_reboot_did_not_bring_is_pending_and_asks_for_a_cold_boot
     server = prepared()
     server.host("esx-01").stuck = {"ats"}
     report, _ = run(server, reboot())
-    assert only(report).message == "pending after the reboot of esx-01: ats; what remains is a cold boot"
+    assert only(report).message == "the reboot of esx-01 did not bring ats; what remains is a cold boot"
+    assert report.waiting_for == ("reboot esx-01",)
+    assert exit_code_of(report) == 7
     (reading,) = only(report).readings
     assert (reading.configured, reading.runtime, reading.waits_for) == ("TRUE", "FALSE", "cold boot")
     mark = server.host("esx-01").mark

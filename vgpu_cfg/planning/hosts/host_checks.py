@@ -19,13 +19,20 @@ from vgpu_cfg.planning.settings.match import nic_rules
 from vgpu_cfg.planning.words import listed
 
 
-def check_reachable(case: HostCase, findings: Findings) -> bool:
-    """Whether the host answers; one that this plan shut down itself waits to be switched on."""
+def check_reachable(case: HostCase, plan: str, findings: Findings) -> bool:
+    """Whether the host answers; one that this plan took down comes back by itself, or waits for a hand."""
     host, mark = case.view.host, case.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return True
     case.is_blocked = True
+    if mark is not None and mark.maintenance and mark.plan == plan:
+        if mark.restart == "reboot":
+            message = "it reboots for this plan, and comes back by itself"
+            findings.add(Code.HOST_SILENT, case.subject, message, "apply waits for it", Severity.WARNING)
+        return False
     if mark is not None and mark.maintenance:
+        message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
+        findings.add(Code.HOST_SILENT, case.subject, message, f"let {mark.plan} come to its end first")
         return False
     message = f"it is {host.connection.value}, so nothing is known of it"
     findings.add(Code.HOST_SILENT, case.subject, message, "bring it back, then plan again")

@@ -138,7 +138,7 @@ class HostPlanner:
         """Compare one host, judge what that takes, and return what is to be done; None where nothing is."""
         if case.wishes or case.view.facts.mark is not None:
             check_standing(case, self.desired.name, self.findings)
-        if not check_reachable(case, self.findings):
+        if not check_reachable(case, self.desired.name, self.findings):
             self._wait_for_power(case, result)
             return None
         compare_host(case, self.findings, supposes=self.options.supposes)
@@ -214,7 +214,7 @@ class HostPlanner:
 
     def _wait_for_power(self, case: HostCase, result: HostPlans) -> None:
         mark = case.view.facts.mark
-        if mark is None or not mark.maintenance:
+        if mark is None or not mark.maintenance or mark.plan != self.desired.name or mark.restart == "reboot":
             return
         told = mark.reason if mark.reason.startswith(f"power {case.name} on") else ""
         step = ManualStep(
