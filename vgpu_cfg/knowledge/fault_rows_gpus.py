@@ -11,7 +11,12 @@ from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
 GPU_ROWS = (
     FaultRow(
         "mig-pending",
-        (r"MIG mode[^\n]*pending", r"MIG[^\n]*pending (mode )?enable", r"pending[^\n]*MIG"),
+        (
+            r"MIG mode[^\n]*pending",
+            r"MIG[^\n]*pending (mode )?enable",
+            r"pending[^\n]*MIG",
+            r"MIG stays pending",
+        ),
         symptom="MIG mode stays pending",
         cause=(
             "the change of MIG mode waits: something still uses the GPU, or an Ampere host was not rebooted"
@@ -38,7 +43,11 @@ GPU_ROWS = (
     ),
     FaultRow(
         "placement-gaps",
-        (r"placement id", r"no (valid|free) placement"),
+        (
+            r"placement id",
+            r"no (valid|free) placement",
+            r"fits by (the )?sum",
+        ),
         symptom="a vGPU of another size fits by the sum and does not start",
         cause=(
             "mixed-size vGPUs may start only at set places of the framebuffer, and the free ones do not"
@@ -52,7 +61,11 @@ GPU_ROWS = (
     ),
     FaultRow(
         "mig-4g-slice",
-        (r"\b4g\.\d+gb\b[^\n]*(fail|insufficient|no )", r"(fail|insufficient|unable)[^\n]*\b4g\.\d+gb\b"),
+        (
+            r"\b4g\.\d+gb\b[^\n]*(fail|insufficient|no )",
+            r"(fail|insufficient|unable)[^\n]*\b4g\.\d+gb\b",
+            r"(4|four)-slice MIG profile (fails|does not)",
+        ),
         symptom="a four-slice MIG profile does not start while other slices are in use",
         cause="a four-slice MIG instance may start at slice 0 only, and something stands there",
         check=("nvidia-smi mig -lgi on the host: the column Start:Size of the instances",),
@@ -133,7 +146,10 @@ GPU_ROWS = (
     ),
     FaultRow(
         "mode-reverted",
-        (r"(mixed[- ]size|MIG)[^\n]*(reset|reverted|off|disabled)[^\n]*(after|by)[^\n]*reboot",),
+        (
+            r"(mixed[- ]size|MIG)[^\n]*(reset|reverted|off|disabled)[^\n]*(after|by)[^\n]*reboot",
+            r"\bmode (is |was )?reverted",
+        ),
         symptom="mixed-size or MIG mode is off again after a reboot",
         cause="a reboot of the host resets the mixed-size mode, and MIG mode from Hopper on",
         check=(

@@ -82,6 +82,7 @@ GUEST_ROWS = (
             r"nvidia-smi[^\n]*no devices were found",
             r"vGPU[^\n]*(disabled|unsupported)[^\n]*driver",
             r"couldn't communicate with the NVIDIA driver",
+            r"\bvGPU (is )?disabled\b",
         ),
         symptom="nvidia-smi in the guest finds no device, or the vGPU is disabled",
         cause="the guest's driver is too new or too old for the host's vGPU manager",
@@ -119,7 +120,10 @@ GUEST_ROWS = (
     ),
     FaultRow(
         "mig-instances-lost",
-        (r"compute instances?[^\n]*(lost|gone|missing|no longer)",),
+        (
+            r"compute instances?[^\n]*(lost|gone|missing|no longer)",
+            r"half[^\n]*MIG[^\n]*(count|devices|instances)",
+        ),
         symptom="a VM has fewer MIG devices after its restart",
         cause="compute instances made inside a guest do not outlive its restart",
         check=("nvidia-smi mig -lci in the guest: the instances that are there",),

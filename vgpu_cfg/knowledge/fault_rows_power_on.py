@@ -140,6 +140,7 @@ POWER_ON_ROWS = (
         (
             r"(out of|no (more|free)|exhaust\w*|insufficient)[^\n]*(interrupt|MSI-?X) vectors?",
             r"intrFirstMsixVector",
+            r"interrupt[- ]vectors? exhaust",
         ),
         symptom="a VM with many devices does not start, and vmkernel.log tells of interrupt vectors",
         cause="the host ran out of MSI-X interrupt vectors (ESXi 7.0.1 to 8.0, many passthrough devices)",
@@ -154,6 +155,7 @@ POWER_ON_ROWS = (
         (
             r"EFI (network|vmware virtual [^\n]*)[^\n]*unsuccessful",
             r"no (operating system|bootable) [^\n]*\bEFI\b",
+            r"does not boot after[^\n]*EFI",
         ),
         symptom="the guest does not boot after its firmware was changed to EFI",
         cause="the guest was installed in BIOS mode, and its VM now boots by EFI",

@@ -55,7 +55,10 @@ VM_ROWS = (
     ),
     FaultRow(
         "parameter-ignored",
-        (r"pciPassthru\d+\.cfg\.\w+[^\n]*(ignored|no effect|not applied|has no such)",),
+        (
+            r"pciPassthru\d+\.cfg\.\w+[^\n]*(ignored|no effect|not applied|has no such)",
+            r"plugin parameter[^\n]*(ignored|no effect)",
+        ),
         symptom="a vGPU parameter such as enable_uvm is set and has no effect",
         cause=(
             "a vGPU parameter was set while the VM ran, carries the number of another device, or was lost"
@@ -76,6 +79,7 @@ VM_ROWS = (
         (
             r"(snapshot|suspend)[^.\n]*(not (supported|allowed)|cannot)[^.\n]*(vGPU|passthrough|PCI)",
             r"(vGPU|passthrough)[^.\n]*(snapshot|suspend)[^.\n]*(not (supported|allowed)|cannot)",
+            r"(snapshot|suspend)\w*[^\n]*refused",
         ),
         symptom="a snapshot or a suspend of the VM is refused",
         cause="the vGPU does not support it on this host, or the VM has a passthrough device",

@@ -167,6 +167,7 @@ def _shut_down(change: ShutDownHost) -> Part:
         client=f"{name} > Actions > Power > Shut Down",
         commands=(command("govc", "host.shutdown", name),),
         expected=f"{name} is not responding in vCenter, and its power is off",
+        verify=(command("govc", "host.info", "-host", name),),
         undo=("switch the host on, at its console or through its management controller",),
     )
 
@@ -315,6 +316,7 @@ def _cluster_option(change: SetClusterOption) -> Part:
     before = next((edit.before for edit in change.edits if edit.before is not None), None)
     return Part(
         what=f"Set the advanced option {change.option} of DRS in cluster {change.subject.name}: {value}.",
+        why="DRS does with VMs that have vGPUs only what its options tell it to",
         client=f"{change.subject.name} > Configure > Services > vSphere DRS > Edit > Advanced Options",
         expected="the option is listed there with this value, or not at all where it was removed",
         undo=(f"in the same place, {'take it out' if before is None else f'set it back to {before}'}",),
@@ -327,6 +329,7 @@ def _vcenter_option(change: SetVCenterOption) -> Part:
     undo = command("govc", "option.set", change.option, before) if before is not None else ""
     return Part(
         what=f"Set vCenter's own advanced setting {change.option} to {_plain(change.value)}.",
+        why="vCenter moves running VMs with vGPUs only where this setting lets it",
         client="the vCenter itself > Configure > Settings > Advanced Settings > Edit Settings",
         commands=(command("govc", "option.set", change.option, _plain(change.value)),),
         expected="nothing is printed",
@@ -344,6 +347,7 @@ def _network(change: ChangeNetwork, names: Mapping[str, str]) -> Part:
             mtu = ("-mtu", spec.mtu) if spec.mtu is not None else ()
             return Part(
                 what=f"Make the distributed switch {spec.name}.",
+                why="the plan's networks are portgroups of it",
                 client="Networking > the datacenter > Distributed Switch > New Distributed Switch",
                 commands=(command("govc", "dvs.create", *mtu, spec.name),),
                 expected="the task ends without error",
@@ -365,6 +369,10 @@ def _network(change: ChangeNetwork, names: Mapping[str, str]) -> Part:
             note = " govc takes one uplink per host; add the others in the vSphere Client." if more else ""
             return Part(
                 what=f"Change the distributed switch {spec.switch_name}.{note}",
+                why="a packet is as large as the smallest MTU on its way, and leaves only by an uplink",
+                verify=(
+                    command("govc", "object.collect", "-s", f"network/{spec.switch_name}", "config.maxMtu"),
+                ),
                 client=f"Networking > {spec.switch_name} > Actions > Edit Settings, or Add and Manage Hosts",
                 commands=tuple(lines),
                 expected="the task ends without error, and every host is listed with its uplinks",
@@ -379,6 +387,7 @@ def _network(change: ChangeNetwork, names: Mapping[str, str]) -> Part:
             verb = "Make" if is_new else "Set the VLAN of"
             return Part(
                 what=f"{verb} the portgroup {spec.name} on the distributed switch {spec.switch_name}.",
+                why="VMs and VMkernel NICs reach the network by it, in its VLAN",
                 client=f"Networking > {spec.switch_name} > Distributed Port Group",
                 commands=(made if is_new else set_vlan,),
                 expected="the task ends without error",

@@ -227,3 +227,24 @@ def test_a_row_is_found_by_its_key() -> None:
     assert found is not None
     assert found.confidence is Confidence.INFERRED
     assert explanation_of("nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("power-on fails with many devices, vmkernel interrupt-vector exhaustion", "interrupt-vectors"),
+        ("MIG stays pending", "mig-pending"),
+        ("guest does not boot after BIOS to EFI", "bios-to-efi"),
+        ("mixed-size: fits by sum but fails", "placement-gaps"),
+        ("4-slice MIG profile fails while 3 slices used", "mig-4g-slice"),
+        ("plugin parameter silently ignored", "parameter-ignored"),
+        ("guest nvidia-smi: no device / vGPU disabled", "guest-driver-branch"),
+        ("snapshot/suspend refused", "snapshot-refused"),
+        ("VM gets half MIG GPU count after reboot", "mig-instances-lost"),
+        ("vSphere plan OK on paper, mode reverted", "mode-reverted"),
+    ],
+)
+def test_a_symptom_in_a_persons_own_words_is_known_too(text: str, key: str) -> None:
+    found = explain_fault(text)
+    assert found is not None
+    assert found.key == key
