@@ -46,14 +46,24 @@ class Transport(Protocol):
         ...
 
 
+class HostScope(Frozen):
+    """Some hosts: those of a cluster (name or path, None for all clusters) whose names match a glob.
+
+    Without globs all of the cluster's.
+    """
+
+    cluster: str | None = None
+    names: tuple[str, ...] = ()
+
+
 class ReadScope(Frozen):
     """What a reading must cover.
 
     `plan` is the owner name whose VMs are read in detail wherever they are; `vm_names` and
     `template_names` are read in detail too, `extra_config_keys` are kept of each VM besides the
-    tool's own. `everything` also reads, in detail, VMs on hosts without GPUs. `system_ids` also
-    asks every host with a function in passthrough for its system id, one round trip each: a plan
-    with fixed passthrough needs it.
+    tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
+    all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
+    round trip each: a plan with fixed passthrough needs it.
     """
 
     plan: str | None = None
@@ -61,6 +71,7 @@ class ReadScope(Frozen):
     vm_names: frozenset[str] = frozenset()
     template_names: frozenset[str] = frozenset()
     extra_config_keys: frozenset[str] = frozenset()
+    hosts: tuple[HostScope, ...] = ()
     everything: bool = False
     system_ids: bool = False
 

@@ -1,4 +1,4 @@
-"""Read, plan, apply and apply again, for 10, 100 and 1,000 VMs on 100 hosts of the lab; and start-up times.
+"""Read, plan, apply and apply again, for VMs by the thousand and for bare hosts of the lab; start-up times.
 
 Counts (round trips, tasks) are the same everywhere; seconds belong to the machine. The lab
 answers in this process on a virtual clock, so that what is measured is this tool and the
@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.bench.hosts import print_hosts
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
@@ -76,13 +77,14 @@ def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and print its tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--vms", type=int, nargs="*", default=[10, 100, 1000])
-    parser.add_argument("--quick", action="store_true", help="10 VMs only, and no large estate")
+    parser.add_argument("--quick", action="store_true", help="10 VMs and 4 hosts only, and no large estate")
     chosen = parser.parse_args(arguments)
     sizes = [10] if chosen.quick else chosen.vms
     print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
     for count in sizes:
         for row in measure(count):
             print(f"{row.what:24}{row.vms:>7,}{row.trips:>13,}{row.tasks:>8,}{row.seconds:>10.2f}")
+    print_hosts((4,) if chosen.quick else (4, 40))
     if not chosen.quick:
         hosts, vms = 1000, 10_000
         _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))

@@ -11,6 +11,8 @@ from pyVmomi import vim
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, lab_vcenter
 from vgpu_cfg.errors import NotFound, NotOffered, NotRecorded, Unreachable, VCenterError
+from vgpu_cfg.lab.host_parts import OpaqueSwitch, Vmknic
+from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine, VmOverride
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
 from vgpu_cfg.model.inventory import Connection, Inventory
 from vgpu_cfg.parsers.esxcli_xml import parse_plain, parse_records
@@ -223,6 +225,39 @@ clusters:
   - {name: esx-01.lab, memory: 128GiB, host_profile: Gold}
   - {name: esx-02.lab, memory: 128GiB}
 """
+
+
+@pytest.mark.parametrize("is_opaque", [True, False])
+def test_a_nic_of_somebody_elses_switch_is_not_free(*, is_opaque: bool) -> None:
+    vcenter = lab_vcenter("bare")
+    assert vcenter.lab is not None
+    host = next(one for one in vcenter.lab.state.all(Host) if len(one.nics) > 2)
+    nic = host.nics[1]
+    if is_opaque:
+        tunnel = Vmknic("vmk10", "00:50:56:60:00:10", ip="172.16.0.7", netmask="255.255.255.0", mtu=1700)
+        host.opaque_switches = [OpaqueSwitch("nsx-overlay", [tunnel])]
+        nic.uplink_of = "nsx-overlay"
+    with vcenter.desk() as desk:
+        facts = desk.reader.read_facts([host.moid], frozenset()).hosts[host.moid]
+    assert facts.uplink_of(nic.device) == ("nsx-overlay" if is_opaque else None)
+    tunnels = [(found.address, found.mtu) for found in facts.vmknics if found.device == "vmk10"]
+    assert tunnels == ([("172.16.0.7/24", 1700)] if is_opaque else [])
+
+
+def test_what_drs_does_with_single_vms_is_told_over_the_wire() -> None:
+    vcenter = lab_vcenter("two-a100")
+    assert vcenter.lab is not None
+    (cluster,) = vcenter.lab.state.all(Cluster)
+    (host,) = vcenter.lab.state.all(Host)
+    vm, *others = vcenter.lab.state.all(VirtualMachine)
+    with vcenter.desk() as desk:
+        assert desk.reader.read_facts([host.moid], frozenset()).clusters[cluster.moid].drs_overrides == {}
+        cluster.overrides = {
+            vm.moid: VmOverride(drs_enabled=False),
+            **{other.moid: VmOverride(drs_behavior="manual") for other in others},
+        }
+        found = desk.reader.read_facts([host.moid], frozenset()).clusters[cluster.moid]
+    assert found.drs_overrides == {vm.moid: "disabled", **{other.moid: "manual" for other in others}}
 
 
 def test_hosts_that_vcenter_has_lost_are_told_as_far_as_it_knows() -> None:

@@ -18,7 +18,8 @@ from tests.contract.workshop import (
     option_change,
     vcenter_option,
 )
-from vgpu_cfg.errors import NotOffered, NotPermitted, VCenterError, VersionTooOld
+from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
+from vgpu_cfg.lab.state import Host
 from vgpu_cfg.model.host_change import (
     EditSwitch,
     EsxcliWrite,
@@ -128,7 +129,12 @@ def test_options_and_modules_on_the_lab(on_lab: Workshop) -> None:
     assert write(on_lab, OptionWrite(options={numbers[0]: int(values[numbers[0]])})) == 3
     with pytest.raises(NotOffered, match=r"No\.such"):
         write(on_lab, OptionWrite(options={"No.such": True}))
-    assert write(on_lab, ModuleWrite(module="nmlx5_core", options="pfctx=0x08 pfcrx=0x08")) == 2
+    flow = ModuleWrite(module="nmlx5_core", options="pfctx=0x08 pfcrx=0x08")
+    assert write(on_lab, flow) == 3
+    assert write(on_lab, flow) == 3
+    with pytest.raises(StalePlan, match="nmlx5_core"):
+        write(on_lab, flow.model_copy(update={"options": "dcbx=1"}))
+    assert write(on_lab, flow.model_copy(update={"options": "dcbx=1", "before": flow.options})) == 3
     with pytest.raises(NotOffered, match="nosuch"):
         write(on_lab, ModuleWrite(module="nosuch", options=""))
     on_lab.writer.set_vcenter_option(vcenter_option("vgpu.hotmigrate.enabled", value=True))
@@ -237,8 +243,41 @@ def test_a_standard_switch_is_changed_on_the_lab(on_lab: Workshop) -> None:
 
     assert write(on_lab, SwitchWrite(switch="vSwitch0", mtu=9000)) == 2
     assert (spec().mtu, list(spec().bridge.nicDevice)) == (9000, ["vmnic0"])
-    write(on_lab, SwitchWrite(switch="vSwitch0", mtu=1500, uplinks=("vmnic0", "vmnic2")))
+    two = SwitchWrite(switch="vSwitch0", mtu=1500, uplinks=("vmnic0", "vmnic2"))
+    with pytest.raises(StalePlan, match="vmnic0 now; when it was planned they were none"):
+        write(on_lab, two)
+    write(on_lab, two.model_copy(update={"before": ("vmnic0",)}))
     assert (spec().mtu, list(spec().bridge.nicDevice)) == (1500, ["vmnic0", "vmnic2"])
+
+
+@pytest.mark.parametrize(
+    ("active", "unused", "after"),
+    [
+        (("vmnic2", "vmnic0"), (), ["vmnic2", "vmnic0", "vmnic3"]),
+        (("vmnic2",), ("vmnic0",), ["vmnic2", "vmnic3"]),
+    ],
+)
+def test_a_teaming_order_outlives_another_uplink_on_the_lab(
+    active: tuple[str, ...], unused: tuple[str, ...], after: list[str]
+) -> None:
+    vcenter = lab_vcenter("bare")
+    assert vcenter.lab is not None
+    (workshop,) = open_workshop(vcenter)
+    host = vcenter.lab.state.get(workshop.host.moid, Host)
+    next(nic for nic in host.nics if nic.device == "vmnic2").uplink_of = "vSwitch0"
+    host.switches["vSwitch0"].active, host.switches["vSwitch0"].unused = active, unused
+    for workshop in open_workshop(vcenter):
+        assert nic_order(workshop) == list(active)
+        two, three = ("vmnic0", "vmnic2"), ("vmnic0", "vmnic2", "vmnic3")
+        assert write(workshop, SwitchWrite(switch="vSwitch0", uplinks=three, before=two)) == 2
+        assert nic_order(workshop) == after
+        assert write(workshop, SwitchWrite(switch="vSwitch0", mtu=9000)) == 2
+        assert nic_order(workshop) == after
+
+
+def nic_order(workshop: Workshop) -> list[str]:
+    found = workshop.read("vim.HostSystem", workshop.host.moid, "config.network.vswitch")
+    return list(found["config.network.vswitch"][0].spec.policy.nicTeaming.nicOrder.activeNic)
 
 
 def drs_options(workshop: Workshop) -> dict[str, str]:

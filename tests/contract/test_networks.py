@@ -212,14 +212,16 @@ def test_a_standard_switch_gives_a_nic_up_and_a_distributed_one_takes_it(on_lab:
     name = fresh("roce")
     moid = make_switch(on_lab, name)
     host = on_lab.host.moid
-    on_lab.writer.write_host(host, SwitchWrite(switch="vSwitch0", uplinks=("vmnic0", "vmnic2")), {})
+    two = SwitchWrite(switch="vSwitch0", uplinks=("vmnic0", "vmnic2"), before=("vmnic0",))
+    on_lab.writer.write_host(host, two, {})
     members = {host: ("vmnic2",)}
     taken = EditSwitch(switch_name=name, switch_moid=moid, members=members)
     assert begin(on_lab, taken).state is TaskState.ERROR
-    on_lab.writer.write_host(host, SwitchWrite(switch="vSwitch0", uplinks=("vmnic0",)), {})
+    one = SwitchWrite(switch="vSwitch0", uplinks=("vmnic0",), before=("vmnic0", "vmnic2"))
+    on_lab.writer.write_host(host, one, {})
     assert begin(on_lab, taken).state is TaskState.SUCCESS
     with pytest.raises(VCenterError, match="ResourceInUse"):
-        on_lab.writer.write_host(host, SwitchWrite(switch="vSwitch0", uplinks=("vmnic0", "vmnic2")), {})
+        on_lab.writer.write_host(host, two, {})
 
 
 def test_a_vmknic_is_made_on_a_new_portgroup_and_changed(on_lab: Workshop) -> None:

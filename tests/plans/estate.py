@@ -282,10 +282,15 @@ def _gpu(row: Row, holders: tuple[str, ...]) -> Gpu:
         memory_mib=board.framebuffer_mib if board else 0,
         graphics_type=None if is_passed else GraphicsType(row.get("type", "sharedDirect")),
         configured_graphics_type=GraphicsType(row.get("configured", row.get("type", "sharedDirect"))),
-        vgpu_mode=VgpuMode(row["mode"]) if "mode" in row else VgpuMode.SAME_SIZE,
+        vgpu_mode=VgpuMode(row["mode"]) if "mode" in row else _usual_mode(row),
         sharing=None if row.get("sharing") == "untold" else Sharing(row.get("sharing", "time_sliced")),
         vm_moids=holders,
     )
+
+
+def _usual_mode(row: Row) -> VgpuMode | None:
+    """A GPU that serves no vGPUs tells no mode."""
+    return VgpuMode.SAME_SIZE if row.get("type", "sharedDirect") == "sharedDirect" else None
 
 
 def _templates(estate: Row) -> list[Vm]:

@@ -84,6 +84,9 @@ def make_facts(estate: Row) -> EstateFacts:
     clusters = {
         f"cluster-{name}": ClusterFacts(
             drs_options=(row or {}).get("drs_options") or {},
+            drs_overrides={
+                f"vm-{vm}": behavior for vm, behavior in ((row or {}).get("drs_overrides") or {}).items()
+            },
             image_managed=(row or {}).get("image", False),
             config_managed=(row or {}).get("config_profile", False),
         )
@@ -95,6 +98,7 @@ def make_facts(estate: Row) -> EstateFacts:
             name=name,
             uuid=(row or {}).get("uuid", f"50 {name}"),
             mtu=(row or {}).get("mtu", 1500),
+            members={f"host-{one}": uplinks for one, uplinks in ((row or {}).get("members") or {}).items()},
             portgroup_vlans={
                 f"network-{one}": vlan for one, vlan in ((row or {}).get("vlans") or {}).items()
             },
@@ -119,7 +123,10 @@ def _host_facts(row: Row) -> HostFacts:
         boot_time=BOOTED,
         lockdown=facts.get("lockdown", "lockdownDisabled"),
         rebind_without_reboot=facts.get("rebind", True),
-        services={"xorg": ServiceFact(running=True, policy="on"), "TSM-SSH": ServiceFact(running=False)},
+        services={
+            "xorg": ServiceFact(running=True, policy="on"),
+            "TSM-SSH": ServiceFact(running=facts.get("ssh", False)),
+        },
         rulesets={"pvrdma": facts.get("pvrdma_open", False)},
         vmknics=tuple(Vmknic.model_validate(one) for one in facts.get("vmknics") or ()),
         switches=tuple(

@@ -6,7 +6,7 @@ here as ESXi would, among those that the plan's own capacity model is not asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from tests.plans.host_simulator import HostChange, SimulatedHost
@@ -106,6 +106,7 @@ class _World:
             running = [vm for vm in self.vms.values() if vm.host_moid == moid and vm.is_on]
             stays = [vm.name for vm in running if vm.name not in change.evacuates and _holds_devices(vm)]
             assert not stays, f"{stays} still run on {change.host.name}"
+            self._check_drs(running)
             others = [host for host in self.hosts.values() if host.moid != moid and host.is_usable]
             for vm in running:
                 self.vms[vm.moid] = vm.model_copy(update={"host_moid": others[0].moid})
@@ -116,6 +117,17 @@ class _World:
         self.hosts[moid] = simulated.host
         hosts = {**self.facts.hosts, moid: simulated.facts}
         self.facts = self.facts.model_copy(update={"hosts": hosts})
+
+    def _check_drs(self, running: Sequence[Vm]) -> None:
+        """DRS moves only whom the cluster's or the VM's own setting lets it, and vGPUs by two options."""
+        for vm in running:
+            cluster = self.observed.cluster_by_moid[self.hosts[vm.host_moid or ""].compute_moid]
+            facts = self.facts.clusters[cluster.moid]
+            assert cluster.drs_enabled
+            assert facts.drs_overrides.get(vm.moid, cluster.drs_behavior) == "fullyAutomated", vm.name
+            if vm.detail is not None and vm.detail.vgpus:
+                assert facts.drs_options.get("VgpuMMAutomationTimeoutSecs") == "-1", vm.name
+                assert self.facts.vcenter_options.get("vgpu.hotmigrate.enabled") == "true", vm.name
 
     def _set_cluster_option(self, change: SetClusterOption) -> None:
         found = self.facts.clusters[change.cluster_moid]
@@ -315,7 +327,9 @@ class _World:
 
 def _holds_devices(vm: Vm) -> bool:
     """Whether a VM cannot be moved; one that DRS has moved here from another host can be moved on."""
-    return vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
+    return vm.detail is None or bool(
+        vm.detail.vgpus or vm.detail.passthrough or any(nic.kind == "sriov" for nic in vm.detail.nics)
+    )
 
 
 def _without(gpu: Gpu, moid: str) -> Gpu:

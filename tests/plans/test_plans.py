@@ -118,7 +118,6 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.OTHER_SERIES: "unit/planning/test_planner.py",
     Code.NOT_AN_ESXI_BOARD: "unit/planning/test_planner.py",
     Code.POWERED_OFF_CLAIM: "unit/planning/test_planner.py",
-    Code.HOLDER_UNKNOWN: "unit/planning/test_planner.py",
     Code.SYSTEM_ID_UNKNOWN: "unit/planning/test_planner.py",
     Code.NOT_A_TEMPLATE: "unit/planning/test_planner.py",
     Code.GUEST_ID_ODD: "unit/planning/test_planner.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +17,10 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import DoesNotFit, NotFound, NotPermitted
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.inventory import Inventory
@@ -83,6 +87,20 @@ def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
     return reader.read_inventory(scope_of(desired))
 
 
+@contextmanager
+def locked(desired: DesiredPlan, observed: Inventory, estate: Estate) -> Iterator[None]:
+    """Keep other runs of a plan away, before a host's shell is opened and until all is closed again.
+
+    Raises Locked where another run goes on, saying whose.
+    """
+    from vgpu_cfg.execution import hold_lock
+    from vgpu_cfg.model.change import PlanTarget
+
+    server = PlanTarget(address=observed.vcenter.address, instance_uuid=observed.vcenter.instance_uuid)
+    with hold_lock(state_folder() / "locks", desired.name, server, now=estate.clock.now()):
+        yield
+
+
 def refuse_errors(plan: Plan) -> None:
     """Raise DoesNotFit where a finding stands against the plan."""
     errors = plan.errors
@@ -97,11 +115,12 @@ def refuse_errors(plan: Plan) -> None:
     )
 
 
-def differs_where_it_only_checks(plan: Plan) -> bool:
-    """Whether a host with `mode: check` is not as the plan file says, or could not be read."""
+def differs_beyond_changes(plan: Plan) -> bool:
+    """Whether a host with `mode: check` differs or could not be read, or an earlier run left a shell open."""
     from vgpu_cfg.planning.checks import Code
 
-    return any(found.code in (Code.SETTING_DIFFERS, Code.CHECK_UNREAD) for found in plan.diagnostics)
+    told = (Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_LEFT_OPEN)
+    return any(found.code in told for found in plan.diagnostics)
 
 
 def refuse_missing_privileges(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:
@@ -151,10 +170,15 @@ def plan_once(
     from vgpu_cfg.planning.planner import make_plan
 
     connection, desired = locate(asked, flags)
+    if open_shell and connection.recording is not None:
+        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
     if open_shell:
         with compose.connect_writer(connection) as estate:
             observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
-            with host_tools(desired, observed, estate, options) as tools:
+            with (
+                locked(desired, observed, estate),
+                host_tools(desired, observed, estate, options) as tools,
+            ):
                 observed = with_shell_facts(desired, observed, tools, options)
                 show.shells_opened(tools)
     else:

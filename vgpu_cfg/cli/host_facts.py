@@ -99,10 +99,8 @@ def _read_once(
 
 
 def _is_open(observed: Inventory, moid: str) -> bool:
-    from vgpu_cfg.execution.shell_access import is_ssh_running
-
     facts = observed.facts.hosts.get(moid)
-    return facts is not None and is_ssh_running(facts)
+    return facts is not None and facts.is_ssh_running
 
 
 def with_shell_facts(

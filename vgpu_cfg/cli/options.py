@@ -128,9 +128,9 @@ class CommandOptions:
     prune: bool = False
     only: tuple[str, ...] = ()
 
-    def command(self, verb: str, path: Path, more: str = "") -> str:
+    def command(self, verb: str, path: Path, *more: str) -> str:
         """Return what to type for a command on a plan; a saved plan has its variables filled in."""
-        words = ["vgpu-cfg", verb, str(path), *shlex.split(more)]
+        words = ["vgpu-cfg", verb, str(path), *more]
         if path.suffix != ".json":
             words += (f"--vars={file}" for file in self.variable_files)
             words += (f"--set={name}={text}" for name, text in self.variables.items())

@@ -107,7 +107,7 @@ def plan(
     )
     show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
     flow.refuse_errors(made)
-    if exit_code and (made.changes or made.orphans or flow.differs_where_it_only_checks(made)):
+    if exit_code and (made.changes or made.orphans or flow.differs_beyond_changes(made)):
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 
 
@@ -170,7 +170,7 @@ def status(
     options = replace(_options(allow_power_cycle=True), supposes=False)
     made, observed = flow.plan_once(asked, connection, options)
     show.status(made, observed, output, verbose=verbose)
-    differs = made.changes or made.orphans or made.errors or flow.differs_where_it_only_checks(made)
+    differs = made.changes or made.orphans or made.errors or flow.differs_beyond_changes(made)
     if exit_code and differs:
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose, show
-from vgpu_cfg.cli.flow import Asked, locate, read_for, refuse_errors, refuse_missing_privileges
+from vgpu_cfg.cli.flow import (
+    Asked,
+    locate,
+    locked,
+    read_for,
+    refuse_errors,
+    refuse_missing_privileges,
+)
 from vgpu_cfg.cli.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
 from vgpu_cfg.cli.options import CommandOptions, OutputFormat
 from vgpu_cfg.cli.saved_plan import check_reviewed
@@ -79,9 +87,9 @@ class How:
         """Whether standard output belongs to a program."""
         return self.output is OutputFormat.JSON
 
-    def command(self, verb: str, more: str = "") -> str:
+    def command(self, verb: str, *more: str) -> str:
         """Return what to type for another command on the same plan."""
-        return self.options.command(verb, self.path, more)
+        return self.options.command(verb, self.path, *more)
 
 
 def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
@@ -97,6 +105,7 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = _after_reboots(desired, estate, options)
+        closing.enter_context(locked(desired, observed, estate))
         tools = (
             closing.enter_context(host_tools(desired, observed, estate, options))
             if reaches_beyond_vms(desired)
@@ -125,8 +134,9 @@ def destroy(asked: Asked, flags: ConnectionFlags, how: How) -> int:
     from vgpu_cfg.planning.destroy import make_destroy_plan
 
     connection, desired = locate(asked, flags)
-    with compose.connect_writer(connection) as estate:
+    with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = read_for(desired, estate.reader)
+        closing.enter_context(locked(desired, observed, estate))
         plan = make_destroy_plan(desired, observed)
         _show(plan, how)
         refuse_errors(plan)
@@ -244,6 +254,7 @@ def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool 
     refuse_missing_privileges(plan, work.observed, estate.reader)
     ask(work.question, yes=how.yes)
     report, journal = _carry_out(work, estate, how)
+    plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
     code = exit_code_of(report)
     after = _read_back(work)
     left = work.plan_for(after) if after is not None else None
@@ -254,15 +265,17 @@ def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool 
         how.output,
         journal=journal,
         # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
-        next_command=how.command("plan", f"-o {how.path}") if is_reviewed else how.command(work.verb),
-        check_command=how.command("plan" if work.verb == "apply" else "status"),
+        next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
+        if is_reviewed
+        else how.command(work.verb),
+        check_command=plan_again if work.verb == "apply" else how.command("status"),
     )
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
             f"every change was made, and {len(left.changes)} would be made again, such as: {first.id}",
             subject=f"{first.subject.kind} {first.subject.name}",
-            remedy=f"{how.command('plan')} shows what vCenter did not keep",
+            remedy=f"{plan_again} shows what vCenter did not keep",
         )
     return code
 
@@ -280,17 +293,19 @@ def _read_back(work: _Work) -> Inventory | None:
 
 
 def _carry_out(work: _Work, estate: Estate, how: How) -> tuple[Report, str]:
-    from vgpu_cfg.execution import Journal, RunOptions, hold_lock, run_plan, stop_on_interrupt
+    from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.console import make_console
     from vgpu_cfg.render.progress import make_display, tee
 
     plan, clock = work.plan, estate.clock
-    folder = state_folder()
     console = make_console(sys.stderr if how.is_json else sys.stdout)
     with (
-        hold_lock(folder / "locks", plan.name, plan.target, now=clock.now()),
         Journal.begin(
-            folder / "journals", plan, now=clock.now(), user=getpass.getuser(), host=socket.gethostname()
+            state_folder() / "journals",
+            plan,
+            now=clock.now(),
+            user=getpass.getuser(),
+            host=socket.gethostname(),
         ) as journal,
         make_display(console, plan) as display,
         stop_on_interrupt(

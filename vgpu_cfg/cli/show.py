@@ -55,14 +55,20 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
                 "name": desired.name,
                 "vcenter": desired.vcenter,
                 "vms": names,
+                "host_entries": len(desired.hosts),
+                "networks": [network.name for network in desired.networks],
             }
         )
         return
     count = len(desired.vms)
     gpus = sum(len(vm.gpus) for vm in desired.vms)
+    parts = [f"{counted(count, 'VM')} with {counted(gpus, 'GPU')}"] if count else []
+    entries = len(desired.hosts)
+    if entries:
+        parts.append(f"{entries} {'entry' if entries == 1 else 'entries'} of hosts")
     lines(
         lambda _: [
-            _text(f"{path}: sound. {counted(count, 'VM')} with {counted(gpus, 'GPU')}."),
+            _text(f"{path}: sound. {' and '.join(parts) or 'nothing in it'}."),
             _text(f"NEXT   vgpu-cfg plan {path}"),
         ]
     )

@@ -59,6 +59,11 @@ class HostTools:
         self.marks = HostMarks(self.plan, self.writer, self.clock)
         self.shells = ShellAccess(self.logins, self.access, self.marks, self.clock)
 
+    @property
+    def opens_shells(self) -> bool:
+        """Whether the plan file lets a shell be opened that nobody has opened before."""
+        return any(access.ssh == "open-and-close" for access in self.access.values())
+
     def __enter__(self) -> Self:
         return self
 

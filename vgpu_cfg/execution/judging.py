@@ -83,6 +83,8 @@ def judge(view: HostView, target: SettingTarget, setting: HostSetting, mark: Hos
 
 def not_shown(ref: HostRef, missing: Sequence[Judged]) -> NotConfirmed:
     remedy = "see who else sets this (a host profile, a colleague); then " + PLAN_AGAIN
+    if all(one.state is State.PENDING for one in missing):
+        remedy = "the next plan restarts the host for it: " + PLAN_AGAIN
     if any(one.state is State.UNREAD for one in missing):
         remedy = "mend what keeps it from being read; then " + PLAN_AGAIN
     return NotConfirmed(

@@ -29,6 +29,9 @@ from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.settings.entry import HostView
 from vgpu_cfg.ports import ReadScope
 
+_WITHOUT_LIMIT_SECONDS = 86400
+"""How long an entry is looked out for that a killed run has begun, where vCenter has no limit on it."""
+
 
 def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     """Mark the host, raise the alarm, enter maintenance mode and see that it is entered.
@@ -51,7 +54,8 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     _check_vms(host, change, hosts)
     hosts.marks.keep(ref.moid, maintenance=True, reason=change.reason)
     # A run that was killed may have begun it: then the mark was there, and vCenter is on its way.
-    patience = change.timeout_seconds if mark is not None and mark.maintenance else 0
+    is_begun = mark is not None and mark.maintenance
+    patience = (change.timeout_seconds or _WITHOUT_LIMIT_SECONDS) if is_begun else 0
     try:
         _raise_alarm(change, hosts)
         yield from hosts.run_or_join(

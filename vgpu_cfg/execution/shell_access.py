@@ -15,12 +15,9 @@ from vgpu_cfg.errors import HostShellError, VgpuCfgError
 from vgpu_cfg.execution.marks import HostMarks
 from vgpu_cfg.execution.session import RunClock
 from vgpu_cfg.model.desired_hosts import DesiredAccess
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup, HostFacts, ShellFacts
+from vgpu_cfg.model.host_facts import SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.ports import HostShell, HostShells
-
-SSH_SERVICE = "TSM-SSH"
-"""The key of ESXi's SSH service in vim `HostService`."""
 
 NO_LOCKDOWN = "lockdownDisabled"
 """vim `HostLockdownMode`; in the two others only vCenter and listed users may work on the host."""
@@ -85,7 +82,7 @@ class ShellAccess:
                 remedy="end lockdown mode for the time of the work, or do the step by hand on the console",
             )
         self.adopt(host, facts)
-        if not is_ssh_running(facts):
+        if not facts.is_ssh_running:
             self._start(host, access)
         self._open[host.moid] = self._connect(host, access, self._shells)
         return self._open[host.moid]
@@ -108,7 +105,7 @@ class ShellAccess:
         mark = self._marks.own(host.moid)
         if mark is None or not mark.opened_ssh or host.moid in self._owed:
             return
-        if is_ssh_running(facts):
+        if facts.is_ssh_running:
             self._owed[host.moid] = host.name
         else:
             self._marks.keep(host.moid, opened_ssh=False)
@@ -138,7 +135,7 @@ class ShellAccess:
         """Take note that a host has restarted, or is down (`facts` None): what was started went with it."""
         self.forget(host_moid)
         self._restarting.discard(host_moid)
-        if facts is None or not is_ssh_running(facts):
+        if facts is None or not facts.is_ssh_running:
             self._owed.pop(host_moid, None)
             if self._marks.own(host_moid) is not None:
                 self._marks.keep(host_moid, opened_ssh=False)
@@ -151,7 +148,7 @@ class ShellAccess:
         self.forget(host_moid)
         mark = self._marks.own(host_moid)
         # What this run has started runs, also where `facts` were read before it was started.
-        if host_moid in self._owed or (mark is not None and mark.opened_ssh and is_ssh_running(facts)):
+        if host_moid in self._owed or (mark is not None and mark.opened_ssh and facts.is_ssh_running):
             self._owed[host_moid] = self._marks.names.get(host_moid, host_moid)
             self._marks.writer.control_service(host_moid, SSH_SERVICE, "stop")
         self._owed.pop(host_moid, None)
@@ -203,12 +200,6 @@ class ShellAccess:
                 if tries == 0:
                     raise
             self._clock.pause(_SECONDS_BETWEEN)
-
-
-def is_ssh_running(facts: HostFacts) -> bool:
-    """Whether the host's SSH service runs, as far as vCenter tells."""
-    service = facts.services.get(SSH_SERVICE)
-    return service is not None and service.running
 
 
 def nic_addresses(host: Host) -> tuple[str, ...]:

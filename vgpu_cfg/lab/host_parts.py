@@ -112,10 +112,24 @@ class StandardSwitch:
     """A standard switch. Its uplinks are the NICs whose `uplink_of` names it.
 
     `portgroups` maps the names of portgroups for VMkernel NICs to their VLAN; portgroups for VMs are
-    networks of the inventory. `standby` are the uplinks that wait for an active one to fail.
+    networks of the inventory. `standby` are the uplinks that wait for an active one to fail, `unused`
+    those that the teaming order names nowhere; `active` is the order of the others, where it was sent.
     """
 
     name: str
     mtu: int = 1500
     portgroups: dict[str, int] = field(default_factory=dict)
+    active: tuple[str, ...] = ()
     standby: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class OpaqueSwitch:
+    """A switch of somebody else's network, such as NSX, that vCenter shows and cannot change.
+
+    Its uplinks are the NICs whose `uplink_of` names it; `vteps` its tunnel endpoints.
+    """
+
+    name: str
+    vteps: list[Vmknic] = field(default_factory=list)

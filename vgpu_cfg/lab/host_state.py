@@ -13,6 +13,7 @@ from vgpu_cfg.lab.host_parts import (
     HostService,
     KernelModule,
     KernelSetting,
+    OpaqueSwitch,
     StandardSwitch,
     Vib,
     Vmknic,
@@ -243,6 +244,7 @@ class Host(Managed):
     lockdown: Lockdown = "lockdownDisabled"
     vmknics: dict[str, Vmknic] = field(default_factory=dict)
     switches: dict[str, StandardSwitch] = field(default_factory=dict)
+    opaque_switches: list[OpaqueSwitch] = field(default_factory=list)
     licence: str = ""
     profile: str = ""
     """Name of the host profile that is attached."""

@@ -181,6 +181,7 @@ class EnterMaintenance(HostChangeBase):
     `evacuates` names the running VMs that DRS moves away. At most `max_down` hosts of a wave are
     between this and their `ExitMaintenance`. `window` is when it may begin, as the plan file has it.
     A host that somebody else holds in maintenance mode (`is_held`) is marked and not entered.
+    `timeout_seconds` is vCenter's limit on it, 0 for none.
     """
 
     kind: Literal["enter_maintenance"] = "enter_maintenance"

@@ -103,6 +103,10 @@ class HostAttribute(StrEnum):
     VMNICS = "vgpu_cfg.vmnics"
 
 
+SSH_SERVICE = "TSM-SSH"
+"""The key of ESXi's SSH service in vim `HostService`."""
+
+
 class HostMark(Frozen):
     """What this tool keeps on a host while it works there (`HostAttribute.MARK`).
 
@@ -197,6 +201,12 @@ class HostFacts(Frozen):
     vmnics: Mapping[str, str] = Field(default_factory=dict)
     shell: ShellFacts | None = None
     unread: Mapping[FactGroup, str] = Field(default_factory=dict)
+
+    @property
+    def is_ssh_running(self) -> bool:
+        """Whether the host's SSH service runs, as far as vCenter tells."""
+        service = self.services.get(SSH_SERVICE)
+        return service is not None and service.running
 
     def uplink_of(self, vmnic: str) -> str | None:
         """Return the switch that uses a NIC as uplink, None where none does."""

@@ -171,6 +171,7 @@ class Code(StrEnum):
     FIRMWARE_UNPROVEN = "VG534"
     MTU_TOO_SMALL = "VG535"
     EXTRA_RESTART = "VG536"
+    SHELL_LEFT_OPEN = "VG537"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +315,9 @@ CHECKS: dict[Code, Check] = {
         (Code.CLUSTER_TOO_FULL, "the rest of the cluster cannot carry what runs on a host", _E, _R),
         (Code.DISRUPTION_NOT_ALLOWED, "a change needs a disruption that the plan does not allow", _E, _V),
         (Code.OUTSIDE_WINDOW, "it is outside the maintenance window", _W, _V),
-        (Code.NIC_IN_USE, "a NIC that the host itself uses would be taken", _E, _V),
+        (Code.NIC_IN_USE, "a NIC would be taken from the host or from a VM", _E, _V),
         (Code.NIC_CUT_OFF, "a NIC that the plan names carries traffic of the host", _W, _V),
-        (Code.GPU_SERVES_VGPUS, "a GPU to pass through holds vGPUs of running VMs", _E, _V),
+        (Code.GPU_SERVES_VGPUS, "a GPU would be taken from the VMs that use it", _E, _V),
         (Code.DRIVERS_DIFFER, "the hosts of a cluster run different NVIDIA host drivers", _W, _V),
         (Code.GPU_DAEMON_ABSENT, "the GPU management daemon is not installed", _W, _V),
         (Code.BIOS_DIFFERS, "the BIOS does not show what the plan needs", _W, _V),
@@ -338,13 +339,14 @@ CHECKS: dict[Code, Check] = {
             _W,
             _V,
         ),
-        (Code.SHARING_UNCLEAR, "the VMs need GPUs of one board both in MIG mode and out of it", _E, _V),
+        (Code.SHARING_UNCLEAR, "how GPUs shall be shared for the VMs is not clear", _E, _V),
         (Code.STANDS_WAITING, "a host stands in maintenance mode and waits", _W, _V),
         (Code.SWITCH_NOT_FOUND, "the distributed switch does not exist", _E, _V),
         (Code.OWN_VMS_OFF, "VMs of this plan must be switched off, which is not allowed", _E, _V),
         (Code.FIRMWARE_UNPROVEN, "a NIC's firmware can no longer be read on the host", _I, _V),
         (Code.MTU_TOO_SMALL, "a network's MTU is above its switch's", _E, _V),
         (Code.EXTRA_RESTART, "a restart that was to bring a setting did not", _W, _V),
+        (Code.SHELL_LEFT_OPEN, "an SSH service that this plan started still runs", _W, _V),
     )
 }
 

@@ -3,8 +3,9 @@
 A line of `networks` that names a switch is a portgroup there; the NIC rules of `hosts` that name the
 switch say which hosts are its members, and through which NICs. Only what the plan file names is compared,
 and only what differs is changed: a VLAN or MTU that it leaves out stays, members are added and never
-taken away. An MTU is the switch's own: of several lines for one switch the largest counts. Standard
-switches are each host's own: `planning.settings.uplinks`.
+taken away. Nothing is changed under what lives there and is not the plan's (`planning.network_users`). An
+MTU is the switch's own: of several lines for one switch the largest counts. Standard switches are each
+host's own: `planning.settings.uplinks`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from vgpu_cfg.model.inventory import Host, Inventory, Network, NetworkKind
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.select import hosts_of
+from vgpu_cfg.planning.network_users import check_lower_mtu, check_vlan
 from vgpu_cfg.planning.settings.cut_off import cut_off
 from vgpu_cfg.planning.settings.entry import HostView
 from vgpu_cfg.planning.settings.match import nic_rules
@@ -196,12 +198,12 @@ def _changes_of(
     if switch.found is None:
         changes.append(_made(switch, desired, observed))
         needs = (changes[-1].id,)
-    edited = _edited(switch, needs)
+    edited = _edited(switch, needs, observed, findings)
     if edited is not None:
         changes.append(edited)
         needs = (edited.id,)
     for line in switch.lines:
-        portgroup = _portgroup(line, switch, observed, findings)
+        portgroup = _portgroup(line, switch, desired, observed, findings)
         if portgroup is not None:
             changes.append(portgroup.model_copy(update={"needs": needs}))
     return changes
@@ -225,11 +227,12 @@ def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeN
     )
 
 
-def _edited(switch: _Switch, needs: tuple[str, ...]) -> ChangeNetwork | None:
-    mtu = None
+def _edited(
+    switch: _Switch, needs: tuple[str, ...], observed: Inventory, findings: Findings
+) -> ChangeNetwork | None:
+    mtu = _new_mtu(switch, observed, findings)
     edits = list(switch.edits)
-    if switch.found is not None and switch.mtu_then != switch.mtu_now:
-        mtu = switch.mtu_then
+    if mtu is not None:
         edits.insert(0, Edit(key="MTU", before=str(switch.mtu_now), after=str(mtu)))
     if not edits:
         return None
@@ -247,8 +250,19 @@ def _edited(switch: _Switch, needs: tuple[str, ...]) -> ChangeNetwork | None:
     )
 
 
+def _new_mtu(switch: _Switch, observed: Inventory, findings: Findings) -> int | None:
+    """Return the MTU that a switch that is there is to get, None where it keeps its own."""
+    if switch.found is None or switch.mtu_then == switch.mtu_now:
+        return None
+    if switch.mtu_then < switch.mtu_now and not check_lower_mtu(
+        switch.found, switch.mtu_then, observed, findings
+    ):
+        return None
+    return switch.mtu_then
+
+
 def _portgroup(
-    line: DesiredNetwork, switch: _Switch, observed: Inventory, findings: Findings
+    line: DesiredNetwork, switch: _Switch, desired: DesiredPlan, observed: Inventory, findings: Findings
 ) -> ChangeNetwork | None:
     """Make the portgroup of a line or set its VLAN; None where it is right, or cannot be."""
     subject = Subject(kind="network", name=line.name)
@@ -270,7 +284,7 @@ def _portgroup(
     edits: Sequence[Edit] = [Edit(key="VLAN", after=str(line.vlan))] if line.vlan is not None else ()
     if found:
         edits = _vlan_edits(line, found[0], switch, findings)
-        if not edits:
+        if not edits or not check_vlan(line, found[0], desired, observed, findings):
             return None
     else:
         edits = [Edit(key="portgroup", after=f"{name} on {switch.name}"), *edits]

@@ -36,5 +36,11 @@ def matches_any(text: str, globs: Iterable[str]) -> bool:
 def _selects(selector: str, vm_name: str, host_name: str) -> bool:
     kind, colon, glob = selector.partition(":")
     if colon and kind == "host":
-        return bool(host_name) and matches_any(host_name, [glob])
+        return bool(host_name) and any(matches_any(name, [glob]) for name in _names_of(host_name))
     return matches_any(vm_name, [glob if colon and kind == "vm" else selector])
+
+
+def _names_of(host_name: str) -> tuple[str, ...]:
+    """Return a host's name in vCenter and the short form of it, before the domain."""
+    short = host_name.partition(".")[0]
+    return (host_name,) if short.isdigit() else (host_name, short)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
@@ -65,13 +66,20 @@ def make_plan(
     if not derivable or not missing:
         return plan
     # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that are used.
-    second = _Planning(desired, observed, catalog, options, derivable).run()
+    second = _Planning(desired, observed, catalog, options, dict.fromkeys(derivable)).run()
+    unclear = [found for found in second.diagnostics if found.code == Code.SHARING_UNCLEAR]
     if _shortfall(second) >= missing:
-        unclear = [found for found in second.diagnostics if found.code == Code.SHARING_UNCLEAR]
         return plan.model_copy(update={"diagnostics": (*unclear, *plan.diagnostics)})
-    used = derivable & {placement.host_moid for placement in second.placements}
+    used: dict[str, set[str]] = {}
+    for placement in second.placements:
+        if placement.host_moid in derivable:
+            used.setdefault(placement.host_moid, set()).add(placement.vm)
     third = _Planning(desired, observed, catalog, options, used).run()
-    return third if _shortfall(third) <= _shortfall(second) else second
+    best = third if _shortfall(third) <= _shortfall(second) else second
+    if not _shortfall(best):
+        return best
+    untold = [found for found in unclear if found not in best.diagnostics]
+    return best.model_copy(update={"diagnostics": (*untold, *best.diagnostics)})
 
 
 def _shortfall(plan: Plan) -> int:
@@ -87,12 +95,14 @@ class _Planning:
         observed: Inventory,
         catalog: Catalog,
         options: PlanOptions,
-        derive_for: frozenset[str] = frozenset(),
+        derive_for: Mapping[str, Collection[str] | None] = MappingProxyType({}),
     ) -> None:
         self.desired, self.catalog, self.options = desired, catalog, options
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
-        self.host_plans = HostPlanner(desired, observed, catalog, options, self.findings).plan(derive_for)
+        self.cluster_options = plan_cluster_options(desired, observed, self.findings)
+        hosts = HostPlanner(desired, observed, catalog, options, self.findings, self.cluster_options)
+        self.host_plans = hosts.plan(derive_for)
         # VMs are placed on the hosts as they will be.
         self.observed = observed = self.host_plans.as_prepared(observed)
         self.site = Site(desired, observed, self.findings)
@@ -128,7 +138,7 @@ class _Planning:
         rules = plan_rules(self.desired, self.observed, result.members, staying, self.findings)
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [
-            *plan_cluster_options(self.desired, self.as_read, self.findings),
+            *self.cluster_options,
             *plan_networks(self.desired, self.as_read, self.findings),
             *changes,
         ]
@@ -314,14 +324,15 @@ def _only(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
     """
     by_id = {change.id: change for change in changes}
     kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
-    waiting = [
+    chosen_vms = {
         change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
-    ]
+    }
+    waiting = [need for key in kept for need in by_id[key].needs] + list(chosen_vms)
     while waiting:
         change_key = waiting.pop()
-        if change_key not in kept:
+        if change_key in by_id and change_key not in kept:
             kept.add(change_key)
-            waiting += [need for need in by_id[change_key].needs if need in by_id]
+            waiting += by_id[change_key].needs
     made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
     for change in changes:
         if change.kind == "set_rule" and all(vm.moid or vm.name in made for vm in change.vms):

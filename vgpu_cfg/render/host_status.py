@@ -90,6 +90,8 @@ def _row(
     mark = facts.mark if facts.mark is not None and facts.mark.maintenance else None
     drift = [*_drift(changes), *(found.message for found in findings if found.code == Code.SETTING_DIFFERS)]
     pending = _pending(changes, facts)
+    if any(found.code == Code.SHELL_LEFT_OPEN for found in findings):
+        pending += ("its SSH service is to be stopped",)
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
     is_read = not any(found.code in _UNREAD for found in findings)
     is_told = drift or pending or is_in_sync or mark is not None or standing or not is_read

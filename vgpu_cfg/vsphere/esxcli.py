@@ -20,7 +20,13 @@ from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
 from vgpu_cfg.vsphere.declared_types import retrieve_executer, soap_argument
 from vgpu_cfg.vsphere.faults import is_not_offered, to_error
 from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.transport import patient
 
+SOFTWARE_SECONDS = 900.0
+"""How long a command of `esxcli software` may take: it answers only once packages are fetched and installed.
+A number of this tool's own."""
+
+_SOFTWARE = "software."
 _COMMAND = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)+")
 _ARGUMENT = re.compile(r"[a-z0-9]+")
 _API = "urn:vim25/5.0"
@@ -91,12 +97,13 @@ class Esxcli:
             self._executer = retrieve_executer(self._host)
             if self._executer is None:
                 raise vmodl.fault.NotSupported(msg="The host has no executer.")
-        return self._executer.ExecuteSoap(
-            moid=_HANDLER + path.rpartition(".")[0].replace(".", "-"),
-            version=_API,
-            method=f"vim.EsxCLI.{path}",
-            argument=arguments,
-        )
+        with patient(SOFTWARE_SECONDS if path.startswith(_SOFTWARE) else 0.0):
+            return self._executer.ExecuteSoap(
+                moid=_HANDLER + path.rpartition(".")[0].replace(".", "-"),
+                version=_API,
+                method=f"vim.EsxCLI.{path}",
+                argument=arguments,
+            )
 
     def _error(self, fault: vmodl.MethodFault, what: str) -> VCenterError:
         if isinstance(fault, vmodl.fault.ManagedObjectNotFound) and not _moid(fault).startswith(_HANDLER):

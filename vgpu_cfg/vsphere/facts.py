@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -82,7 +83,7 @@ def base_facts(item: Item, networks: Networks, attributes: Mapping[int, HostAttr
         "rulesets": {
             ruleset.key: bool(ruleset.enabled) for ruleset in item.get("config.firewall.ruleset") or ()
         },
-        "vmknics": tuple(_vmknic(nic, item, networks) for nic in item.get("config.network.vnic") or ()),
+        "vmknics": tuple(_vmknic(nic, item, networks) for nic in _nics(item)),
         "switches": tuple(_switches(item, uplinks)),
         "mark": HostMark.parse(kept.get(HostAttribute.MARK, "")),
         "done": _texts(kept.get(HostAttribute.DONE, "")),
@@ -128,12 +129,24 @@ def attributes_by_key(fields: Item | None) -> dict[int, HostAttribute]:
 
 def cluster_facts(item: Item) -> ClusterFacts:
     """Return the facts of a cluster, or of the place of a single host, which has fewer."""
-    drs = getattr(item.get("configurationEx"), "drsConfig", None)
+    configuration = item.get("configurationEx")
+    drs = getattr(configuration, "drsConfig", None)
     return ClusterFacts(
+        drs_overrides=dict(_overrides(configuration, drs)),
         drs_options={option.key: option_text(option.value) for option in getattr(drs, "option", None) or ()},
         image_managed=item.get("lifecycleManaged"),
         config_managed=item.get("configManagerEnabled"),
     )
+
+
+def _overrides(configuration: Any, drs: Any) -> Iterable[tuple[str, str]]:
+    """Yield what DRS does with single VMs; a level of their own counts only where the cluster lets it."""
+    has_levels = getattr(drs, "enableVmBehaviorOverrides", None) is not False
+    for entry in getattr(configuration, "drsVmConfig", None) or ():
+        if entry.enabled is False:
+            yield str(entry.key._moId), "disabled"
+        elif entry.behavior is not None and has_levels:
+            yield str(entry.key._moId), str(entry.behavior)
 
 
 def option_text(value: object) -> str:
@@ -163,6 +176,16 @@ def _texts(text: str) -> dict[str, str]:
 
 def _device_by_key(item: Item) -> dict[str, str]:
     return {nic.key: nic.device for nic in item.get("config.network.pnic") or () if nic.key}
+
+
+def _nics(item: Item) -> Iterable[Any]:
+    """Yield the VMkernel NICs, and the tunnel endpoints of opaque switches that are not among them."""
+    seen: set[str] = set()
+    opaque = (nic for switch in item.get("config.network.opaqueSwitch") or () for nic in switch.vtep or ())
+    for nic in chain(item.get("config.network.vnic") or (), opaque):
+        if nic.device not in seen:
+            seen.add(nic.device)
+            yield nic
 
 
 def _vmknic(nic: Any, item: Item, networks: Networks) -> Vmknic:
@@ -211,6 +234,9 @@ def _switches(item: Item, devices: Mapping[str, str]) -> Iterable[HostSwitch]:
             uplinks=_uplinks(switch, devices),
             switch_uuid=switch.dvsUuid,
         )
+    # Somebody else's, such as NSX: vCenter tells its name and its NICs, and changes neither.
+    for switch in item.get("config.network.opaqueSwitch") or ():
+        yield HostSwitch(name=switch.name or switch.key, uplinks=_uplinks(switch, devices))
 
 
 def _uplinks(switch: Any, devices: Mapping[str, str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ HOST_BASE = (
     "config.network.vnic",
     "config.network.vswitch",
     "config.network.proxySwitch",
+    "config.network.opaqueSwitch",
     # Switches name their uplinks by keys that only this list resolves.
     "config.network.pnic",
     "config.virtualNicManagerInfo.netConfig",

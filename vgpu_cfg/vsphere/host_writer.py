@@ -4,7 +4,8 @@ set_host_attribute    2 round trips, 3 where the attribute has to be defined
 raise_alarm           2, 3 where an alarm of that name exists
 clear_alarm           3, 1 where there is none
 maintenance, power    1
-write_host            2; 3 for options that are numbers, and to make a VMkernel NIC on a distributed portgroup
+write_host            2; 3 for options that are numbers, for a module, and to make a VMkernel NIC on a
+                      distributed portgroup
 control_service       2
 set_cluster_option    2
 set_vcenter_option    2
@@ -18,7 +19,7 @@ from typing import Any, Literal, assert_never
 
 from pyVmomi import vim
 
-from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.change import ChangeNetwork, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.host_change import (
     EsxcliWrite,
@@ -45,6 +46,13 @@ from vgpu_cfg.vsphere.session import Session
 VGPU_MODE_SINCE = "8.0.3.0"
 HARDWARE_LABEL_SINCE = "7.0.2.0"
 EVACUATES_POWERED_OFF = False
+VSAN_ACTIONS: Mapping[str, str] = {
+    "ensureAccessibility": "ensureObjectAccessibility",
+    "noAction": "noAction",
+    "evacuateAllData": "evacuateAllData",
+}
+"""Words of the plan file, where the first is short as in the vSphere Client → those of the API
+(vim `VsanHostDecommissionModeObjectAction`)."""
 
 _CLUSTER = (Paths("vim.ClusterComputeResource", ("configurationEx",)),)
 _LICENCES = (Paths("vim.LicenseManager", ("licenseAssignmentManager",)),)
@@ -71,11 +79,11 @@ class VCenterHostWriter:
     def enter_maintenance(self, host_moid: str, vsan: str | None, timeout_seconds: int) -> str:
         """Enter maintenance mode; DRS moves running VMs, powered-off ones stay.
 
-        `vsan` is a word of vim `VsanHostDecommissionModeObjectAction`; without one vSAN takes its default.
+        `vsan` is a word of the plan file, a key of `VSAN_ACTIONS`; without one vSAN takes its default.
         """
         spec = None
         if vsan is not None:
-            mode = vim.vsan.host.DecommissionMode(objectAction=vsan)
+            mode = vim.vsan.host.DecommissionMode(objectAction=VSAN_ACTIONS[vsan])
             spec = vim.host.MaintenanceSpec(vsanMode=mode)
         with translated("entering maintenance mode", host_moid):
             host = self._host(host_moid)
@@ -99,8 +107,9 @@ class VCenterHostWriter:
     def write_host(self, host_moid: str, write: HostWrite, secrets: Mapping[str, str]) -> str | None:
         """Carry out a write that goes through vCenter. None of them starts a task: all return None.
 
-        Raises NotOffered, VersionTooOld where a field would be dropped on its way, and NotFound for a
-        device that is not there. A ShellWrite is none of these: ValueError.
+        Raises NotOffered, VersionTooOld where a field would be dropped on its way, NotFound for a device
+        that is not there, StalePlan where a whole would be replaced that is another by now. A ShellWrite
+        is none of these: ValueError.
         """
         match write:
             case GraphicsWrite():
@@ -223,6 +232,15 @@ class VCenterHostWriter:
         host = read_managers(self._session, host_moid, "kernelModuleSystem")
         modules = host.manager("kernelModuleSystem")
         with offered(f"setting the options of module {write.module}", host.name, vim.fault.NotFound):
+            found = modules.QueryConfiguredModuleOptionString(write.module) or ""
+            # What is set already is written again: it costs nothing, and a killed run may have been there.
+            if not _is_one_of(found, write.before, write.options):
+                raise StalePlan(
+                    f"the options of module {write.module} are {found!r} now; when it was planned they"
+                    f" were {write.before!r}",
+                    subject=host.name,
+                    remedy="run the same command again: it plans anew from what is there now",
+                )
             modules.UpdateModuleOptionString(write.module, write.options)
 
     def _write_ruleset(self, host_moid: str, write: RulesetWrite) -> None:
@@ -260,6 +278,11 @@ class VCenterHostWriter:
 
     def _host(self, moid: str) -> Any:
         return vim.HostSystem(moid, self._session.stub)
+
+
+def _is_one_of(found: str, *strings: str) -> bool:
+    """Whether an option string is one of these, but for blanks."""
+    return found.split() in [one.split() for one in strings]
 
 
 def _moid(task: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from pyVmomi import vim
 
-from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.change import ChangeNetwork
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.vsphere.collector import Item, Paths, Start, collect_from
@@ -114,10 +114,14 @@ def ip_config(address: str) -> Any:
 
 
 def write_switch(session: Session, host_moid: str, write: SwitchWrite) -> None:
-    """Set the MTU or the uplinks of a host's standard switch: two round trips."""
+    """Set the MTU or the uplinks of a host's standard switch: two round trips.
+
+    Raises StalePlan where its uplinks are not those any more from which the new ones were made.
+    """
     host = read_managers(session, host_moid, "networkSystem", "config.network.vswitch")
     for switch in host.require("config.network.vswitch", "switches"):
         if switch.name == write.switch:
+            _check_uplinks(switch.spec, write, host.name)
             spec = changed_switch(switch.spec, write)
             with translated(f"changing {write.switch}", host.name):
                 host.manager("networkSystem").UpdateVirtualSwitch(write.switch, spec)
@@ -125,14 +129,34 @@ def write_switch(session: Session, host_moid: str, write: SwitchWrite) -> None:
     raise _gone(f"the host has no switch {write.switch}", host.name)
 
 
+def _check_uplinks(spec: Any, write: SwitchWrite, host_name: str) -> None:
+    if write.uplinks is None:
+        return
+    found = uplinks_of(spec)
+    if set(found) not in (set(write.before), set(write.uplinks)):
+        raise StalePlan(
+            f"the uplinks of {write.switch} are {', '.join(found) or 'none'} now; when it was planned they"
+            f" were {', '.join(write.before) or 'none'}",
+            subject=host_name,
+            remedy="run the same command again: it plans anew from what is there now",
+        )
+
+
+def uplinks_of(spec: Any) -> tuple[str, ...]:
+    """Return the NICs of a standard switch's spec; none where it has no bridge, or one of another kind."""
+    return tuple(getattr(spec.bridge, "nicDevice", None) or ())
+
+
 def changed_switch(spec: Any, write: SwitchWrite) -> Any:
     """Return a standard switch's spec, as read, with another MTU or other uplinks.
 
-    A teaming order may name uplinks of the switch only: those that go leave it, new ones are active.
+    A teaming order may name uplinks of the switch only: those that go leave it. What it says of the
+    others stays, also that it names one neither active nor standby (unused); new ones become active.
     """
     if write.mtu is not None:
         spec.mtu = write.mtu
     if write.uplinks is not None:
+        before = uplinks_of(spec)
         if not write.uplinks:
             spec.bridge = None
         elif isinstance(spec.bridge, vim.host.VirtualSwitch.BondBridge):
@@ -142,7 +166,8 @@ def changed_switch(spec: Any, write: SwitchWrite) -> Any:
         order = getattr(getattr(spec.policy, "nicTeaming", None), "nicOrder", None)
         if order is not None:
             order.standbyNic = [nic for nic in order.standbyNic or () if nic in write.uplinks]
-            order.activeNic = [nic for nic in write.uplinks if nic not in order.standbyNic]
+            kept = [nic for nic in order.activeNic or () if nic in write.uplinks]
+            order.activeNic = [*kept, *(nic for nic in write.uplinks if nic not in before)]
     return spec
 
 

@@ -139,8 +139,9 @@ class VCenterReader:
         return [make_host(places, item) for item in items.values()], items
 
     def _read_details(self, places: Places, scope: ReadScope, gpu_hosts: Sequence[Host]) -> dict[str, Item]:
-        """Read the VMs on GPU hosts, those of the plan, and those that the scope names, in detail."""
+        """Read the VMs on GPU hosts, on hosts that the scope names, and those of the plan, in detail."""
         on = {host.moid for host in gpu_hosts}
+        on.update(reader_places.named_hosts(places, scope.hosts))
         if scope.everything:
             on.update(item.moid for item in places.of_type("HostSystem"))
         wanted = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from vgpu_cfg.model.inventory import (
     ResourcePool,
 )
 from vgpu_cfg.model.managed_object import ManagedObject
+from vgpu_cfg.ports import HostScope
 from vgpu_cfg.vsphere.collector import Item
 
 _ESCAPE = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
@@ -104,6 +106,28 @@ class Places:
 def datacenters(places: Places) -> tuple[ManagedObject, ...]:
     """List the datacenters."""
     return tuple(ManagedObject(**places.common(item)) for item in places.of_type("Datacenter"))
+
+
+def named_hosts(places: Places, scopes: Iterable[HostScope]) -> set[str]:
+    """Return the moids of the hosts that some scopes mean, whatever the case; none where there are none."""
+    wanted = list(scopes)
+    hosts = places.of_type("HostSystem")
+    return {host.moid for host in hosts if any(_is_in(places, host, one) for one in wanted)}
+
+
+def _is_in(places: Places, host: Item, scope: HostScope) -> bool:
+    name = places.name(host).casefold()
+    if scope.names and not any(fnmatchcase(name, glob.casefold()) for glob in scope.names):
+        return False
+    if scope.cluster is None:
+        return True
+    cluster = places.find(host.moid_of("parent"))
+    if cluster is None:
+        return False
+    wanted = scope.cluster.strip().rstrip("/").casefold()
+    path = places.path(cluster.moid).casefold()
+    # A slash asks for a path, or for the end of one; a name that holds a slash has it escaped in both.
+    return f"{path}/".endswith(f"/{wanted.lstrip('/')}/") or places.name(cluster).casefold() == wanted
 
 
 def folders(places: Places) -> tuple[Folder, ...]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,10 +32,23 @@ DEFAULT_PORT = 443
 LEAST_READ_TIMEOUT_SECONDS = 30.0
 """A wait for task news is answered within `tasks.LONGEST_WAIT_SECONDS`, which must be less than this."""
 
+PATIENCE: ContextVar[float] = ContextVar("patience", default=0.0)
+"""Within how many seconds an answer is awaited at least, beside the connection's own limit: see `patient`."""
+
 _HASH_BY_DIGITS = {40: hashlib.sha1, 64: hashlib.sha256}
 _HOST = re.compile(r"[A-Za-z0-9_.~-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.~-]+)?")
 """A name, an IPv4 address, or an IPv6 address with or without a zone."""
 _MISMATCH = "Fingerprints did not match"
+
+
+@contextmanager
+def patient(seconds: float) -> Iterator[None]:
+    """Give what is asked inside so many seconds to be answered, where the connection's own limit is less."""
+    before = PATIENCE.set(seconds)
+    try:
+        yield
+    finally:
+        PATIENCE.reset(before)
 
 
 class NotSent(Unreachable):
@@ -118,6 +133,7 @@ class HttpsTransport:
         pinned = trust.pinned_digits
         verifies = not trust.insecure and pinned is None
         self._connect_seconds = timeout_seconds
+        self._read_seconds = max(timeout_seconds, LEAST_READ_TIMEOUT_SECONDS)
         if trust.insecure:
             # The user has said so; a warning at every request tells nothing new.
             urllib3.disable_warnings(InsecureRequestWarning)
@@ -125,9 +141,7 @@ class HttpsTransport:
             self._host,
             self._port,
             maxsize=2,
-            timeout=urllib3.Timeout(
-                connect=timeout_seconds, read=max(timeout_seconds, LEAST_READ_TIMEOUT_SECONDS)
-            ),
+            timeout=urllib3.Timeout(connect=timeout_seconds, read=self._read_seconds),
             ssl_context=trust.context(),
             cert_reqs="CERT_REQUIRED" if verifies else "CERT_NONE",
             assert_hostname=None if verifies else False,
@@ -149,6 +163,9 @@ class HttpsTransport:
                 path,
                 body=body or None,
                 headers=dict(headers),
+                timeout=urllib3.Timeout(
+                    connect=self._connect_seconds, read=max(self._read_seconds, PATIENCE.get())
+                ),
                 retries=False,
                 redirect=False,
             )

@@ -49,7 +49,6 @@ def test_a_refusal_ends_the_change_with_the_words_of_who_refused(case: Case) -> 
     else:
         server.refused["write_host", 1] = VCenterError("A general system error occurred")
         words = "A general system error occurred"
-    here = case.view.host.model_copy(update={"moid": "host-1"})
     tools = HostTools(
         "demo",
         server,

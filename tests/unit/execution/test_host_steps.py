@@ -32,6 +32,7 @@ from vgpu_cfg.execution.session import RunSession
 from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
 from vgpu_cfg.model.report import SettingReading
+from vgpu_cfg.model.vm import VgpuDevice, VmDetail
 
 DOWN = {"maintenance": True, "reason": "sets ats"}
 
@@ -312,6 +313,28 @@ def test_a_restarted_service_brings_what_waited_for_it_and_a_second_one_is_not_n
     report, _ = run(server, restart())
     assert statuses(report) == {"restart esx-01": "not_needed"}
     assert len(server.asked("restart_service")) == 1
+
+
+def test_a_service_is_not_restarted_under_a_vm_that_runs_on_a_gpu() -> None:
+    server = estate()
+    server.gpus = {"host-1": {"0000:21:00.0": 40960, "0000:e2:00.0": 40960}}
+    holder = VmDetail(vgpus=(VgpuDevice(key=1, profile="grid_a100-40c"),))
+    server.add_vm("desktop", "vm-9", holder, host_moid="host-1")
+    list(server.wait_for_tasks([server.power_on_vm("vm-9")], 60.0))
+    report, _ = run(server, *in_order(change(GRAPHICS), restart()))
+    words = "desktop runs on a GPU of esx-01: its graphics service is not restarted"
+    assert words in report.outcomes[1].message
+    assert server.asked("restart_service") == []
+    list(server.wait_for_tasks([server.power_off_vm("vm-9")], 60.0))
+    report, _ = run(server, restart())
+    assert statuses(report) == {"restart esx-01": "done"}
+
+
+def test_a_service_is_not_restarted_once_the_run_is_to_stop() -> None:
+    server = estate()
+    report, _ = run(server, *in_order(change(GRAPHICS), restart()), stop=lambda: bool(server.written))
+    assert statuses(report)["restart esx-01"] == "skipped"
+    assert server.asked("restart_service") == []
 
 
 def test_a_service_that_brings_nothing_is_not_confirmed() -> None:

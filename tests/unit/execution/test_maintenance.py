@@ -113,6 +113,19 @@ def test_a_vm_that_cannot_be_moved_stops_it_by_its_name(devices: dict[str, Any],
     assert server.asked() == []
 
 
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_a_vm_whose_devices_nobody_may_read_stops_it_whatever_the_plan_says(is_planned: bool) -> None:
+    server = estate()
+    add_vm(server, "veiled")
+    server.vms["vm-veiled"] = server.vm("veiled").model_copy(update={"detail": None})
+    report, _ = run(server, enter(evacuates=("veiled",) if is_planned else ()))
+    assert "veiled runs on esx-01 and cannot be moved away: the account may not read" in only(report).message
+    assert server.asked() == []
+    add_vm(server, "veiled")
+    report, _ = run(server, enter(evacuates=("veiled",) if is_planned else ()))
+    assert statuses(report) == {"enter esx-01": "done"}
+
+
 def test_a_vm_of_the_plan_with_a_vgpu_is_moved_and_one_that_can_be_moved_is_told() -> None:
     server = estate()
     add_vm(server, "planned", vgpus=(VgpuDevice(key=1, profile="grid_a100-40c"),))
@@ -157,11 +170,12 @@ def test_a_task_that_succeeded_and_brought_nothing_is_not_believed() -> None:
     assert mark.reason.startswith("enter esx-01: esx-01 is not in maintenance mode")
 
 
-def test_what_a_killed_run_began_is_waited_for_though_vcenter_refuses_it_twice() -> None:
+@pytest.mark.parametrize("limit", [1800, 0])
+def test_what_a_killed_run_began_is_waited_for_though_vcenter_refuses_it_twice(limit: int) -> None:
     server = estate(task_seconds=300.0)
     server.host("esx-01").set_mark(maintenance=True, reason="sets ats")
-    server.enter_maintenance("host-1", None, 1800)
-    report, _ = run(server, enter())
+    server.enter_maintenance("host-1", None, limit)
+    report, _ = run(server, enter(timeout_seconds=limit))
     assert statuses(report) == {"enter esx-01": "done"}
     mark = server.host("esx-01").mark
     assert mark is not None

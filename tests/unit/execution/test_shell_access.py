@@ -14,11 +14,13 @@ from tests.unit.execution.host_makers import (
     in_order,
     leave,
     only,
+    reboot,
     run,
+    shut_down,
     tools_for,
 )
 from tests.unit.execution.makers import statuses
-from vgpu_cfg.errors import HostShellError, NotPermitted, VCenterError
+from vgpu_cfg.errors import HostShellError, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import HostTools
 from vgpu_cfg.execution.shell_access import nic_addresses
 from vgpu_cfg.model.change import Change
@@ -183,6 +185,40 @@ def test_a_service_that_cannot_be_stopped_is_told_and_the_mark_keeps_it() -> Non
     server = estate(refused={("stop_service", n): VCenterError("not now") for n in (1, 2, 3)})
     report, _ = run(server, change(MIG))
     assert "esx-01: its SSH service still runs: not now" in report.left_behind
+    mark = server.host("esx-01").mark
+    assert mark is not None
+    assert mark.opened_ssh
+
+
+@pytest.mark.parametrize("what", ["reboot_host", "shut_down_host"])
+@pytest.mark.parametrize("how", ["refused", "failed"])
+def test_a_host_that_refuses_to_go_down_has_its_shell_closed(what: str, how: str) -> None:
+    server = estate()
+    if how == "refused":
+        server.refused = {(what, 1): VCenterError("not in this state")}
+    else:
+        server.failures = {(f"{what} task", 1): ("HostPowerOpFailed", "It did not go down.")}
+    going = reboot(settles=(MIG,)) if what == "reboot_host" else shut_down()
+    report, _ = run(server, *in_order(enter(), change(MIG), going))
+    assert list(statuses(report).values()) == ["done", "done", "failed"]
+    assert len(server.asked("start_service")) == len(server.asked("stop_service")) == 1
+    assert not server.host("esx-01").services["TSM-SSH"]
+    mark = server.host("esx-01").mark
+    assert mark is not None
+    assert not mark.opened_ssh
+
+
+def test_a_host_that_answers_long_after_it_was_told_to_shut_down_has_its_shell_closed() -> None:
+    server = estate(never_back=True)
+    report, _ = run(server, *in_order(enter(), change(MIG), shut_down()))
+    assert "still answers 45 min after it was told to shut down" in report.outcomes[2].message
+    assert not server.host("esx-01").services["TSM-SSH"]
+
+
+def test_where_nobody_knows_whether_a_host_goes_down_its_shell_is_left_to_the_next_run() -> None:
+    server = estate(refused={("reboot_host", 1): Unreachable("the connection broke")})
+    run(server, *in_order(enter(), change(MIG), reboot(settles=(MIG,))))
+    assert server.asked("stop_service") == []
     mark = server.host("esx-01").mark
     assert mark is not None
     assert mark.opened_ssh

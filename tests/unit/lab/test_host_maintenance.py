@@ -47,6 +47,27 @@ def test_drs_moves_what_runs_and_the_host_rests() -> None:
     assert rig.host_of("web-01") != A100_HOST
 
 
+@pytest.mark.parametrize("word", ["ensureObjectAccessibility", "noAction", "evacuateAllData"])
+def test_a_word_for_vsan_that_the_api_knows_is_taken(word: str) -> None:
+    rig = HostRig()
+    info = rig.end(rig.host().EnterMaintenanceMode_Task(60, None, for_vsan(word)))
+    assert info.state == "success"
+
+
+@pytest.mark.parametrize("word", ["ensureAccessibility", "evacuateSome", ""])
+def test_any_other_word_for_vsan_is_refused_at_once(word: str) -> None:
+    rig = HostRig()
+    with pytest.raises(vmodl.fault.InvalidArgument) as caught:
+        rig.host().EnterMaintenanceMode_Task(60, None, for_vsan(word))
+    where = getattr(caught.value, "invalidProperty")  # noqa: B009 - pyvmomi's fault types are not declared
+    assert where == "maintenanceSpec.vsanMode.objectAction"
+    assert not rig.state().entering_maintenance
+
+
+def for_vsan(word: str) -> Any:
+    return vim.host.MaintenanceSpec(vsanMode=vim.vsan.host.DecommissionMode(objectAction=word))
+
+
 def test_a_vm_that_is_off_stays_where_it_is() -> None:
     rig = HostRig()
     rig.rest("esx-r12-04.lab")

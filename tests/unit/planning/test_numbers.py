@@ -150,12 +150,15 @@ def test_words() -> None:
         (("other", "hvd-01"), True),
         (("host:esx-*",), True),
         (("host:other",), False),
+        (("host:esx-01",), True),
+        (("host:ESX-01.lab",), True),
+        (("host:lab",), False),
         (("host:",), False),
         (("hvd",), False),
     ],
 )
 def test_only_selects_vms(only: tuple[str, ...], is_selected: bool) -> None:
-    assert PlanOptions(only=only).selects("hvd-01", "esx-01") is is_selected
+    assert PlanOptions(only=only).selects("hvd-01", "esx-01.lab") is is_selected
 
 
 def test_globs_ignore_case() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from tests.unit.vsphere.facts_vcenter import (
 from tests.unit.vsphere.wire import Answer, fault, soap
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.vsphere.esxcli import Esxcli, call_esxcli
+from vgpu_cfg.vsphere.transport import PATIENCE
 
 XSI = 'xmlns:x="http://www.w3.org/2001/XMLSchema-instance"'
 Call = Callable[..., str]
@@ -54,6 +55,37 @@ def test_the_executer_is_asked_for_once_per_host() -> None:
         esxcli.call("hardware.clock.get")
         esxcli.call("software.vib.list")
     assert transport.calls == ["RetrieveManagedMethodExecuter", "ExecuteSoap", "ExecuteSoap"]
+
+
+class TimedTransport(AnsweringTransport):
+    """Notes how long each call might take."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__(answers)
+        self.patience: list[float] = []
+
+    def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        self.patience.append(PATIENCE.get())
+        return super().exchange(method, path, headers, body)
+
+
+@pytest.mark.parametrize(
+    ("command", "seconds"),
+    [
+        ("software.vib.install", 900.0),
+        ("software component apply", 900.0),
+        ("system.settings.kernel.set", 0.0),
+        ("softwarelike.vib.install", 0.0),
+    ],
+)
+def test_only_an_installation_may_take_its_time(command: str, seconds: float) -> None:
+    transport = TimedTransport(
+        {"RetrieveManagedMethodExecuter": executer(), "ExecuteSoap": executed("<obj/>")}
+    )
+    with session_on(transport) as session:
+        transport.patience.clear()
+        call_esxcli(session, "host-12", command)
+        assert transport.patience == [0.0, seconds]
 
 
 def test_options_lose_their_dashes_and_what_is_named_twice_is_a_list() -> None:

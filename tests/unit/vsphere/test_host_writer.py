@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pyVmomi import VmomiSupport, vim, vmodl
@@ -11,6 +11,7 @@ from tests.unit.vsphere.scripted import content, item, no_method, reading, sessi
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError, VersionTooOld
 from vgpu_cfg.model.change import SetClusterOption, SetVCenterOption, Subject
 from vgpu_cfg.model.host_change import (
+    EnterMaintenance,
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -25,7 +26,7 @@ from vgpu_cfg.model.host_change import (
 from vgpu_cfg.model.inventory import GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.host_managers import MANAGERS
-from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.host_writer import VSAN_ACTIONS, VCenterHostWriter
 
 HOST = vim.HostSystem("host-1")
 GPU = "0000:af:00.0"
@@ -67,12 +68,6 @@ WRITES: list[tuple[HostWrite, str, tuple[str, ...]]] = [
         "UpdateOptions",
         ('<value xsi:type="xsd:boolean">true<', '<value xsi:type="xsd:string">vmk1<'),
     ),
-    (
-        ModuleWrite(module="nmlx5_core", options="pfctx=0x08 pfcrx=0x08"),
-        "UpdateModuleOptionString",
-        ("<name>nmlx5_core<", "<options>pfctx=0x08 pfcrx=0x08<"),
-    ),
-    (ModuleWrite(module="nmlx5_core", options=""), "UpdateModuleOptionString", ("<options></options>",)),
     (RulesetWrite(ruleset="pvrdma", is_enabled=True), "EnableRuleset", ("<id>pvrdma<",)),
     (RulesetWrite(ruleset="pvrdma", is_enabled=False), "DisableRuleset", ("<id>pvrdma<",)),
 ]
@@ -295,7 +290,18 @@ def test_maintenance_and_power_are_one_call_each_and_nothing_is_forced() -> None
 def test_what_vsan_shall_do_is_said_where_it_is_given() -> None:
     with session_on({"EnterMaintenanceMode_Task": TASK}) as (session, vcenter):
         VCenterHostWriter(session).enter_maintenance("host-1", "ensureAccessibility", 60)
-    assert "<objectAction>ensureAccessibility<" in vcenter.sent("EnterMaintenanceMode_Task")
+    assert "<objectAction>ensureObjectAccessibility<" in vcenter.sent("EnterMaintenanceMode_Task")
+
+
+def test_every_word_for_vsan_is_one_that_the_api_knows_and_no_other_goes_out() -> None:
+    words = get_args(get_args(EnterMaintenance.model_fields["vsan"].annotation)[0])
+    assert set(words) == set(VSAN_ACTIONS)
+    assert set(VSAN_ACTIONS.values()) == {"noAction", "ensureObjectAccessibility", "evacuateAllData"}
+    with session_on({"EnterMaintenanceMode_Task": TASK}) as (session, vcenter):
+        with pytest.raises(KeyError):
+            VCenterHostWriter(session).enter_maintenance("host-1", "evacuateSome", 60)
+        VCenterHostWriter(session).enter_maintenance("host-1", None, 60)
+        assert "objectAction" not in vcenter.sent("EnterMaintenanceMode_Task")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.vsphere.scripted import NOON, item, no_method, reading, session_on, typed
-from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
+from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError
 from vgpu_cfg.model.change import ChangeNetwork, Subject
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
@@ -34,9 +34,9 @@ def nic_spec(*, dhcp: bool = False, mtu: int = 1500) -> Any:
     )
 
 
-def switch_spec(*uplinks: str, standby: tuple[str, ...] = ()) -> Any:
-    active = [nic for nic in uplinks if nic not in standby]
-    order = vim.host.NetworkPolicy.NicOrderPolicy(activeNic=active, standbyNic=list(standby))
+def switch_spec(*uplinks: str, active: tuple[str, ...] | None = None, standby: tuple[str, ...] = ()) -> Any:
+    active = tuple(nic for nic in uplinks if nic not in standby) if active is None else active
+    order = vim.host.NetworkPolicy.NicOrderPolicy(activeNic=list(active), standbyNic=list(standby))
     spec = vim.host.VirtualSwitch.Specification(
         numPorts=128,
         mtu=1500,
@@ -186,6 +186,40 @@ def test_uplinks_that_go_leave_the_teaming_order_and_new_ones_are_active() -> No
     assert list(changed.policy.nicTeaming.nicOrder.activeNic) == ["vmnic3"]
     assert list(changed.policy.nicTeaming.nicOrder.standbyNic) == ["vmnic1"]
     assert changed.mtu == 1500
+
+
+@pytest.mark.parametrize(
+    ("wanted", "active"),
+    [
+        (("vmnic0", "vmnic1", "vmnic2", "vmnic4"), ["vmnic2", "vmnic0", "vmnic4"]),
+        (("vmnic0", "vmnic1", "vmnic2"), ["vmnic2", "vmnic0"]),
+        (("vmnic0", "vmnic1"), ["vmnic0"]),
+    ],
+)
+def test_active_uplinks_keep_their_order_and_an_unused_one_stays_unused(
+    wanted: tuple[str, ...], active: list[str]
+) -> None:
+    spec = switch_spec(
+        "vmnic0", "vmnic1", "vmnic2", "vmnic3", active=("vmnic2", "vmnic0"), standby=("vmnic3",)
+    )
+    changed = changed_switch(spec, SwitchWrite(switch="s", uplinks=wanted))
+    assert list(changed.policy.nicTeaming.nicOrder.activeNic) == active
+    assert list(changed.policy.nicTeaming.nicOrder.standbyNic) == []
+
+
+@pytest.mark.parametrize("before", [("vmnic0",), ("vmnic7", "vmnic8")])
+def test_uplinks_are_replaced_only_where_they_are_what_they_were_or_shall_be(before: tuple[str, ...]) -> None:
+    answers = {"RetrievePropertiesEx": reading(host()), "UpdateVirtualSwitch": None}
+    wanted = SwitchWrite(switch="vSwitch0", uplinks=("vmnic0", "vmnic2"), before=before)
+    with session_on(answers) as (session, vcenter):
+        if before == ("vmnic0",):
+            assert write(session, wanted) == 2
+            return
+        with pytest.raises(StalePlan, match="are vmnic0 now; when it was planned they were vmnic7, vmnic8"):
+            write(session, wanted)
+        assert "UpdateVirtualSwitch" not in vcenter.methods
+        there = wanted.model_copy(update={"uplinks": ("vmnic0",)})
+        assert write(session, there) == 2
 
 
 def test_a_switch_gets_its_first_uplink_and_loses_its_last() -> None:

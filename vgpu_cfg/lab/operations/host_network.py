@@ -183,8 +183,11 @@ def update_switch(lab: Lab, host: Host, *, vswitchName: str, spec: Any) -> None:
         elif nic.uplink_of == switch.name:
             nic.uplink_of = ""
     order = _order(spec.policy)
-    standby = switch.standby if order is None else tuple(order.standbyNic or ())
-    switch.standby = tuple(device for device in standby if device in devices)
+    if order is not None:
+        switch.active, switch.standby = tuple(order.activeNic or ()), tuple(order.standbyNic or ())
+        named = (*switch.active, *switch.standby)
+        switch.unused = tuple(device for device in devices if device not in named)
+    switch.standby = tuple(device for device in switch.standby if device in devices)
     switch.mtu = int(spec.mtu) if spec.mtu else switch.mtu
     lab.state.touch(host)
 

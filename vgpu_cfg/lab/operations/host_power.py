@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
 
 ENTER = "EnterMaintenanceMode_Task"
+VSAN_ACTIONS = ("noAction", "ensureObjectAccessibility", "evacuateAllData")
+"""vim `VsanHostDecommissionModeObjectAction`. That vCenter refuses any other word is unproven."""
 ENTER_SECONDS = 5.0
 SECONDS_A_VM = 4.0
 """How long one migration adds: a number of the lab's own."""
 
 
-def _begin(lab: Lab, host: Host, **_arguments: Any) -> None:
+def _begin(lab: Lab, host: Host, *, maintenanceSpec: Any = None, **_arguments: Any) -> None:
     _check_reachable(host)
+    vsan = getattr(maintenanceSpec, "vsanMode", None)
+    if vsan is not None and vsan.objectAction not in VSAN_ACTIONS:
+        raise refusals.bad_argument("maintenanceSpec.vsanMode.objectAction")
     if host.in_maintenance or host.entering_maintenance:
         raise _wrong_state()
     host.entering_maintenance = True
@@ -51,7 +56,7 @@ def enter_maintenance(
 ) -> None:
     """Enter maintenance mode once no VM runs on the host. VMs that are off stay registered there.
 
-    Of vSAN's modes nothing is judged, and no VM that is off is moved.
+    Of vSAN's modes only the words are judged, and no VM that is off is moved.
     """
     _check_reachable(host)
     evacuate(lab, host)

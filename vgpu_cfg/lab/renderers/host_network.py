@@ -120,16 +120,17 @@ def _vswitch(context: Context, host: Host, switch: StandardSwitch) -> Any:
         portgroup=[_portgroup_key(name) for name in _portgroups_on(context.state, host, switch)],
         pnic=[_pnic_key(nic) for nic in uplinks],
         spec=vim.host.VirtualSwitch.Specification(
-            numPorts=PORTS, bridge=bridge, mtu=switch.mtu, policy=_teaming(devices, switch.standby)
+            numPorts=PORTS, bridge=bridge, mtu=switch.mtu, policy=_teaming(devices, switch)
         ),
     )
 
 
-def _teaming(devices: list[str], standby: tuple[str, ...]) -> Any:
+def _teaming(devices: list[str], switch: StandardSwitch) -> Any:
     """Return the policy of a switch as far as it names NICs."""
-    order = vim.host.NetworkPolicy.NicOrderPolicy(
-        activeNic=[device for device in devices if device not in standby], standbyNic=list(standby)
-    )
+    in_order = [device for device in switch.active if device in devices]
+    others = (*in_order, *switch.standby, *switch.unused)
+    active = [*in_order, *(device for device in devices if device not in others)]
+    order = vim.host.NetworkPolicy.NicOrderPolicy(activeNic=active, standbyNic=list(switch.standby))
     teaming = vim.host.NetworkPolicy.NicTeamingPolicy(policy="loadbalance_srcid", nicOrder=order)
     return vim.host.NetworkPolicy(nicTeaming=teaming)
 
@@ -224,9 +225,24 @@ def _proxy_switches(context: Context, thing: Managed) -> list[Any]:
     ]
 
 
+def _opaque_switches(context: Context, thing: Managed) -> list[Any]:
+    host = host_of(thing)
+    return [
+        vim.host.OpaqueSwitch(
+            key=f"key-vim.host.OpaqueSwitch-{switch.name}",
+            name=switch.name,
+            pnic=[_pnic_key(nic) for nic in _uplinks(host, switch.name)],
+            status="up",
+            vtep=[_vnic(context, vtep) for vtep in switch.vteps],
+        )
+        for switch in host.opaque_switches
+    ]
+
+
 NETWORK_INFO: dict[str, Render] = {
     "vswitch": _vswitches,
     "proxySwitch": _proxy_switches,
+    "opaqueSwitch": _opaque_switches,
     "portgroup": _portgroups,
     "pnic": _pnics,
     "rdmaDevice": _rdma_devices,

@@ -134,4 +134,5 @@ def _supported(*, is_so: bool) -> str:
 def _host_mode(host: Host, gpu: Gpu) -> str:
     if not serves_vgpus(host, gpu):
         return "N/A"
-    return "Non SR-IOV" if board_of(gpu).architecture in WITHOUT_SRIOV else "SR-IOV"
+    uses_sriov = host.bios.sriov and board_of(gpu).architecture not in WITHOUT_SRIOV
+    return "SR-IOV" if uses_sriov else "Non SR-IOV"

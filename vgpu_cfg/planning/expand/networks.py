@@ -16,6 +16,9 @@ from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, read_members
 _LATER = "physical"
 """A network of cabling alone is refused by name; that its VLAN needs a switch is then no news."""
 
+_ESCAPED = frozenset("/\\%")
+"""vCenter writes these in an entity's name as %2f, %5c and %25 (vSphere API, `ManagedEntity.name`)."""
+
 
 @dataclass(slots=True)
 class NetworkExpansion:
@@ -50,7 +53,7 @@ def _expand(part: Part, out: NetworkExpansion, *, is_mapping: bool) -> None:
         except DocumentError as error:
             faults = [*faults, *error.faults]
         else:
-            faults = [*faults, *_unswitched(entry, part)]
+            faults = [*faults, *_unswitched(entry, part), *_escaped(entry, part)]
             if members and not faults:
                 network = _network(entry, member, part.origin)
                 faults = list(_clashes(network, out.networks, part))
@@ -81,6 +84,17 @@ def _unswitched(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
         if key in entry.model_fields_set:
             message = f"`{key}` is set on a portgroup's switch, and this network names none"
             yield part.fault((key,), message, "add `switch`, or remove it")
+
+
+def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
+    """Refuse names that are to be made and that vCenter would write another way (%2f, %5c, %25)."""
+    named: list[tuple[tuple[str, ...], str]] = [(("name",), entry.name)] if entry.switch else []
+    if isinstance(entry.switch, SwitchEntry) and entry.switch.make:
+        named.append((("switch", "name"), entry.switch.name))
+    for loc, name in named:
+        for sign in sorted(_ESCAPED.intersection(name)):
+            message = f"the name {name!r} has a {sign!r}, which vCenter writes another way"
+            yield part.fault(loc, message, "choose a name without / \\ and %")
 
 
 def _network(entry: NetworkEntry, member: Member, origin: str) -> DesiredNetwork:

@@ -39,6 +39,17 @@ class Gap:
         """Whether it takes a restart of the host to be in force."""
         return self.impact in (Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 
+    @property
+    def is_to_be_seen(self) -> bool:
+        """Whether nothing shows the setting, and a look at the host is all that it takes."""
+        return self.kind is GapKind.SUPPOSED and self.impact is Impact.NONE
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing but a restart is left to do: what holds at once and does not is written again."""
+        waits = self.restarts or self.impact is Impact.SERVICE_RESTART
+        return self.kind is GapKind.PENDING and waits
+
 
 @dataclass(slots=True)
 class HostCase:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.model.change import Severity
+from vgpu_cfg.model.change import Impact, Severity
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, is_same_boot
 from vgpu_cfg.planning.checks import Code
@@ -142,7 +142,10 @@ def _judge_unread(
             remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
             case.has_refusals = True
             findings.add(Code.CHECK_UNREAD, case.subject, message, remedy)
-        elif changing & set(setting.needs_in_force) or setting.by_hand(case.view, wish):
+        elif _may_be_told_yet(case, setting, wish):
+            closed.append(wish.id)
+            case.has_refusals = True
+        elif changing & {*setting.needs_in_force, *setting.after} or setting.by_hand(case.view, wish):
             _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
             changing.add(setting.key)
         elif setting.facts & SHELL_GROUPS and case.view.facts.shell is None:
@@ -151,6 +154,8 @@ def _judge_unread(
             if supposes:
                 _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
                 changing.add(setting.key)
+        elif (objection := setting.objects(case.view, wish)) is not None:
+            _object(case, wish, objection, findings)
         else:
             case.has_refusals = True
             message = f"{wish.id} cannot be read: {reading.unread}"
@@ -158,6 +163,13 @@ def _judge_unread(
             findings.add(Code.SETTING_UNREAD, case.subject, message, remedy)
     if closed:
         _report_closed(case, closed, findings)
+
+
+def _may_be_told_yet(case: HostCase, setting: HostSetting, wish: Wish) -> bool:
+    """Whether a look at the host is all that a setting takes, and the shell may spare it once it is open."""
+    is_open = case.view.facts.shell is not None or case.entry.access.ssh == "off"
+    is_look = bool(setting.by_hand(case.view, wish)) and setting.impact(case.view, wish) is Impact.NONE
+    return is_look and not is_open and bool(setting.facts & SHELL_GROUPS)
 
 
 def _report_closed(case: HostCase, closed: list[str], findings: Findings) -> None:

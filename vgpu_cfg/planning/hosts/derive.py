@@ -1,34 +1,49 @@
 """What the plan's VMs need of a host that would run them (`prepare: from_vms`).
 
-Graphics type sharedDirect for vGPUs, MIG mode where every profile for a board is MIG-backed, and
-passthrough for GPUs that a VM names by address. A rule of the plan file for the same GPU comes first.
+Graphics type sharedDirect for GPUs that serve vGPUs as they are shared already, another MIG mode for as few
+idle GPUs as the VMs need besides (`planning.hosts.mode_flips`), and passthrough for GPUs that a VM
+names by address. A rule of the plan file for the same GPU comes first; a GPU that is passed through stays so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts, GpuUse
-from vgpu_cfg.model.inventory import Gpu, GraphicsType
+from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
+from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
 from vgpu_cfg.planning.options import matches_any
 from vgpu_cfg.planning.settings.match import gpu_rules
 from vgpu_cfg.planning.site import find_named
+from vgpu_cfg.planning.words import listed
 
 
-def derived_entry(case: HostCase, desired: DesiredPlan, catalog: Catalog, findings: Findings) -> DesiredHosts:
-    """Return the entry with what the VMs need added to it; the entry itself where they need nothing."""
+def derived_entry(
+    case: HostCase,
+    desired: DesiredPlan,
+    observed: Inventory,
+    catalog: Catalog,
+    findings: Findings,
+    names: Collection[str] | None = None,
+) -> DesiredHosts:
+    """Return the entry with what the VMs need added to it; the entry itself where they need nothing.
+
+    `names` are the VMs that are to run here, None where that is not known: all that may.
+    """
     entry = case.entry
-    vms = [vm for vm in desired.vms if _may_run(vm, case)]
+    vms = [vm for vm in desired.vms if _may_run(vm, case) and (names is None or vm.name in names)]
     pins = {gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough)}
     sharings = _sharings(vms, case, catalog)
     ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
     rules: list[DesiredHostGpu] = []
+    open_gpus: list[Gpu] = []
+    clear: dict[str, Sharing] = {}
     for gpu in case.view.host.gpus:
         if gpu.pci_id in ruled:
             continue
@@ -36,18 +51,24 @@ def derived_entry(case: HostCase, desired: DesiredPlan, catalog: Catalog, findin
             rules.append(_rule(gpu, use=GpuUse.PASSTHROUGH))
             continue
         board = case.view.boards.get(gpu.pci_id)
-        wanted = sharings.get(board.key, set()) if board is not None else set()
+        if board is None or board.key not in sharings:
+            continue
+        open_gpus.append(gpu)
+        # What the plan file gives one GPU of the board is taken care of; the others are for the rest.
+        wanted = sharings[board.key]
         if len(wanted) > 1:
-            # What the plan file gives one GPU of the board is taken care of; the others are for the rest.
             wanted = wanted - _stated_for(board, ruled, case) or wanted
         if len(wanted) > 1:
-            _refuse_unclear(case, board.key if board is not None else "", findings)
-        elif wanted and gpu.sharing not in (None, *wanted):
-            rules.append(_rule(gpu, use=GpuUse.VGPU, sharing=next(iter(wanted))))
-        elif wanted == {Sharing.MIG} and gpu.sharing is None:
-            rules.append(_rule(gpu, use=GpuUse.VGPU, sharing=Sharing.MIG))
-        elif wanted:
-            rules.append(_rule(gpu, use=GpuUse.VGPU))
+            _refuse_unclear(case, board.key, findings)
+        else:
+            clear[board.key] = next(iter(wanted))
+    flips = ModeFlips(case.view, desired.name, observed, catalog, open_gpus, ruled)
+    flips.place(vms, clear)
+    for gpu in open_gpus:
+        sharing = flips.flipped.get(gpu.pci_id)
+        if sharing is not None or flips.serves(gpu.pci_id, sharings):
+            rules.append(_rule(gpu, use=GpuUse.VGPU, sharing=sharing))
+    _report_kept(case, flips, findings)
     if not rules:
         return entry
     update: dict[str, object] = {"gpus": (*rules, *entry.gpus)}
@@ -56,7 +77,7 @@ def derived_entry(case: HostCase, desired: DesiredPlan, catalog: Catalog, findin
     return entry.model_copy(update=update)
 
 
-def _stated_for(board: Board | None, ruled: Mapping[str, DesiredHostGpu], case: HostCase) -> set[Sharing]:
+def _stated_for(board: Board, ruled: Mapping[str, DesiredHostGpu], case: HostCase) -> set[Sharing]:
     """Return how the rules of the plan file have GPUs of a board shared."""
     return {
         rule.sharing
@@ -97,4 +118,15 @@ def _refuse_unclear(case: HostCase, board: str, findings: Findings) -> None:
         return
     message = f"the VMs want GPUs of {board} both in MIG mode and out of it"
     remedy = "say under `hosts.gpus` which GPU is shared how"
+    findings.add(Code.SHARING_UNCLEAR, case.subject, message, remedy)
+
+
+def _report_kept(case: HostCase, flips: ModeFlips, findings: Findings) -> None:
+    """Name the GPUs that would do for VMs without room, and are not touched because others may need them."""
+    if not flips.lacking or not flips.kept:
+        return
+    names = listed(flips.lacking, shown=6)
+    kept = "; ".join(f"{pci_id} {why}" for pci_id, why in sorted(flips.kept.items()))
+    message = f"{names} would need more GPUs than are free as they are, and none is taken from others: {kept}"
+    remedy = "say under `hosts.gpus` what each of these GPUs is for"
     findings.add(Code.SHARING_UNCLEAR, case.subject, message, remedy)

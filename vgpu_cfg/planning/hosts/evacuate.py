@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.model.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vm import Vm
@@ -12,13 +13,15 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.settings.cluster import EVACUATE_OPTION, HOT_MIGRATE_OPTION
+from vgpu_cfg.planning.settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE, HOT_MIGRATE_OPTION
 from vgpu_cfg.planning.words import as_counted, gib, listed
 
 MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can use; what ESXi itself needs is recalled, not looked up."""
 
 _FULLY_AUTOMATED = "fullyAutomated"
+_SRIOV = "sriov"
+_VSAN = "vsan"
 _SYSTEM_VM = "vCLS"
 """vSphere Cluster Services: vCenter switches these VMs off by itself when a host enters maintenance mode."""
 
@@ -50,28 +53,38 @@ def running_vms(host: Host, observed: Inventory) -> list[Vm]:
 
 
 def holds_devices(vm: Vm) -> bool:
-    """Whether a VM holds a vGPU or a passed-through device."""
-    return vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
+    """Whether a VM holds a vGPU, a passed-through device or a virtual function."""
+    return vm.detail is not None and bool(vm.detail.vgpus or _is_tied(vm))
+
+
+def _is_tied(vm: Vm) -> bool:
+    """Whether a VM holds what no vMotion takes along: a passed-through device or a virtual function."""
+    detail = vm.detail
+    return detail is not None and (bool(detail.passthrough) or any(nic.kind == _SRIOV for nic in detail.nics))
 
 
 def plan_graphics_pause(
     case: HostCase, desired: DesiredPlan, observed: Inventory, options: PlanOptions, findings: Findings
 ) -> Evacuation:
-    """Say which VMs a restart of the host's graphics service takes: those with vGPUs, and no others.
+    """Say which VMs a restart of the host's graphics service takes: those that use a GPU, and no others.
 
-    Nothing moves, since the host stays in use. What may not be switched off is a finding.
+    A GPU names who uses it, also those that share its graphics without a vGPU. Nothing moves, since
+    the host stays in use. What may not be switched off is a finding.
     """
     found = Evacuation()
-    stuck: list[Vm] = []
-    for vm in running_vms(case.view.host, observed):
-        if vm.detail is None or not vm.detail.vgpus:
-            continue
-        (found.switched_off if _is_own(vm, desired) else stuck).append(vm)
-    for vm in stuck:
-        message = f"{vm.name} runs there with a vGPU, and is not this plan's"
-        remedy = "have its owner switch it off while the graphics service restarts; vgpu-cfg never does"
-        findings.add(Code.HOST_NOT_EMPTIED, case.subject, message, remedy)
-        found.is_possible = False
+    host = case.view.host
+    users = {moid for gpu in host.gpus if not gpu.is_passthrough for moid in gpu.vm_moids}
+    for vm in running_vms(host, observed):
+        if vm.moid in users or (vm.detail is not None and vm.detail.vgpus):
+            if _is_own(vm, desired):
+                found.switched_off.append(vm)
+                continue
+            what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
+            message = f"{vm.name} runs there {what}, and is not this plan's"
+            remedy = "have its owner switch it off while the graphics service restarts; vgpu-cfg never does"
+            _refuse(found, case, findings, message, remedy)
+        elif vm.detail is None:
+            _refuse_unread(found, case, vm, findings)
     _check_power_off(found, case, options, findings)
     return found
 
@@ -81,27 +94,36 @@ def plan_evacuation(
 ) -> Evacuation:
     """Say who leaves the host and how; what cannot leave is a finding."""
     found = Evacuation()
-    stuck: list[Vm] = []
     for vm in running_vms(case.view.host, observed):
-        if not holds_devices(vm):
+        if vm.detail is None:
+            _refuse_unread(found, case, vm, findings)
+        elif not holds_devices(vm):
             found.moved.append(vm)
         elif _is_own(vm, desired):
             found.switched_off.append(vm)
         elif _drs_moves(vm, case, observed):
             found.moved.append(vm)
         else:
-            stuck.append(vm)
-    if stuck:
-        _refuse_stuck(case, stuck, findings)
-        found.is_possible = False
+            _refuse_stuck(found, case, vm, findings)
     _check_power_off(found, case, options, findings)
-    if found.moved and not _drs_evacuates(case):
-        names = listed((vm.name for vm in found.moved), shown=6)
-        message = f"DRS does not move {names} away: {_why_not(case)}"
-        remedy = "move or switch them off yourself, or let DRS be fully automated"
-        findings.add(Code.HOST_NOT_EMPTIED, case.subject, message, remedy)
-        found.is_possible = False
+    _check_drs(found, case, findings)
     return found
+
+
+def needed_options(
+    case: HostCase, evacuation: Evacuation, changes: Iterable[SetClusterOption | SetVCenterOption]
+) -> tuple[str, ...]:
+    """Return the ids of the plan's own changes without which DRS would not move the host's vGPU VMs."""
+    if not any(vm.detail is not None and vm.detail.vgpus for vm in evacuation.moved):
+        return ()
+    host = case.view.host
+    owner = host.cluster_moid or host.compute_moid
+    return tuple(
+        change.id
+        for change in changes
+        if change.option in (EVACUATE_OPTION, HOT_MIGRATE_OPTION)
+        and (isinstance(change, SetVCenterOption) or change.cluster_moid == owner)
+    )
 
 
 def _is_own(vm: Vm, desired: DesiredPlan) -> bool:
@@ -125,21 +147,26 @@ def hosts_down(
 ) -> int:
     """Return how many hosts of one cluster may be down at once, at most what the plan file allows.
 
-    The rest of the cluster must have the memory that the VMs of those hosts are configured with. A cluster
-    all of whose hosts may be down at once does not limit the wave. 0 where not even one may be down,
-    which is a finding.
+    The rest of the cluster must have the memory that the VMs of those hosts are configured with; vSAN
+    bears one host less, unless all data leaves it first; and of hosts that run VMs one stays up. A
+    cluster all of whose hosts may be down at once does not limit the wave. 0 where not even one may be
+    down, which is a finding.
     """
     allowed = min(case.entry.disruption.max_hosts_down for case in cases)
-    names = {case.view.host.moid for case in cases}
-    owner = cases[0].view.host.cluster_moid or cases[0].view.host.compute_moid
-    peers = [
-        host
-        for host in observed.hosts
-        if (host.cluster_moid or host.compute_moid) == owner and host.is_usable
-    ]
+    moids = {case.view.host.moid for case in cases}
+    cluster = [host for host in observed.hosts if _owner(host) == _owner(cases[0].view.host)]
+    # A host of the plan that a killed run left in maintenance mode comes back before the next one goes.
+    peers = [host for host in cluster if host.is_usable or host.moid in moids]
     free = {host.moid: _free_mib(host, observed) for host in peers}
-    loads = sorted((evacuations[moid].memory_mib for moid in names), reverse=True)
-    for count in range(min(allowed, len(cases)), 0, -1):
+    loads = sorted((evacuations[moid].memory_mib for moid in moids), reverse=True)
+    most = min(allowed, len(cases))
+    if _keeps_data(cluster, observed) and not all(_takes_data_away(case) for case in cases):
+        allowed = most = 1
+    if len(peers) > 1 and (
+        any(evacuations[moid].moved for moid in moids) or _are_several_busy(peers, observed)
+    ):
+        most = min(most, len(peers) - 1)
+    for count in range(most, 0, -1):
         # Those that are down are taken to be the ones with the most room, the worst case.
         left = sorted(free.values(), reverse=True)[min(count, len(free)) :]
         if sum(loads[:count]) <= sum(left) or not any(loads[:count]):
@@ -152,50 +179,93 @@ def hosts_down(
     return 0
 
 
+def _owner(host: Host) -> str:
+    return host.cluster_moid or host.compute_moid
+
+
+def _keeps_data(cluster: Iterable[Host], observed: Inventory) -> bool:
+    """Whether a host of the cluster carries vSAN's traffic, so that vSAN keeps data on its hosts."""
+    facts = (observed.facts.hosts.get(host.moid) for host in cluster)
+    return any(_VSAN in vmknic.services for one in facts if one is not None for vmknic in one.vmknics)
+
+
+def _takes_data_away(case: HostCase) -> bool:
+    return case.entry.disruption.vsan == "evacuateAllData"
+
+
+def _are_several_busy(hosts: Iterable[Host], observed: Inventory) -> bool:
+    return sum(bool(running_vms(host, observed)) for host in hosts) > 1
+
+
 def _free_mib(host: Host, observed: Inventory) -> int:
     used = sum(vm.detail.memory_mib or 0 for vm in running_vms(host, observed) if vm.detail is not None)
     return max(0, int(host.memory_mib * MEMORY_SHARE) - used)
 
 
-def _drs_evacuates(case: HostCase) -> bool:
+def _check_drs(found: Evacuation, case: HostCase, findings: Findings) -> None:
+    """See that DRS moves away who is to be moved: by the cluster's setting, and by the VM's own."""
+    own = case.view.cluster_facts.drs_overrides
     cluster = case.view.cluster
-    return (
-        cluster is not None
-        and not cluster.is_standalone
-        and cluster.drs_enabled
-        and cluster.drs_behavior == _FULLY_AUTOMATED
-        and len(cluster.host_moids) > 1
-    )
+    if why := _why_none_moves(case):
+        left = found.moved
+    else:
+        left = [vm for vm in found.moved if vm.moid not in own]
+        behavior = cluster.drs_behavior if cluster is not None else ""
+        if behavior == _FULLY_AUTOMATED:
+            left = []
+        elif cluster is not None:
+            why = f"DRS in {cluster.name} is {behavior or 'not fully automated'}"
+        for vm in found.moved:
+            if own.get(vm.moid, _FULLY_AUTOMATED) == _FULLY_AUTOMATED:
+                continue
+            message = f"DRS does not move {vm.name} away: its own setting in the cluster is {own[vm.moid]}"
+            remedy = "have its owner move or switch it off, or take the VM out of the cluster's VM overrides"
+            _refuse(found, case, findings, message, remedy)
+    if left:
+        names = listed((vm.name for vm in left), shown=6)
+        remedy = "move or switch them off yourself, or let DRS be fully automated"
+        _refuse(found, case, findings, f"DRS does not move {names} away: {why}", remedy)
 
 
-def _why_not(case: HostCase) -> str:
+def _why_none_moves(case: HostCase) -> str:
+    """Say why DRS moves no VM at all from the host; empty where it can."""
     cluster = case.view.cluster
     if cluster is None or cluster.is_standalone or len(cluster.host_moids) < 2:
         return "the host has no cluster with another host"
-    if not cluster.drs_enabled:
-        return f"DRS is off in {cluster.name}"
-    return f"DRS in {cluster.name} is {cluster.drs_behavior or 'not fully automated'}"
+    return "" if cluster.drs_enabled else f"DRS is off in {cluster.name}"
 
 
 def _drs_moves(vm: Vm, case: HostCase, observed: Inventory) -> bool:
     """Whether DRS moves somebody else's vGPU VM when the host enters maintenance mode (KB 88271)."""
-    if vm.detail is None or vm.detail.passthrough:
+    if _is_tied(vm):
         return False
-    is_automated = case.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == "-1"
+    is_automated = case.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == EVACUATE_VALUE
     is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
     return is_automated and is_hot
 
 
-def _refuse_stuck(case: HostCase, stuck: Iterable[Vm], findings: Findings) -> None:
-    for vm in stuck:
-        detail = vm.detail
-        is_fixed = detail is not None and bool(detail.passthrough)
-        what = "a passed-through device" if is_fixed else "a vGPU"
-        message = f"{vm.name} runs there with {what}, and is not this plan's"
-        remedy = (
-            "have its owner switch it off; vgpu-cfg never does"
-            if is_fixed
-            else f"have its owner move or switch it off, or set DRS option {EVACUATE_OPTION} to -1 and "
-            f"vCenter's {HOT_MIGRATE_OPTION}"
-        )
-        findings.add(Code.HOST_NOT_EMPTIED, case.subject, message, remedy)
+def _refuse_stuck(found: Evacuation, case: HostCase, vm: Vm, findings: Findings) -> None:
+    is_tied = _is_tied(vm)
+    what = "a vGPU"
+    if is_tied:
+        is_whole = vm.detail is not None and bool(vm.detail.passthrough)
+        what = "a passed-through device" if is_whole else "a virtual function of a NIC"
+    message = f"{vm.name} runs there with {what}, and is not this plan's"
+    remedy = (
+        "have its owner switch it off; vgpu-cfg never does"
+        if is_tied
+        else f"have its owner move or switch it off, or set DRS option {EVACUATE_OPTION} to -1 and "
+        f"vCenter's {HOT_MIGRATE_OPTION}"
+    )
+    _refuse(found, case, findings, message, remedy)
+
+
+def _refuse_unread(found: Evacuation, case: HostCase, vm: Vm, findings: Findings) -> None:
+    message = f"{vm.name} runs there, and whether it holds a device of the host was not read"
+    remedy = "see that the account may read the VM, or have its owner switch it off"
+    _refuse(found, case, findings, message, remedy)
+
+
+def _refuse(found: Evacuation, case: HostCase, findings: Findings, message: str, remedy: str) -> None:
+    findings.add(Code.HOST_NOT_EMPTIED, case.subject, message, remedy)
+    found.is_possible = False

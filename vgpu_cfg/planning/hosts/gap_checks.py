@@ -17,12 +17,16 @@ from vgpu_cfg.planning.words import listed
 def check_bios(case: HostCase, findings: Findings) -> None:
     """Say what only a hand can set while the host is off: nothing on the host has a way to it."""
     for gap in case.gaps:
-        if gap.impact is not Impact.HOST_COLD_BOOT or gap.setting.write(case.view, [gap.wish]):
+        if not (gap.impact is Impact.HOST_COLD_BOOT or gap.is_to_be_seen) or gap.setting.write(
+            case.view, [gap.wish]
+        ):
             continue
         found = f"is {gap.reading.configured}, and the plan needs {gap.wish.value}"
         if gap.reading.unread:
             found = f"does not show {gap.wish.value}: {gap.reading.unread}"
         remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` takes your word"
+        if gap.is_to_be_seen:
+            remedy = "look into the BIOS before the host is worked on; `apply --done` takes your word"
         findings.add(Code.BIOS_DIFFERS, case.subject, f"{gap.setting.title} {found}", remedy)
 
 

@@ -114,6 +114,20 @@ def check_disruption(case: HostCase, stretches: Stretches, findings: Findings) -
     return False
 
 
+def check_taken_back(case: HostCase, findings: Findings) -> None:
+    """Warn where a device is taken back from VMs, and what some VM of the host holds was not read."""
+    unread = case.view.holders.get("", ())
+    for gap in case.gaps if unread else ():
+        now = case.view.device(gap.wish.device)
+        then = gap.setting.show(case.view.host, gap.wish).device(gap.wish.device)
+        if now is None or then is None or then.passthrough_enabled:
+            continue
+        if now.passthrough_enabled or now.passthrough_active:
+            names = listed(unread, shown=6)
+            message = f"{gap.wish.id}: whether {names} needs the device was not read, and it is taken back"
+            findings.add(Code.HOLDER_UNKNOWN, case.subject, message, "see that the account may read the VM")
+
+
 def check_window(cases: Sequence[HostCase], observed: Inventory, findings: Findings) -> None:
     """Say that no host will be taken down now; apply refuses then."""
     for text in dict.fromkeys(case.entry.disruption.window for case in cases):
@@ -168,7 +182,13 @@ def check_nodes(case: HostCase, findings: Findings) -> None:
 def check_standing(case: HostCase, plan: str, findings: Findings) -> None:
     """Tell of a host that stands in maintenance mode for this plan, and why."""
     host, mark = case.view.host, case.view.facts.mark
-    if mark is None or mark.plan != plan or not mark.maintenance:
+    if mark is None or mark.plan != plan:
+        return
+    if mark.opened_ssh and case.view.facts.is_ssh_running:
+        message = f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M}, and still runs"
+        remedy = "apply stops it"
+        findings.add(Code.SHELL_LEFT_OPEN, case.subject, message, remedy)
+    if not mark.maintenance:
         return
     if host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode:
         return  # somebody has taken it out; only the mark is left

@@ -26,7 +26,7 @@ def needed_facts(
     for case in host_cases(desired, observed, catalog, options or PlanOptions(), Findings()):
         entry = case.entry
         if entry.prepare == "from_vms":
-            entry = derived_entry(case, desired, catalog, Findings())
+            entry = derived_entry(case, desired, observed, catalog, Findings())
         groups = set(_ALWAYS)
         for setting, _ in wishes_of(entry, case.view):
             groups |= setting.facts

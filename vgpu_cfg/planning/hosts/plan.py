@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
-from vgpu_cfg.model.change import Change, Impact, ManualStep
+from vgpu_cfg.model.change import Change, Impact, ManualStep, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.planning.checks import Code
@@ -14,7 +14,13 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.compare import compare_host, wishes_of
 from vgpu_cfg.planning.hosts.derive import derived_entry
-from vgpu_cfg.planning.hosts.evacuate import Evacuation, hosts_down, plan_evacuation, plan_graphics_pause
+from vgpu_cfg.planning.hosts.evacuate import (
+    Evacuation,
+    hosts_down,
+    needed_options,
+    plan_evacuation,
+    plan_graphics_pause,
+)
 from vgpu_cfg.planning.hosts.gap_checks import check_bios, check_matches, check_restarts
 from vgpu_cfg.planning.hosts.host_checks import (
     check_disruption,
@@ -26,6 +32,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_owners,
     check_reachable,
     check_standing,
+    check_taken_back,
     check_window,
 )
 from vgpu_cfg.planning.hosts.select import clusters_of, host_cases, waves_of
@@ -33,6 +40,7 @@ from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, is_by_hand
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
 from vgpu_cfg.planning.new_vms import with_needs
 from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.settings.cluster import with_options
 from vgpu_cfg.planning.words import is_at_least, version_tuple
 
 _ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm")
@@ -82,14 +90,19 @@ class HostPlanner:
         catalog: Catalog,
         options: PlanOptions,
         findings: Findings,
+        cluster_options: Sequence[SetClusterOption | SetVCenterOption] = (),
     ) -> None:
-        self.desired, self.observed, self.catalog = desired, observed, catalog
+        """`cluster_options` are the plan's changes to DRS and vCenter: hosts wait for those they need."""
+        self.desired, self.catalog = desired, catalog
+        self.observed = with_options(observed, cluster_options)
         self.options, self.findings = options, findings
+        self.cluster_options = cluster_options
 
-    def plan(self, derive_for: frozenset[str]) -> HostPlans:
+    def plan(self, derive_for: Mapping[str, Collection[str] | None]) -> HostPlans:
         """Compare every host of the plan with what is asked, and put the changes in order.
 
-        `derive_for` are the hosts (moids) that are prepared for the VMs (`prepare: from_vms`).
+        `derive_for` are the hosts (moids) that are prepared for the VMs (`prepare: from_vms`), with the
+        names of those that are to run there, None where that is not known yet.
         """
         result = HostPlans()
         cases = host_cases(self.desired, self.observed, self.catalog, self.options, self.findings)
@@ -109,7 +122,9 @@ class HostPlanner:
         check_drivers(cases, self.findings)
         return result
 
-    def _collect(self, case: HostCase, derive_for: frozenset[str], result: HostPlans) -> None:
+    def _collect(
+        self, case: HostCase, derive_for: Mapping[str, Collection[str] | None], result: HostPlans
+    ) -> None:
         """Gather what is asked of a host, by the plan file and by the VMs."""
         stated = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
         case.wishes = stated
@@ -117,7 +132,8 @@ class HostPlanner:
             return
         moid = case.view.host.moid
         quiet = Findings() if moid not in derive_for else self.findings
-        entry = derived_entry(case, self.desired, self.catalog, quiet)
+        names = derive_for.get(moid)
+        entry = derived_entry(case, self.desired, self.observed, self.catalog, quiet, names)
         if quiet is not self.findings and quiet.diagnostics():
             result.derivable.add(moid)
         if entry is case.entry:
@@ -145,11 +161,13 @@ class HostPlanner:
         check_owners(case, self.findings)
         check_driver_owner(case, case.gaps, self.findings)
         check_nodes(case, self.findings)
+        check_taken_back(case, self.findings)
         if case.is_checked_only:
             self._report_differences(case)
             self._report_in_sync(case, result)
             return None
         check_other_plan(case, self.desired.name, self.findings)
+        _see_at_cold_boot(case)
         check_bios(case, self.findings)
         check_restarts(case, self.findings)
         is_held = check_maintenance(case, self.findings)
@@ -160,7 +178,7 @@ class HostPlanner:
             return None
         if case.is_blocked:
             return None
-        prelude = [gap for gap in case.gaps if is_by_hand(case, gap) and gap.impact is Impact.HOST_REBOOT]
+        prelude = [gap for gap in case.gaps if is_by_hand(case, gap) and _comes_first(gap)]
         stretches = make_stretches(
             case.view,
             [gap for gap in case.gaps if gap not in prelude],
@@ -263,7 +281,10 @@ class HostPlanner:
                 work.stretches,
                 work.evacuation,
                 max_down=most,
-                first_needs=() if is_canary else tuple(canaries),
+                first_needs=(
+                    *needed_options(work.case, work.evacuation, self.cluster_options),
+                    *(() if is_canary else canaries),
+                ),
                 prelude=work.prelude,
                 is_held=work.is_held,
             )
@@ -272,6 +293,20 @@ class HostPlanner:
             result.ready_after[work.case.view.host.moid] = _ready_after(changes, work.case.name)
             if is_canary:
                 canaries.append(_ready_after(changes, work.case.name))
+
+
+def _comes_first(gap: Gap) -> bool:
+    """Whether a step by hand is done before the tool takes the host down."""
+    return gap.impact is Impact.HOST_REBOOT or gap.is_to_be_seen
+
+
+def _see_at_cold_boot(case: HostCase) -> None:
+    """Leave to a cold boot of the plan what needs a look into the BIOS: somebody stands there anyway."""
+    if any(gap.impact is Impact.HOST_COLD_BOOT for gap in case.gaps):
+        case.gaps = [
+            replace(gap, impact=Impact.HOST_COLD_BOOT) if gap.is_to_be_seen and is_by_hand(case, gap) else gap
+            for gap in case.gaps
+        ]
 
 
 def _is_known(profile: ProfileEntry, host: Host) -> bool:

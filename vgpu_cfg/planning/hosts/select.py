@@ -57,13 +57,16 @@ def host_cases(
                 _add(findings, Code.HOST_TWICE, host, message, remedy)
                 cases[host.moid].is_blocked = True
                 continue
-            view = make_view(host, observed, catalog)
+            view = make_view(host, observed, catalog, plan=desired.name)
             cases[host.moid] = HostCase(entry, view, wave=f"hosts {index + 1}")
     return list(cases.values())
 
 
-def make_view(host: Host, observed: Inventory, catalog: Catalog) -> HostView:
-    """Bring together what was read of a host and what the catalogue knows of its devices."""
+def make_view(host: Host, observed: Inventory, catalog: Catalog, *, plan: str = "") -> HostView:
+    """Bring together what was read of a host, its VMs and what the catalogue knows of its devices.
+
+    The VMs of `plan` do not count as holders of devices.
+    """
     cluster_moid = host.cluster_moid or host.compute_moid
     boards = {}
     names = nic_names(host)
@@ -79,7 +82,21 @@ def make_view(host: Host, observed: Inventory, catalog: Catalog) -> HostView:
         cluster_facts=observed.facts.clusters.get(cluster_moid, ClusterFacts()),
         boards=boards,
         names=names,
+        holders=_holders(host, observed, plan),
     )
+
+
+def _holders(host: Host, observed: Inventory, plan: str) -> dict[str, tuple[str, ...]]:
+    """Return `HostView.holders`; templates hold nothing."""
+    found: dict[str, tuple[str, ...]] = {}
+    vms = observed.vms_by_host.get(host.moid, ())
+    for vm in sorted(vms, key=lambda one: as_counted(one.name)):
+        if vm.is_template or (plan and vm.mark is not None and vm.mark.plan == plan):
+            continue
+        held = [""] if vm.detail is None else [one.pci_id for one in vm.detail.passthrough if one.pci_id]
+        for pci_id in held:
+            found[pci_id] = (*found.get(pci_id, ()), vm.name)
+    return found
 
 
 def _check_globs(

@@ -41,6 +41,9 @@ _WEIGHT = (
     Impact.HOST_COLD_BOOT,
 )
 
+_EVACUATION_SECONDS = 1800
+"""How long the VMs of a host may take to leave. How long all data of vSAN takes nobody knows beforehand."""
+
 
 def enter_id(host: str) -> str:
     """Return the id of the change by which a host goes down."""
@@ -54,7 +57,7 @@ def exit_id(host: str) -> str:
 
 def is_by_hand(case: HostCase, gap: Gap) -> bool:
     """Whether no way to write a setting is open to the tool on this host."""
-    if gap.kind is GapKind.PENDING:
+    if gap.is_written:
         return False
     writes = gap.setting.write(case.view, [gap.wish])
     if not writes:
@@ -175,6 +178,7 @@ class HostSequence:
                 reason=self._reason(),
                 evacuates=tuple(vm.name for vm in self.evacuation.moved),
                 vsan=disruption.vsan,
+                timeout_seconds=0 if disruption.vsan == "evacuateAllData" else _EVACUATION_SECONDS,
                 max_down=self.max_down,
                 window=disruption.window or "",
                 is_held=self.is_held,
@@ -189,10 +193,12 @@ class HostSequence:
 
     def _exit(self) -> None:
         everything = [(gap.setting, gap.wish, gap.reading) for gap in self.stretches.everything]
+        # What nothing shows stands by somebody's word, and cannot be read back.
+        told = [one for one in self.case.right if not one[2].unread]
         shown = self._shown(len(self.stretches.gaps))
         unique = {
             wish.id: target(wish, reading)
-            for setting, wish, reading in (*everything, *self.case.right)
+            for setting, wish, reading in (*everything, *told)
             if not setting.read(shown, wish.device).is_absent
         }
         self._append(
@@ -215,7 +221,7 @@ class HostSequence:
     def _write(self, stretch: Sequence[Gap], index: int) -> None:
         written: list[Gap] = []
         for gap in stretch:
-            if gap.kind is GapKind.PENDING or _is_cold_by_hand(self.case, gap):
+            if gap.is_written or _is_cold_by_hand(self.case, gap):
                 continue
             if is_by_hand(self.case, gap):
                 self._add_manual(gap)

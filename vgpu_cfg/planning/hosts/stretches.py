@@ -63,7 +63,7 @@ def make_stretches(
                 continue
             if other.setting.key in gap.setting.needs_in_force and _is_related(other.wish, gap.wish):
                 # What is written already is brought by the same restart as what it needs.
-                waits = other.restarts and gap.kind is not GapKind.PENDING
+                waits = other.restarts and not gap.is_written
                 least = max(least, level[other.wish.id] + waits)
             elif other.setting.key in gap.setting.after and _is_related(other.wish, gap.wish):
                 least = max(least, level[other.wish.id])

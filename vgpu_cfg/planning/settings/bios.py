@@ -10,6 +10,11 @@ Nothing but a hand sets it, and a reading is a proof from its effects, never the
     BARs      since that window has no room below (derived). Nothing proves it off: then
               `apply --done` is the only way on.
 
+A BIOS of which nothing shows is no reason to take down a host whose driver serves its GPUs: somebody looks
+into it, and gives their word. A host without the driver is seen to at a cold boot, once: if the BIOS shows
+nothing after that either, the word is asked for. One that is known to have it otherwise is switched off.
+SR-IOV and 64-bit BARs are no wish where no GPU's board has a use for them.
+
 Menu entries are those seen in the vendors' and users' guides; others are named otherwise.
 Sources: NVIDIA AI Enterprise 5.0 User Guide (prerequisites).
 """
@@ -19,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredBios, DesiredHosts
+from vgpu_cfg.model.desired_hosts import DesiredBios, DesiredHosts, NicUse
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import GraphicsType, PciDevice
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 from vgpu_cfg.planning.settings.gpu_wishes import architecture
+from vgpu_cfg.planning.settings.match import nic_rules
 
 ON, OFF = "enabled", "disabled"
 
@@ -92,11 +98,39 @@ def _read_iommu(view: HostView, device: str) -> Reading:
     return Reading(configured=OFF)
 
 
+def _is_bare(view: HostView) -> bool:
+    """Whether no NVIDIA driver serves the host's GPUs yet: then each of them is `basic`, or tells no type."""
+    own = [gpu for gpu in view.host.gpus if not gpu.is_passthrough]
+    return bool(own) and not any(gpu.graphics_type in _SERVED for gpu in own)
+
+
+def _was_seen_to(view: HostView) -> bool:
+    """Whether the host has booted since this tool took it down: a hand had its chance at the BIOS."""
+    mark, booted = view.facts.mark, view.facts.boot_time
+    return mark is not None and mark.maintenance and booted is not None and booted > mark.since
+
+
+def _uses_sriov(entry: DesiredHosts, view: HostView) -> bool:
+    """Whether a GPU may be of Ampere or later, or a NIC is to be cut up; one of an unknown board may."""
+    if any(rule.use is NicUse.SRIOV or rule.vfs for _, rule in nic_rules(entry, view)):
+        return True
+    known = [view.boards.get(gpu.pci_id) for gpu in view.host.gpus]
+    return not known or any(board is None or board.architecture not in _BEFORE_SRIOV for board in known)
+
+
+def _uses_large_bars(entry: DesiredHosts, view: HostView) -> bool:
+    """Whether a GPU may have a large BAR; one of an unknown board may."""
+    del entry
+    known = [view.boards.get(gpu.pci_id) for gpu in view.host.gpus]
+    return not known or any(board is None or board.mmio_gb is not None for board in known)
+
+
 def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three entries apart
     key: str,
     title: str,
     *,
     wanted: Callable[[DesiredBios], bool | None],
+    is_of_use: Callable[[DesiredHosts, HostView], bool],
     read: Callable[[HostView, str], Reading],
     menu: str,
     why: str,
@@ -104,13 +138,19 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     facts: frozenset[FactGroup] = frozenset(),
 ) -> HostSetting:
     def wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
-        del view
         value = wanted(entry.bios) if entry.bios is not None else None
-        if value is not None:
+        if value is not None and (not value or is_of_use(entry, view)):
             yield Wish(key, ON if value else OFF)
 
+    def impact(view: HostView, wish: Wish) -> Impact:
+        del wish
+        hidden = bool(read(view, "").unread)
+        return Impact.NONE if hidden and (_was_seen_to(view) or not _is_bare(view)) else Impact.HOST_COLD_BOOT
+
     def by_hand(view: HostView, wish: Wish) -> str:
-        del view
+        if impact(view, wish) is Impact.NONE:
+            seen = f"see in the BIOS of {view.host.name} that {title} is {wish.value} ({menu})"
+            return f"{seen}; then give your word with `apply --done`"
         return f"set {title} to {wish.value} ({menu})"
 
     def how(view: HostView, wish: Wish) -> HowTo:
@@ -131,7 +171,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
         wishes=wishes,
         read=read,
         write=_nothing,
-        impact=lambda _view, _wish: Impact.HOST_COLD_BOOT,
+        impact=impact,
         how=how,
         group="bios",
         facts=facts,
@@ -149,6 +189,7 @@ BIOS_SETTINGS = (
         "bios_sriov",
         "BIOS SR-IOV",
         wanted=lambda bios: bios.sriov,
+        is_of_use=_uses_sriov,
         read=_read_sriov,
         menu=_SRIOV_MENU,
         why=(
@@ -162,6 +203,7 @@ BIOS_SETTINGS = (
         "bios_above_4g",
         "BIOS 64-bit BARs",
         wanted=lambda bios: bios.above_4g,
+        is_of_use=_uses_large_bars,
         read=_read_above_4g,
         menu=_ABOVE_4G_MENU,
         why="the memory windows of large GPUs are of 32 GiB and more, and have no room below 4 GiB",
@@ -171,6 +213,7 @@ BIOS_SETTINGS = (
         "bios_iommu",
         "BIOS IOMMU",
         wanted=lambda bios: bios.iommu,
+        is_of_use=lambda _entry, _view: True,
         read=_read_iommu,
         menu=_IOMMU_MENU,
         why="without an IOMMU ESXi hands no device and no virtual function through to a VM",

@@ -13,7 +13,7 @@ found in public documents, so this tool writes none: who knows the name puts it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Edit, SetClusterOption, SetVCenterOption, Subject
@@ -56,12 +56,34 @@ def plan_cluster_options(
         before = asked.setdefault((one.cluster.moid, one.option), one)
         if before.value != one.value:
             _refuse_twice(one.cluster, one.option, findings)
+    latest: dict[str, str] = {}
     for one in asked.values():
         change = _cluster_change(one, observed, findings)
         if change is not None:
-            changes.append(change)
+            # The options of a cluster are one list that is read and written whole: one after the other.
+            before_it = latest.get(one.cluster.moid)
+            changes.append(change.model_copy(update={"needs": (before_it,) if before_it else ()}))
+            latest[one.cluster.moid] = change.id
     vcenter = _vcenter_change(desired, observed, findings)
     return [*changes, vcenter] if vcenter is not None else changes
+
+
+def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVCenterOption]) -> Inventory:
+    """Return the inventory as it will be once the options are set: hosts are judged by that."""
+    if not changes:
+        return observed
+    facts = observed.facts
+    clusters, vcenter = dict(facts.clusters), dict(facts.vcenter_options)
+    for change in changes:
+        if isinstance(change, SetVCenterOption):
+            vcenter[change.option] = str(change.value).lower()
+            continue
+        found = clusters[change.cluster_moid]
+        kept = {name: value for name, value in found.drs_options.items() if name != change.option}
+        set_now = {} if change.value is None else {change.option: change.value}
+        clusters[change.cluster_moid] = found.model_copy(update={"drs_options": kept | set_now})
+    facts = facts.model_copy(update={"clusters": clusters, "vcenter_options": vcenter})
+    return observed.model_copy(update={"facts": facts})
 
 
 def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_Asked]:

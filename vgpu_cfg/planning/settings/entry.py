@@ -21,7 +21,9 @@ from vgpu_cfg.planning.checks import Code
 class HostView:
     """One host as it was read: inventory, facts, its cluster, and what the catalogue knows of its devices.
 
-    `boards` holds the boards of GPUs and `names` all names of a device, both by PCI address.
+    `boards` holds the boards of GPUs and `names` all names of a device, both by PCI address. `holders` names
+    the VMs, running or not, that name a device as their own (fixed DirectPath I/O), by its PCI address;
+    under "" those of which nobody read what they hold. The VMs of the plan itself are not among them.
     """
 
     host: Host
@@ -30,6 +32,7 @@ class HostView:
     cluster_facts: ClusterFacts = field(default_factory=ClusterFacts)
     boards: Mapping[str, Board] = field(default_factory=dict)
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def gpu(self, pci_id: str) -> Gpu | None:
         """Return the GPU at an address."""

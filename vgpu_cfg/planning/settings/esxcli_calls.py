@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,8 +23,8 @@ class EsxcliCall:
 
     @property
     def line(self) -> str:
-        """What to type, on one line; a value with blanks stands in quotes."""
-        return " ".join(f"'{word}'" if " " in word else word for word in self.words)
+        """What to type, on one line, quoted for the host's shell."""
+        return shlex.join(self.words)
 
 
 def by_esxcli(calls: Sequence[EsxcliCall]) -> HostWrite | None:

@@ -20,7 +20,14 @@ from vgpu_cfg.model.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
 from vgpu_cfg.planning.settings.match import gpu_rules
-from vgpu_cfg.planning.settings.nics import GROUP, passthrough_by_esxcli, write_passthrough
+from vgpu_cfg.planning.settings.nics import (
+    GROUP,
+    TAKE_IT_OUT,
+    held_by,
+    passthrough_by_esxcli,
+    rebind_impact,
+    write_passthrough,
+)
 from vgpu_cfg.planning.words import is_at_least
 
 PASSTHROUGH, HOST = "passthrough", "host"
@@ -62,6 +69,8 @@ def _listed(view: HostView, device: str) -> PciDevice | None:
 
 def _object_to_use(view: HostView, wish: Wish) -> Objection | None:
     gpu = view.gpu(wish.device)
+    if wish.value == HOST and (holders := view.holders.get(wish.device)):
+        return Objection(Code.GPU_SERVES_VGPUS, held_by(holders), TAKE_IT_OUT)
     if wish.value == HOST or gpu is None:
         return None
     board = view.boards.get(wish.device)
@@ -79,8 +88,7 @@ def _object_to_use(view: HostView, wish: Wish) -> Objection | None:
 
 
 def _use_impact(view: HostView, wish: Wish) -> Impact:
-    del wish
-    return Impact.HOST_MAINTENANCE if view.facts.rebind_without_reboot else Impact.HOST_REBOOT
+    return rebind_impact(view, wish, _read_use(view, wish.device))
 
 
 def _show_use(host: Host, wish: Wish) -> Host:

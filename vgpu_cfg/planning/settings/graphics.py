@@ -28,6 +28,7 @@ GROUP = "graphics"
 
 _TYPE_WORDS = {GraphicsType.SHARED: "Shared", GraphicsType.SHARED_DIRECT: "SharedPassthru"}
 _POLICY_WORDS = {AssignmentPolicy.PERFORMANCE: "Performance", AssignmentPolicy.CONSOLIDATION: "Consolidation"}
+_KEPT = "no rule speaks of the GPU, so it keeps its type"
 _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
@@ -126,21 +127,37 @@ def _show_type(host: Host, wish: Wish) -> Host:
 
 
 def _wish_gpu_types(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
-    """Ask sharedDirect for GPUs that serve vGPUs; GPUs that no `use` speaks of follow the host's default.
+    """Ask sharedDirect for GPUs that serve vGPUs; GPUs of a rule without `use` follow the host's default.
 
-    An entry of their own outweighs the default, so that a changed default alone would not reach them. A GPU
-    to leave gets no wish; if it has no entry of its own, ESXi lets it follow the default.
+    An entry of their own outweighs the default, so that a changed default alone would not reach them. Where
+    the plan file has rules for GPUs, those to leave and those of no rule keep their type: a changed default
+    would reach one that has no entry of its own.
     """
     uses = {gpu.pci_id: rule.use for gpu, rule in gpu_rules(entry, view)}
     for gpu in view.host.gpus:
-        use = uses.get(gpu.pci_id)
+        use = uses.get(gpu.pci_id, GpuUse.LEAVE if entry.gpus else None)
         if use is GpuUse.VGPU:
             wanted = GraphicsType.SHARED_DIRECT
-        elif use is None and entry.graphics_type is not None and not gpu.is_passthrough:
+        elif entry.graphics_type is None or gpu.is_passthrough:
+            continue
+        elif use is None:
             wanted = entry.graphics_type
+        elif use is GpuUse.LEAVE and _would_follow(gpu, entry.graphics_type, view):
+            kept = view.host.graphics_type
+            yield Wish("gpu_graphics_type", str(kept), gpu.pci_id, note=_KEPT)
+            continue
         else:
             continue
         yield Wish("gpu_graphics_type", wanted.value, gpu.pci_id, note=_note(entry, view, wanted))
+
+
+def _would_follow(gpu: Gpu, default: GraphicsType, view: HostView) -> bool:
+    """Whether a GPU of the host's default gets another type with a new one."""
+    return (
+        view.host.graphics_type in _TYPE_WORDS
+        and default is not view.host.graphics_type
+        and (gpu in _followers(view.host))
+    )
 
 
 def _read_gpu_type(view: HostView, device: str) -> Reading:

@@ -140,14 +140,14 @@ def _how(view: HostView, wish: Wish) -> HowTo:
         why=(
             f"{name} is kept by the NIC itself and survives reinstalling the host. It is set before the NIC "
             "is passed through, since the host cannot reach the firmware of a NIC that it has handed out. "
-            "ATS_ENABLED is one link of the ATS chain, which works whole or not at all. On the host, "
-            "mlxconfig is in /opt/mellanox/bin, and `mst status -vv` there lists the name to write in place "
+            "ATS_ENABLED is one link of the ATS chain, which works whole or not at all. "
+            "`/opt/mellanox/bin/mst status -vv` lists the name to write in place "
             f"of {pci_id}. If a reboot does not bring the value under Current, switch the host off and on."
         ),
-        commands=(f"mlxconfig -d {pci_id} -y set {name}={_NUMBERS.get(wish.value, wish.value)}",),
+        commands=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(wish.value, wish.value)}",),
         expected="Applying... Done!\n-I- Please reboot machine to load new configurations.",
-        verify=(f"mlxconfig -d {pci_id} -e query {name}",),
-        undo=(f"mlxconfig -d {pci_id} -y set {name}={_NUMBERS.get(before, before)}",),
+        verify=(f"{MLXCONFIG} -d {pci_id} -e query {name}",),
+        undo=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(before, before)}",),
     )
 
 

@@ -23,13 +23,15 @@ from vgpu_cfg.planning.settings.match import nic_rules
 from vgpu_cfg.planning.settings.nic_firmware import NIC_FIRMWARE
 from vgpu_cfg.planning.settings.roce import NMLX5_CORE, NMLX5_RDMA
 from vgpu_cfg.planning.settings.uplinks import base_unread
-from vgpu_cfg.planning.words import is_at_least
+from vgpu_cfg.planning.words import is_at_least, listed
 
 PASSTHROUGH, LABEL, SRIOV = "nic_passthrough", "nic_label", "nic_sriov"
 HANDED_OUT, HOSTS_OWN = "passthrough", "host"
 
 GROUP = "passthrough"
 """Of GPUs and NICs alike: `UpdatePassthruConfig` takes all functions of a host at once."""
+
+TAKE_IT_OUT = "have its owner take the device out of the VM first, or say `use: passthrough`"
 
 BY_FIRMWARE = "the plan's own firmware settings bring them"
 WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
@@ -81,7 +83,8 @@ def _read_passthrough(view: HostView, device: str) -> Reading:
 
 def _objects_to_passthrough(view: HostView, wish: Wish) -> Objection | None:
     if wish.value == HOSTS_OWN:
-        return None
+        holders = view.holders.get(wish.device)
+        return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
         message = f"nobody can tell whether the host itself uses {wish.device}: {reason}"
         return Objection(Code.SETTING_UNREAD, message, "mend that and plan again")
@@ -98,8 +101,23 @@ def _objects_to_passthrough(view: HostView, wish: Wish) -> Objection | None:
 
 
 def _passthrough_impact(view: HostView, wish: Wish) -> Impact:
-    del wish
-    return Impact.HOST_MAINTENANCE if view.facts.rebind_without_reboot else Impact.HOST_REBOOT
+    return rebind_impact(view, wish, _read_passthrough(view, wish.device))
+
+
+def held_by(holders: Sequence[str]) -> str:
+    """Say which VMs would lose a device that the host takes back; one that is off would not start again."""
+    have = "has" if len(holders) == 1 else "have"
+    return f"{listed(holders, shown=6)} {have} it as a DirectPath device"
+
+
+def rebind_impact(view: HostView, wish: Wish, reading: Reading) -> Impact:
+    """Say what handing a function out or taking it back needs; what was written and did not rebind, a reboot.
+
+    A driver may refuse to let go of a device, also on a host that can rebind at once.
+    """
+    is_stuck = wish.value == reading.configured != reading.in_force
+    is_at_once = view.facts.rebind_without_reboot and not is_stuck
+    return Impact.HOST_MAINTENANCE if is_at_once else Impact.HOST_REBOOT
 
 
 def _show_passthrough(host: Host, wish: Wish) -> Host:

@@ -126,7 +126,8 @@ def _merged(module: str, view: HostView, wish: Wish) -> str:
 
 
 def _write_module(module: str, view: HostView, wishes: Sequence[Wish]) -> list[ModuleWrite]:
-    return [ModuleWrite(module=module, options=_merged(module, view, wish)) for wish in wishes]
+    before = view.facts.modules.get(module, "")
+    return [ModuleWrite(module=module, options=_merged(module, view, wish), before=before) for wish in wishes]
 
 
 def _other_way(module: str, view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:

@@ -171,7 +171,8 @@ def _options(view: HostView, wishes: Sequence[Wish]) -> str:
 
 
 def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
-    return (ModuleWrite(module=MODULE, options=_options(view, wishes)),)
+    before = view.facts.modules.get(MODULE, "")
+    return (ModuleWrite(module=MODULE, options=_options(view, wishes), before=before),)
 
 
 def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite:

@@ -95,13 +95,15 @@ def _write(view: HostView, wishes: Sequence[Wish]) -> list[SwitchWrite]:
     for wish in wishes:
         wanted, mtu = _taken_apart(wish.value)
         name = wanted or view.facts.uplink_of(wish.device) or ""
-        kept = tuple(uplink for uplink in now.get(name, ()) if uplink != wish.device)
+        before = now.get(name, ())
+        kept = tuple(uplink for uplink in before if uplink != wish.device)
         uplinks = (*kept, wish.device) if wanted else kept
-        is_on = wish.device in now.get(name, ()) and bool(wanted)
-        now[name] = now[name] if is_on else uplinks
-        writes.append(
-            SwitchWrite(switch=name, mtu=_raised(view, name, mtu), uplinks=None if is_on else uplinks)
-        )
+        raised = _raised(view, name, mtu)
+        if wish.device in before and wanted:
+            writes.append(SwitchWrite(switch=name, mtu=raised))
+        else:
+            now[name] = uplinks
+            writes.append(SwitchWrite(switch=name, mtu=raised, uplinks=uplinks, before=before))
     return writes
 
 

@@ -13,7 +13,7 @@ from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts, SchedulerPolicy
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Gpu, Host
+from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
@@ -25,6 +25,7 @@ _FIRST_RELEASE = (8, 0, 3)
 _TOO_OLD_BOARDS = ("Volta", "Turing")
 
 _IN_MIG_MODE = "a GPU in MIG mode has no vGPU mode"
+_SHARED = "the GPU is to be of graphics type shared, and serves no vGPUs then"
 _FIXED_SHARE = "mixed sizes do not go with the scheduler fixed_share"
 
 
@@ -32,13 +33,18 @@ def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
     for gpu, rule, note in served_gpus(entry, view):
         if rule.vgpu_mode is None:
             continue
-        yield Wish("vgpu_mode", rule.vgpu_mode.value, gpu.pci_id, note=note or _obstacle(view, gpu, rule))
+        yield Wish(
+            "vgpu_mode", rule.vgpu_mode.value, gpu.pci_id, note=note or _obstacle(entry, view, gpu, rule)
+        )
 
 
-def _obstacle(view: HostView, gpu: Gpu, rule: DesiredHostGpu) -> str:
+def _obstacle(entry: DesiredHosts, view: HostView, gpu: Gpu, rule: DesiredHostGpu) -> str:
     """Say what else is asked of the GPU, or holds there, that leaves no room for the mode."""
     if (rule.sharing or gpu.sharing) is Sharing.MIG:
         return _IN_MIG_MODE
+    kept = gpu.configured_graphics_type or view.host.graphics_type
+    if rule.use is None and (entry.graphics_type or kept) is GraphicsType.SHARED:
+        return _SHARED
     policy = rule.scheduler or read_policy(view, gpu.pci_id)
     is_mixed = rule.vgpu_mode is VgpuMode.MIXED_SIZE
     return _FIXED_SHARE if is_mixed and policy == SchedulerPolicy.FIXED_SHARE else ""
@@ -62,6 +68,9 @@ def _objects(view: HostView, wish: Wish) -> Objection | None:
     if wish.note == _IN_MIG_MODE:
         remedy = "leave `vgpu_mode` out, or say `sharing: time_sliced`"
         return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
+    if wish.note == _SHARED:
+        remedy = "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out"
+        return Objection(Code.NOT_SUPPORTED, _SHARED, remedy)
     if wish.note == _FIXED_SHARE:
         remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
         return Objection(Code.NOT_SUPPORTED, _FIXED_SHARE, remedy)

@@ -136,3 +136,19 @@ def test_a_gpu_that_follows_the_default_keeps_its_type(
 ) -> None:
     row = host(gpus=[GPU | {"configured": "sharedDirect"} | gpu])
     assert gaps(row, graphics_type=default, gpus=[{"use": "vgpu"}]) == expected
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        ([{"match": {"numa": 0}, "use": "vgpu"}], GapKind.UNDONE),
+        ([{"use": "vgpu"}], GapKind.WRONG),
+    ],
+)
+def test_a_gpu_of_no_rule_keeps_its_type_under_a_new_default(
+    gpus: list[dict[str, Any]], expected: GapKind
+) -> None:
+    second = GPU | {"pci": "0000:e2:00.0", "node": 1}
+    row = host(default_type="shared", gpus=[one | {"type": "shared"} for one in (GPU, second)])
+    found = gaps(row, graphics_type="sharedDirect", gpus=gpus)
+    assert found["gpu_graphics_type 0000:e2:00.0"] is expected

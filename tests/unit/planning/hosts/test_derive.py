@@ -11,6 +11,7 @@ from tests.unit.planning.hosts.asked import GPU, SHELL, case, estate, host, kind
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.host_change import ChangeHost, ShellWrite
 from vgpu_cfg.model.inventory import GraphicsType
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.derive import derived_entry
@@ -20,11 +21,16 @@ SECOND = {"board": "A100", "pci": "0000:e2:00.0", "node": 1}
 
 
 def derived(
-    *vms: DesiredVm, gpus: tuple[dict[str, Any], ...] = (GPU,), **entry: Any
+    *vms: DesiredVm,
+    gpus: tuple[dict[str, Any], ...] = (GPU,),
+    others: dict[str, Any] | None = None,
+    **entry: Any,
 ) -> tuple[DesiredHosts, list[str]]:
     findings = Findings()
-    one = case(estate(host(gpus=list(gpus))), **entry)
-    return derived_entry(one, wanted(*vms), load_catalog(), findings), codes(findings.diagnostics())
+    observed = estate(host(gpus=list(gpus)), vms=others or {})
+    one = case(observed, **entry)
+    asked = derived_entry(one, wanted(*vms), observed, load_catalog(), findings)
+    return asked, codes(findings.diagnostics())
 
 
 def told(entry: DesiredHosts) -> list[tuple[str | None, str | None, str | None]]:
@@ -70,13 +76,14 @@ def test_nothing_is_asked_for_vms_that_run_elsewhere(asked: DesiredVm) -> None:
 def test_what_the_plan_file_says_of_a_gpu_goes_before() -> None:
     rule = {"match": {"pci_id": "0000:21:00.0"}, "use": "passthrough"}
     findings = Findings()
-    one = case(estate(host()), gpus=[rule])
-    assert derived_entry(one, wanted(vm("a", MIG)), load_catalog(), findings) is one.entry
+    observed = estate(host())
+    one = case(observed, gpus=[rule])
+    assert derived_entry(one, wanted(vm("a", MIG)), observed, load_catalog(), findings) is one.entry
 
 
 def test_both_ways_on_one_board_are_unclear() -> None:
     entry, found = derived(vm("a", MIG), vm("b", SLICED), gpus=(GPU, SECOND))
-    assert told(entry) == []
+    assert told(entry) == [("0000:21:00.0", "vgpu", None), ("0000:e2:00.0", "vgpu", None)]
     assert found == ["VG530"]
 
 
@@ -88,8 +95,9 @@ def test_both_ways_are_clear_where_the_gpus_are_shared_so_already() -> None:
 def test_a_rule_for_one_gpu_leaves_the_others_for_the_rest() -> None:
     findings = Findings()
     rule = {"match": {"numa": 0}, "use": "vgpu", "sharing": "mig"}
-    one = case(estate(host(gpus=[GPU, SECOND])), gpus=[rule])
-    entry = derived_entry(one, wanted(vm("a", MIG), vm("b", SLICED)), load_catalog(), findings)
+    observed = estate(host(gpus=[GPU, SECOND]))
+    one = case(observed, gpus=[rule])
+    entry = derived_entry(one, wanted(vm("a", MIG), vm("b", SLICED)), observed, load_catalog(), findings)
     assert told(entry)[0] == ("0000:e2:00.0", "vgpu", None)
     assert codes(findings.diagnostics()) == []
 
@@ -123,3 +131,100 @@ def test_a_prepared_host_offers_what_its_release_knows(version: str, *, is_known
     observed = estate(host(version=version))
     found = planned(wanted(vm("a", profile.name), prepare="from_vms", access=SHELL), observed)
     assert (not found.errors) is is_known
+
+
+GPUS = tuple(GPU | {"pci": f"0000:{bus}:00.0", "sharing": "mig"} for bus in (21, 41, 61))
+HALF = "grid_a100-20c"
+
+
+def modes(entry: DesiredHosts) -> list[tuple[str | None, str | None]]:
+    return [(rule.match.pci_id, rule.sharing) for rule in entry.gpus if rule.sharing is not None]
+
+
+@pytest.mark.parametrize(
+    ("vms", "gpus", "flipped"),
+    [
+        ([vm("a", "grid_a100-40c")], GPUS, ["21"]),
+        ([vm("a", HALF), vm("b", HALF)], GPUS, ["21"]),
+        ([vm("a", HALF), vm("b", HALF), vm("c", HALF)], GPUS, ["21", "41"]),
+        ([vm("a", HALF, HALF, HALF)], GPUS, ["21", "41"]),
+        ([vm("a", HALF), vm("b", HALF)], (GPUS[0], GPUS[1] | {"sharing": "time_sliced"}), []),
+        ([vm(name, HALF) for name in "abc"], (GPUS[0], GPUS[1] | {"sharing": "time_sliced"}), ["21"]),
+        ([vm("a", HALF)], (GPUS[0] | {"passthrough": True}, *GPUS[1:]), ["41"]),
+        ([vm("a", HALF)], (GPUS[0] | {"passthrough_pending": True}, *GPUS[1:]), ["41"]),
+        ([vm("a", HALF)], (GPUS[0], GPUS[1] | {"mig_pending": False}), ["41"]),
+    ],
+)
+def test_as_few_gpus_change_their_mode_as_the_vms_need(
+    vms: list[DesiredVm], gpus: tuple[dict[str, Any], ...], flipped: list[str]
+) -> None:
+    entry, found = derived(*vms, gpus=gpus)
+    assert modes(entry) == [(f"0000:{bus}:00.0", "time_sliced") for bus in flipped]
+    assert found == []
+
+
+def test_a_gpu_that_runs_vms_keeps_its_mode() -> None:
+    others = {"db": {"host": "esx-01", "gpus": [MIG], "on": ["0000:21:00.0"]}}
+    entry, found = derived(vm("a", HALF), gpus=GPUS, others=others)
+    assert modes(entry) == [("0000:41:00.0", "time_sliced")]
+    assert found == []
+
+
+def test_a_gpu_of_the_mode_serves_as_far_as_it_has_room() -> None:
+    others = {"db": {"host": "esx-01", "gpus": ["grid_a100-40c"], "on": ["0000:41:00.0"]}}
+    busy = (GPUS[0], GPUS[1] | {"sharing": "time_sliced"})
+    entry, _ = derived(vm("a", HALF), gpus=busy, others=others)
+    assert modes(entry) == [("0000:21:00.0", "time_sliced")]
+
+
+def test_a_vm_that_runs_needs_no_other_gpu() -> None:
+    own = {"a": {"host": "esx-01", "mark": True, "gpus": [MIG], "on": ["0000:21:00.0"]}}
+    sliced = tuple(one | {"sharing": "time_sliced"} for one in GPUS)
+    assert modes(derived(vm("a", MIG), gpus=(GPUS[0], sliced[1]), others=own)[0]) == []
+    off = {"a": own["a"] | {"power": "poweredOff"}}
+    assert modes(derived(vm("a", MIG), gpus=sliced, others=off)[0]) == [("0000:21:00.0", "mig")]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "others", "why"),
+    [
+        ((GPUS[0] | {"passthrough": True},), {}, "0000:21:00.0 is passed through"),
+        (
+            (GPUS[0],),
+            {"off": {"host": "esx-01", "power": "poweredOff", "gpus": [MIG]}},
+            "0000:21:00.0 is the last one that VMs of others, which are switched off, can use",
+        ),
+        (
+            (GPUS[0],),
+            {"db": {"host": "esx-01", "gpus": [MIG], "on": ["0000:21:00.0"]}},
+            "0000:21:00.0 is in use as it is",
+        ),
+    ],
+)
+def test_what_others_may_need_is_named_and_left(
+    gpus: tuple[dict[str, Any], ...], others: dict[str, Any], why: str
+) -> None:
+    findings = Findings()
+    observed = estate(host(gpus=list(gpus)), vms=others)
+    entry = derived_entry(case(observed), wanted(vm("a", HALF)), observed, load_catalog(), findings)
+    assert modes(entry) == []
+    (found,) = findings.diagnostics()
+    assert found.code == "VG530"
+    assert found.message.endswith(why)
+
+
+def test_a_host_is_prepared_for_the_vms_that_are_to_run_there_and_no_others() -> None:
+    rows = [host(gpus=[one | {"sharing": "mig"} for one in GPUS]) for _ in range(2)]
+    full = "grid_a100-40c"
+    desired = wanted(vm("a", full), vm("b", full), vm("c", full), prepare="from_vms", access=SHELL)
+    found = planned(desired, estate(*rows))
+    written = [one.id for one in found.changes if one.kind == "change_host" and "mig" in one.id]
+    assert found.errors == ()
+    assert len(found.placements) == 3
+    commands = [
+        command
+        for one in found.changes
+        if isinstance(one, ChangeHost) and isinstance(one.write, ShellWrite)
+        for command in one.write.commands
+    ]
+    assert len(commands) == 3, written

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.desires import codes, planned
-from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, estate, host, plan, wanted
+from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan, wanted
+from vgpu_cfg.model.change import ManualStep
+from vgpu_cfg.model.host_change import ExitMaintenance
 
 BEFORE, NOW = "2026-10-01T06:00:00Z", "2026-11-01T06:00:00Z"
 COLD = {"allow": ["maintenance", "reboot", "cold_boot"]}
@@ -76,3 +78,51 @@ def test_a_nic_of_the_host_itself_is_named_with_the_match_that_it_alone_fits() -
 def test_a_rule_that_makes_uplinks_fits_those_that_are_some() -> None:
     observed = estate(host(facts={"switches": [{"name": "vSwitch1", "uplinks": ["vmnic2"]}]}))
     assert codes(plan(observed, nics=[{"match": {"model": "ConnectX"}, "switch": "vSwitch1"}])) == []
+
+
+SERVED = GPU | {"vgpu_host_mode": None}
+
+
+@pytest.mark.parametrize(
+    ("row", "entry", "expected"),
+    [
+        ({"gpus": [SERVED]}, {"bios": {"sriov": True}}, ["manual_step"]),
+        (
+            {"gpus": [SERVED]},
+            {"bios": {"sriov": True}, "ats": False},
+            ["manual_step", "enter_maintenance", "change_host", "reboot_host", "exit_maintenance"],
+        ),
+        (
+            {"gpus": [GPU | {"type": "basic"}], "driver": False},
+            {"bios": {"above_4g": True}},
+            ["enter_maintenance", "shut_down_host", "manual_step", "exit_maintenance"],
+        ),
+        ({"gpus": [SERVED], "facts": {"done": {"bios_sriov": "enabled"}}}, {"bios": {"sriov": True}}, []),
+        ({"gpus": [SERVED], "facts": {"shell": False}}, {"bios": {"sriov": True}}, []),
+    ],
+)
+def test_a_host_is_not_taken_down_to_look_into_its_bios(
+    row: dict[str, Any], entry: dict[str, Any], expected: list[str]
+) -> None:
+    found = plan(estate(host(**row)), access=SHELL, disruption=COLD, **entry)
+    assert kinds(found) == expected
+
+
+def test_what_is_to_be_seen_in_the_bios_is_seen_at_a_cold_boot_that_comes_anyway() -> None:
+    waits = {"default": "False", "current": "False", "next_boot": "True"}
+    mark = MARK | {"maintenance": True, "waiting": {"nic_firmware 0000:24:00.0 ATS_ENABLED": BEFORE}}
+    nic = NIC | {"firmware": {"ATS_ENABLED": waits}}
+    row = host(gpus=[SERVED], nics=[nic], maintenance=True, facts={"mark": mark})
+    rule = {"match": {"vmnic": "vmnic2"}, "firmware": {"ATS_ENABLED": "True"}}
+    found = plan(estate(row), bios={"sriov": True}, nics=[rule], access=SHELL, disruption=COLD)
+    steps = [one for one in found.changes if isinstance(one, ManualStep)]
+    assert [step.id for step in steps] == ["cold boot esx-01"]
+    assert "see in the BIOS of esx-01 that" in steps[0].text
+
+
+def test_nobody_is_asked_to_read_back_what_somebody_gave_their_word_for() -> None:
+    row = host(gpus=[SERVED], facts={"done": {"bios_sriov": "enabled"}})
+    found = plan(estate(row), bios={"sriov": True}, ats=False, access=SHELL)
+    left = change(found, "exit_maintenance")
+    assert isinstance(left, ExitMaintenance)
+    assert [target.setting for target in left.settles] == ["ats"]

@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.planning.desires import codes
 from tests.unit.planning.hosts.asked import GPU, MARK, NIC, estate, host, kinds, plan
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.host_change import EnterMaintenance, ExitMaintenance
+from vgpu_cfg.planning.hosts.select import make_view
 
 NEW = {"NVD-AIE_ESXi_8.0.0_Driver": "580.95.02-1OEM", "nvdgpumgmtdaemon": "580.95.02"}
 OLD = {"NVD-AIE_ESXi_8.0.0_Driver": "570.10.01-1OEM", "nvdgpumgmtdaemon": "570.10.01"}
@@ -150,3 +152,32 @@ def test_a_check_tells_of_each_difference_and_of_what_waits() -> None:
         "vGPU assignment policy is performance, and the plan asks for consolidation",
     ]
     assert found.changes == ()
+
+
+OUT = {"gpus": [GPU | {"passthrough": True}]}
+HOLDS = {"host": "esx-01", "power": "poweredOff", "passthrough": [{"pci": "0000:21:00.0"}]}
+UNREAD = {"host": "esx-01", "power": "poweredOff", "readable": False}
+
+
+@pytest.mark.parametrize(
+    ("vms", "use", "found"),
+    [
+        ({}, "vgpu", []),
+        ({"pt-01": HOLDS}, "vgpu", ["VG518"]),
+        ({"pt-01": HOLDS}, "passthrough", []),
+        ({"pt-01": HOLDS | {"mark": "other/pt-01"}}, "vgpu", ["VG518"]),
+        ({"pt-01": UNREAD}, "vgpu", ["VG118"]),
+        ({"pt-01": UNREAD}, "passthrough", []),
+    ],
+)
+def test_a_device_is_not_taken_back_from_vms_of_others_unseen(
+    vms: dict[str, Any], use: str, found: list[str]
+) -> None:
+    assert codes(plan(estate(host(**OUT), vms=vms), gpus=[{"use": use}])) == found
+
+
+def test_vms_of_the_plan_itself_and_templates_hold_nothing() -> None:
+    observed = estate(host(**OUT), vms={"pt-01": HOLDS | {"mark": True}, "odd": UNREAD})
+    one = observed.hosts[0]
+    assert make_view(one, observed, load_catalog(), plan="demo").holders == {"": ("odd",)}
+    assert make_view(one, observed, load_catalog()).holders == {"0000:21:00.0": ("pt-01",), "": ("odd",)}

@@ -160,3 +160,27 @@ def test_a_nic_is_passed_through_after_its_firmware_is_in_force() -> None:
         "change_host",
         "exit_maintenance",
     ]
+
+
+STUCK = GPU | {"passthrough_pending": True}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rule", "expected"),
+    [
+        (STUCK, {"use": "passthrough"}, ["enter_maintenance", "reboot_host", "exit_maintenance"]),
+        (GPU, {"use": "passthrough"}, DOWN),
+        (GPU | {"board": "H100", "mig_pending": True}, {"sharing": "mig"}, DOWN),
+        (GPU | {"board": "H100", "sharing": "mig", "mig_pending": False}, {"sharing": "time_sliced"}, DOWN),
+        (
+            GPU | {"mig_pending": True},
+            {"sharing": "mig"},
+            ["enter_maintenance", "reboot_host", "exit_maintenance"],
+        ),
+        (GPU | {"board": "H100", "sharing": "mig"}, {"sharing": "mig"}, []),
+    ],
+)
+def test_what_is_written_and_does_not_hold_gets_its_restart_or_is_written_again(
+    gpu: dict[str, Any], rule: dict[str, Any], expected: list[str]
+) -> None:
+    assert kinds(plan(estate(host(gpus=[gpu])), gpus=[rule], access=SHELL)) == expected

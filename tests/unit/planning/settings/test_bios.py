@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
 from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.inventory import GraphicsType
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.settings.entry import HostView, Wish
 from vgpu_cfg.planning.settings.table import setting
 
 CAPABLE = {"sriov": {"is_capable": True, "most": 8}}
@@ -160,6 +161,61 @@ def test_a_hand_sets_it_over_a_cold_boot_and_no_key_is_no_wish(key: str) -> None
     assert found.write(view(), [wish]) == ()
     assert list(found.wishes(hosts(), view())) == []
     assert list(found.wishes(hosts(bios={}), view())) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "more", "is_asked"),
+    [
+        ("bios_sriov", "T4", {}, False),
+        ("bios_sriov", "A100", {}, True),
+        ("bios_sriov", "T4", {"nics": {"use": "sriov", "vfs": 4}}, True),
+        ("bios_sriov", "T4", {"nics": {"use": "host"}}, False),
+        ("bios_above_4g", "A16", {}, False),
+        ("bios_above_4g", "A100", {}, True),
+        ("bios_iommu", "T4", {}, True),
+    ],
+)
+def test_nothing_is_asked_that_no_gpu_has_a_use_for(
+    key: str, name: str, more: dict[str, Any], *, is_asked: bool
+) -> None:
+    bios = {"sriov": True, "above_4g": True, "iommu": True}
+    wishes = list(setting(key).wishes(hosts(bios=bios, **more), view(gpus=(gpu(name=name),))))
+    assert bool(wishes) is is_asked
+    unknown = replace(view(gpus=(gpu(name=name),)), boards={})
+    assert list(setting(key).wishes(hosts(bios=bios), unknown))
+
+
+@pytest.mark.parametrize(
+    ("shown", "impact", "told"),
+    [
+        (served("A16"), Impact.NONE, "see in the BIOS of esx-01 that"),
+        (view(gpus=()), Impact.NONE, "see in the BIOS of esx-01 that"),
+        (view(gpus=(gpu(graphics_type=GraphicsType.BASIC),)), Impact.HOST_COLD_BOOT, "set BIOS"),
+    ],
+)
+def test_only_a_host_without_a_driver_is_taken_down_to_see_its_bios(
+    shown: HostView, impact: Impact, told: str
+) -> None:
+    found = setting("bios_above_4g")
+    wish = Wish("bios_above_4g", "enabled")
+    assert found.impact(shown, wish) is impact
+    assert found.by_hand(shown, wish).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("booted", "impact"), [("2026-11-01T06:00Z", Impact.HOST_COLD_BOOT), ("2026-11-20T21:00Z", Impact.NONE)]
+)
+def test_a_host_is_taken_down_once_to_see_its_bios(booted: str, impact: Impact) -> None:
+    mark = {"plan": "demo", "since": "2026-11-20T20:00:00Z", "maintenance": True, "restart": "shutdown"}
+    bare = (gpu(graphics_type=GraphicsType.BASIC),)
+    shown = view(gpus=bare, facts={"mark": mark, "boot_time": booted})
+    assert setting("bios_sriov").impact(shown, Wish("bios_sriov", "enabled")) is impact
+
+
+def test_a_bios_that_is_known_to_be_off_takes_a_cold_boot() -> None:
+    shown = view(gpus=(gpu(graphics_type=GraphicsType.SHARED_DIRECT),), facts=says("Non SR-IOV"))
+    wish = Wish("bios_sriov", "enabled")
+    assert setting("bios_sriov").impact(shown, wish) is Impact.HOST_COLD_BOOT
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,32 @@ def test_no_key_and_a_gpu_to_leave_are_no_wish(found: Any) -> None:
 def test_a_host_that_can_rebind_needs_no_reboot(rebinds: bool, impact: Impact) -> None:
     shown = host(facts={"rebind_without_reboot": rebinds})
     assert USE.impact(shown, wish_of(USE, PASS, shown, GPU)) is impact
+
+
+@pytest.mark.parametrize(
+    ("enabled", "active", "entry", "impact"),
+    [
+        (True, False, PASS, Impact.HOST_REBOOT),
+        (False, True, SERVE, Impact.HOST_REBOOT),
+        (True, True, SERVE, Impact.HOST_MAINTENANCE),
+    ],
+)
+def test_what_was_written_and_did_not_rebind_waits_for_a_reboot(
+    enabled: bool, active: bool, entry: Any, impact: Impact
+) -> None:
+    shown = host(enabled=enabled, active=active, facts={"rebind_without_reboot": True})
+    assert USE.impact(shown, wish_of(USE, entry, shown, GPU)) is impact
+
+
+def test_a_gpu_is_not_taken_back_from_a_vm_that_names_it() -> None:
+    shown = replace(host(enabled=True, active=True), holders={GPU: ("pt-01",)})
+    objection = USE.objects(shown, wish_of(USE, SERVE, shown, GPU))
+    assert objection is not None
+    assert objection.code is Code.GPU_SERVES_VGPUS
+    assert objection.message == "pt-01 has it as a DirectPath device"
+    assert USE.objects(shown, wish_of(USE, PASS, shown, GPU)) is None
+    other = replace(shown, holders={GPU_2: ("pt-01",)})
+    assert USE.objects(other, wish_of(USE, SERVE, other, GPU)) is None
 
 
 def test_a_label_disturbs_nothing() -> None:

@@ -215,7 +215,26 @@ def test_a_gpu_without_a_use_follows_the_default_and_one_to_leave_or_pass_throug
     )
     shown = view(gpus=tuple(typed(pci_id, DIRECT) for pci_id in (GPU, GPU_2, *others)), facts=DRIVER)
     wishes = {wish.device: wish.value for wish in setting("gpu_graphics_type").wishes(wanted, shown)}
-    assert wishes == {GPU: "sharedDirect", others[1]: "shared"}
+    assert wishes == {GPU: "sharedDirect"}
+
+
+@pytest.mark.parametrize(
+    ("default", "rules", "expected"),
+    [
+        (SHARED, [{"match": {"pci_id": GPU}, "use": "vgpu"}], "shared"),
+        (SHARED, [{"match": {"pci_id": GPU}, "use": "vgpu"}, {"use": "leave"}], "shared"),
+        (SHARED, [{"match": {"pci_id": GPU}, "use": "vgpu"}, {"label": "b"}], "sharedDirect"),
+        (SHARED, [], "sharedDirect"),
+        (DIRECT, [{"match": {"pci_id": GPU}, "use": "vgpu"}], None),
+    ],
+)
+def test_a_changed_default_does_not_reach_a_gpu_of_no_rule(
+    default: GraphicsType, rules: list[dict[str, Any]], expected: str | None
+) -> None:
+    shown = view(gpus=(typed(GPU, default), typed(GPU_2, default)), graphics_type=default, facts=DRIVER)
+    wanted = hosts(graphics_type="sharedDirect", gpus=rules)
+    wishes = {wish.device: wish.value for wish in setting("gpu_graphics_type").wishes(wanted, shown)}
+    assert wishes.get(GPU_2) == expected
 
 
 def test_a_gpu_that_is_passed_through_waits_for_its_type() -> None:

@@ -260,5 +260,5 @@ def test_a_word_is_spelled_as_mlxconfig_prints_it() -> None:
 def test_the_runbook_names_the_value_before() -> None:
     seen = told({"ATS_ENABLED": OFF})
     how = FIRMWARE.how(seen, wish_of(FIRMWARE, asks(ATS_ENABLED="True"), seen, ATS))
-    assert how.commands == (f"mlxconfig -d {NIC} -y set ATS_ENABLED=1",)
-    assert how.undo == (f"mlxconfig -d {NIC} -y set ATS_ENABLED=0",)
+    assert how.commands == (f"/opt/mellanox/bin/mlxconfig -d {NIC} -y set ATS_ENABLED=1",)
+    assert how.undo == (f"/opt/mellanox/bin/mlxconfig -d {NIC} -y set ATS_ENABLED=0",)

@@ -55,7 +55,11 @@ CASES = (
         roce(),
         DSCP,
         found="",
-        writes=(ModuleWrite(module="nmlx5_core", options=f"dcbx=1 max_vfs=4,4 {DSCP}"),),
+        writes=(
+            ModuleWrite(
+                module="nmlx5_core", options=f"dcbx=1 max_vfs=4,4 {DSCP}", before="dcbx=1 max_vfs=4,4"
+            ),
+        ),
     ),
     Case(
         "nmlx5_core",
@@ -63,7 +67,9 @@ CASES = (
         loaded(f"dcbx=1 {DSCP}"),
         roce(trust="pcp", priority=5),
         "pfctx=0x20 pfcrx=0x20",
-        writes=(ModuleWrite(module="nmlx5_core", options="dcbx=1 pfctx=0x20 pfcrx=0x20"),),
+        writes=(
+            ModuleWrite(module="nmlx5_core", options="dcbx=1 pfctx=0x20 pfcrx=0x20", before=f"dcbx=1 {DSCP}"),
+        ),
     ),
     Case(
         "nmlx5_core",
@@ -71,7 +77,13 @@ CASES = (
         loaded("pfctx=0x08 trust_state=2"),
         roce(),
         DSCP,
-        writes=(ModuleWrite(module="nmlx5_core", options="pfctx=0x08 trust_state=2 pfcrx=0x08"),),
+        writes=(
+            ModuleWrite(
+                module="nmlx5_core",
+                options="pfctx=0x08 trust_state=2 pfcrx=0x08",
+                before="pfctx=0x08 trust_state=2",
+            ),
+        ),
     ),
     Case(
         "nmlx5_core",
@@ -79,7 +91,9 @@ CASES = (
         loaded(f"dcbx=1 {DSCP} max_vfs=4"),
         roce(enabled=False),
         "",
-        writes=(ModuleWrite(module="nmlx5_core", options="dcbx=1 max_vfs=4"),),
+        writes=(
+            ModuleWrite(module="nmlx5_core", options="dcbx=1 max_vfs=4", before=f"dcbx=1 {DSCP} max_vfs=4"),
+        ),
     ),
     Case("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
     Case(
@@ -107,7 +121,13 @@ CASES = (
         loaded(rdma="debug=1 dscp_force=24"),
         roce(),
         MARKS,
-        writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1 dscp_force=26 pcp_force=3"),),
+        writes=(
+            ModuleWrite(
+                module="nmlx5_rdma",
+                options="debug=1 dscp_force=26 pcp_force=3",
+                before="debug=1 dscp_force=24",
+            ),
+        ),
     ),
     Case(
         "nmlx5_rdma",
@@ -115,7 +135,7 @@ CASES = (
         loaded(rdma=MARKS),
         roce(trust="pcp", priority=4),
         "pcp_force=4",
-        writes=(ModuleWrite(module="nmlx5_rdma", options="pcp_force=4"),),
+        writes=(ModuleWrite(module="nmlx5_rdma", options="pcp_force=4", before=MARKS),),
     ),
     Case(
         "nmlx5_rdma",
@@ -123,7 +143,7 @@ CASES = (
         loaded(rdma=f"{MARKS} debug=1"),
         roce(enabled=False),
         "",
-        writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1"),),
+        writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1", before=f"{MARKS} debug=1"),),
     ),
     Case("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
     Case("nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)),

@@ -13,7 +13,7 @@ from vgpu_cfg.model.host_change import EsxcliWrite, ModuleWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.settings.entry import HostView, Wish
 from vgpu_cfg.planning.settings.scheduler import read_policy
 from vgpu_cfg.planning.settings.table import setting
 
@@ -44,7 +44,11 @@ CASES = (
         "equal_share",
         GPU,
         writes=(
-            ModuleWrite(module="nvidia", options="NVreg_IgnoreMMIOCheck=1 NVreg_RegistryDwords=RmPVMRL=0x01"),
+            ModuleWrite(
+                module="nvidia",
+                options="NVreg_IgnoreMMIOCheck=1 NVreg_RegistryDwords=RmPVMRL=0x01",
+                before="NVreg_IgnoreMMIOCheck=1",
+            ),
         ),
     ),
     Case(
@@ -54,7 +58,7 @@ CASES = (
         want("best_effort"),
         "best_effort",
         GPU,
-        writes=(ModuleWrite(module="nvidia", options="a=1 b=2"),),
+        writes=(ModuleWrite(module="nvidia", options="a=1 b=2", before=f"a=1 {FIXED} b=2"),),
     ),
     Case(
         "scheduler",
@@ -172,13 +176,19 @@ def test_what_is_written_for_two_gpus(before: str, wishes: dict[str, str], after
     shown = host(before, gpu(), gpu(GPU_2))
     rules = [{"match": {"pci_id": pci_id}, "scheduler": policy} for pci_id, policy in wishes.items()]
     asked = list(SCHEDULER.wishes(hosts(gpus=rules), shown))
-    assert SCHEDULER.write(shown, asked) == (ModuleWrite(module="nvidia", options=after),)
+    assert SCHEDULER.write(shown, asked) == (ModuleWrite(module="nvidia", options=after, before=before),)
 
 
 def test_a_gpu_that_is_passed_through_does_not_count() -> None:
     shown = host("", gpu(), gpu(GPU_2, pci=PASSED))
     wish = wish_of(SCHEDULER, want("fixed_share"), shown, GPU)
     assert SCHEDULER.write(shown, [wish]) == (ModuleWrite(module="nvidia", options=FIXED),)
+
+
+def test_a_module_that_is_not_there_yet_had_no_string_before() -> None:
+    shown = view(facts={"modules": {}})
+    wish = Wish("scheduler", "fixed_share", GPU)
+    assert SCHEDULER.write(shown, [wish]) == (ModuleWrite(module="nvidia", options=FIXED, before=""),)
 
 
 @pytest.mark.parametrize(

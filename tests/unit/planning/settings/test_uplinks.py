@@ -57,7 +57,7 @@ CASES = (
         "vSwitch1",
         "vmnic2",
         found="",
-        writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3", "vmnic2")),),
+        writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3", "vmnic2"), before=("vmnic3",)),),
     ),
     Case(
         "uplink",
@@ -85,7 +85,7 @@ CASES = (
         "",
         "vmnic2",
         found="vSwitch1 mtu 1500",
-        writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3",)),),
+        writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3",), before=("vmnic2", "vmnic3")),),
     ),
     Case(
         "uplink",
@@ -147,9 +147,9 @@ def test_nothing_is_taken_out_of_a_distributed_switch() -> None:
 def test_two_nics_join_one_after_the_other() -> None:
     seen = wired(nics=(nic(), nic("vmnic3", NIC_2)))
     wishes = list(UPLINK.wishes(hosts(nics={"switch": "vSwitch1"}), seen))
-    assert [write.uplinks for write in UPLINK.write(seen, wishes) if isinstance(write, SwitchWrite)] == [
-        ("vmnic2",),
-        ("vmnic2", "vmnic3"),
+    assert UPLINK.write(seen, wishes) == [
+        SwitchWrite(switch="vSwitch1", uplinks=("vmnic2",)),
+        SwitchWrite(switch="vSwitch1", uplinks=("vmnic2", "vmnic3"), before=("vmnic2",)),
     ]
 
 

@@ -1,0 +1,25 @@
+"""What preparing a host costs stays bounded, however many hosts there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.hosts import HostRow, measure_hosts
+
+MOST_TRIPS = {"plan": 20, "plan --open-shell": 25, "apply": 480, "apply again": 25}
+TASKS = {"plan": 0, "plan --open-shell": 0, "apply": 4, "apply again": 0}
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[int, dict[str, HostRow]]:
+    return {count: {row.what: row for row in measure_hosts(count)} for count in (3, 6)}
+
+
+@pytest.mark.parametrize("step", MOST_TRIPS)
+def test_a_host_costs_no_more_where_there_are_more_of_them(
+    step: str, rows: dict[int, dict[str, HostRow]]
+) -> None:
+    few, many = rows[3][step], rows[6][step]
+    assert many.trips / 6 <= few.trips / 3 <= MOST_TRIPS[step]
+    assert many.commands / 6 == few.commands / 3
+    assert many.tasks / 6 == few.tasks / 3 == TASKS[step]

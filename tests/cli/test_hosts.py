@@ -1,0 +1,364 @@
+"""Hosts from out of the box to ready and back again, by the commands that a person types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.cli.host_watch import (
+    A100_HOSTS,
+    ESTATE,
+    HAND,
+    L40S_HOSTS,
+    PLAN,
+    SSH,
+    Watch,
+    hosts_of,
+    is_tidy,
+    marks_of,
+    put_state,
+    settings_of,
+    state_file,
+    values_of,
+    watch_labs,
+)
+from vgpu_cfg.lab.state import Host, VirtualMachine
+
+SSH_ONLY = {"SetField", "StartService", "StopService"}
+"""What reading by the shell takes: the service, and the mark that owes it a stop."""
+
+RESTARTS = 2
+"""Of every host of the example, and none can be spared.
+
+The A100 hosts: the first reboot brings the driver, the graphics types, the NICs' firmware and the words
+of their driver. MIG, ECC and the scheduler are set in the host driver, so they wait until it is there;
+passthrough and virtual functions wait for the firmware: the second reboot brings what they need. The vGPU
+mode comes after it, as a reboot drops it. The L40S hosts: one cold boot brings driver, ATS and BIOS, and one
+reboot the scheduler, which is set in that driver.
+"""
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    return watch_labs(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The lab's state with the example applied, as a file."""
+    folder = tmp_path_factory.mktemp("ready")
+    with pytest.MonkeyPatch.context() as patch:
+        vgpu_cfg = CommandLine(folder, patch)
+        assert vgpu_cfg("apply", "--yes", PLAN).code == 7
+        vgpu_cfg.done(*HAND)
+        vgpu_cfg.done("apply", "--yes", PLAN)
+        yield state_file(vgpu_cfg).absolute()
+
+
+def readings(report: dict[str, Any]) -> dict[str, dict[tuple[str, str], dict[str, Any]]]:
+    """Return what was read back, by host, setting and device."""
+    return {
+        row["name"]: {(found["setting"], found["device"]): found for found in row["readings"]}
+        for row in report["hosts"]
+    }
+
+
+# ---------------------------------------------------------------- on
+
+
+def test_hosts_come_from_out_of_the_box_to_ready_and_stay_so(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    first = vgpu_cfg("apply", "--yes", PLAN, "--output", "json")
+    assert first.code == 7, first.told
+    report = json.loads(first.out)
+    assert {row["name"]: row["state"] for row in report["hosts"]} == {
+        **dict.fromkeys(A100_HOSTS, "ready"),
+        **dict.fromkeys(L40S_HOSTS, "waiting"),
+    }
+    assert len(report["waiting_for"]) == 2
+    vgpu_cfg.done(*HAND)
+    second = json.loads(vgpu_cfg.done("apply", "--yes", PLAN, "--output", "json").out)
+
+    state = vgpu_cfg.lab(ESTATE).state
+    for host in state.all(Host):
+        assert values_of(host) == (WANTED_A100 if host.name in A100_HOSTS else WANTED_L40S), host.name
+    assert is_tidy(state)
+    assert watch.restarts == dict.fromkeys((*A100_HOSTS, *L40S_HOSTS), RESTARTS)
+    assert watch.most_down == 2
+    assert all(vm.is_on for vm in state.all(VirtualMachine) if not vm.is_template and vm.name != "archive-01")
+
+    told = readings(report) | {name: row for name, row in readings(second).items() if name in L40S_HOSTS}
+    for name in A100_HOSTS:
+        assert told[name].keys() >= READ_BACK_A100
+    for name in L40S_HOSTS:
+        assert told[name].keys() >= READ_BACK_L40S
+    for found in (found for row in told.values() for found in row.values()):
+        assert found["runtime"] is not None, found
+        assert not found["waits_for"], found
+
+    before = settings_of(state)
+    watch.forget()
+    again = vgpu_cfg.done("apply", "--yes", PLAN)
+    assert "0 changes" in again.told
+    assert watch.writes.keys() <= SSH_ONLY
+    after = vgpu_cfg.lab(ESTATE).state
+    assert after.tasks == state.tasks
+    assert settings_of(after) == before
+    assert is_tidy(after)
+
+
+READ_BACK_A100 = {
+    ("driver", ""),
+    ("graphics_type", ""),
+    ("assignment_policy", ""),
+    ("ats", ""),
+    ("nmlx5_core", ""),
+    ("nmlx5_rdma", ""),
+    ("gpu_graphics_type", "0000:21:00.0"),
+    ("gpu_graphics_type", "0000:e2:00.0"),
+    ("mig", "0000:21:00.0"),
+    ("ecc", "0000:21:00.0"),
+    ("ecc", "0000:e2:00.0"),
+    ("scheduler", "0000:e2:00.0"),
+    ("vgpu_mode", "0000:e2:00.0"),
+    ("nic_firmware", "0000:24:00.0 SRIOV_EN"),
+    ("nic_firmware", "0000:24:00.0 NUM_OF_VFS"),
+    ("nic_firmware", "0000:e4:00.0 ATS_ENABLED"),
+    ("nic_sriov", "0000:24:00.0"),
+    ("nic_passthrough", "0000:e4:00.0"),
+    ("nic_label", "0000:e4:00.0"),
+}
+READ_BACK_L40S = {
+    ("driver", ""),
+    ("graphics_type", ""),
+    ("ats", ""),
+    ("bios_sriov", ""),
+    ("gpu_graphics_type", "0000:21:00.0"),
+    ("scheduler", "0000:21:00.0"),
+}
+WANTED_A100 = {
+    "driver": ("nvd-aie", "580.95.02"),
+    "graphics": ("sharedDirect", "sharedDirect", "consolidation", "consolidation"),
+    "ats": ("TRUE", "TRUE"),
+    "bios": True,
+    "gpu 0000:21:00.0": ("sharedDirect", "sharedDirect", "sameSize", (True, True), (True, True)),
+    "gpu 0000:e2:00.0": ("sharedDirect", "sharedDirect", "mixedSize", (False, False), (True, True)),
+    "nic 0000:c1:00.0": ((), 0, 0),
+    "nic 0000:24:00.0": ((("SRIOV_EN", "True(1)", "True(1)"), ("NUM_OF_VFS", "8", "8")), 8, 8),
+    "nic 0000:e4:00.0": ((("ATS_ENABLED", "True(1)", "True(1)"),), 0, 0),
+    "passed through": [("0000:e4:00.0", True, "rail")],
+    "module nmlx5_core": ("pfctx=0x08 pfcrx=0x08 trust_state=2",) * 2,
+    "module nmlx5_rdma": ("pcp_force=3 dscp_force=26",) * 2,
+    "module nvidia": ("NVreg_RegistryDwordsPerDevice=pci=0000:e2:00.0;RmPVMRL=0x01",) * 2,
+}
+WANTED_L40S = {
+    "driver": ("nvd-aie", "580.95.02"),
+    "graphics": ("sharedDirect", "sharedDirect", "performance", "performance"),
+    "ats": ("TRUE", "TRUE"),
+    "bios": True,
+    "gpu 0000:21:00.0": ("sharedDirect", "sharedDirect", "sameSize", (False, False), (True, True)),
+    "nic 0000:c1:00.0": ((), 0, 0),
+    "nic 0000:24:00.0": ((), 0, 0),
+    "passed through": [],
+    "module nmlx5_core": ("", ""),
+    "module nmlx5_rdma": ("", ""),
+    "module nvidia": ("NVreg_RegistryDwords=RmPVMRL=0x11",) * 2,
+}
+
+
+def test_one_host_at_a_time_where_the_plan_says_so(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    text = Path(PLAN).read_text(encoding="utf-8").replace("max_hosts_down: 2", "max_hosts_down: 1")
+    plan = vgpu_cfg.write("one.yaml", text)
+    assert vgpu_cfg("apply", "--yes", plan).code == 7
+    assert watch.most_down == 1
+
+
+def test_a_plan_reads_and_does_nothing_else(vgpu_cfg: CommandLine, watch: Watch, ready: Path) -> None:
+    for is_ready in (False, True):
+        if is_ready:
+            put_state(vgpu_cfg, ready)
+        watch.forget()
+        for command in (("plan", PLAN), ("status", PLAN), ("runbook", PLAN)):
+            vgpu_cfg.done(*command)
+        assert watch.calls["RetrievePropertiesEx"] > 0
+        assert not watch.writes
+        assert not any(name.startswith("$") for name in watch.calls)
+
+
+def test_a_plan_with_open_shells_closes_them_again(vgpu_cfg: CommandLine, watch: Watch, ready: Path) -> None:
+    put_state(vgpu_cfg, ready)
+    shown = vgpu_cfg.done("plan", "--open-shell", "--exit-code", PLAN)
+    assert "their SSH services were started" in shown.told
+    assert watch.writes.keys() <= SSH_ONLY
+    assert watch.calls["StartService"] == watch.calls["StopService"] > 0
+    assert is_tidy(vgpu_cfg.lab(ESTATE).state)
+
+
+def test_an_ssh_service_that_somebody_else_has_started_stays_as_it_is(
+    vgpu_cfg: CommandLine, watch: Watch, ready: Path
+) -> None:
+    put_state(vgpu_cfg, ready)
+    lab = vgpu_cfg.lab(ESTATE)
+    with lab.transaction():
+        for host in lab.state.all(Host):
+            host.services[SSH].running = True
+            lab.state.touch(host)
+    watch.forget()
+    vgpu_cfg.done("plan", "--exit-code", PLAN)
+    assert not watch.writes
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    assert not watch.writes
+    assert all(host.services[SSH].running for host in vgpu_cfg.lab(ESTATE).state.all(Host))
+
+
+# ---------------------------------------------------------------- off
+
+
+def test_every_setting_is_turned_off_again(vgpu_cfg: CommandLine, watch: Watch, ready: Path) -> None:
+    start = {host.name: values_of(host) for host in vgpu_cfg.lab(ESTATE).state.all(Host)}
+    put_state(vgpu_cfg, ready)
+    for step in ("plans/hosts-off-first.yaml", "plans/hosts-off-then.yaml"):
+        watch.forget()
+        vgpu_cfg.done("apply", "--yes", step)
+        assert watch.most_down <= 2
+        # The driver is there throughout, and nothing that is set back waits for anything else to be.
+        assert set(watch.restarts.values()) <= {1}
+        watch.forget()
+        assert "0 changes" in vgpu_cfg.done("apply", "--yes", step).told
+        assert watch.writes.keys() <= SSH_ONLY
+    state = vgpu_cfg.lab(ESTATE).state
+    for host in state.all(Host):
+        found, before = values_of(host), start[host.name]
+        assert found["driver"] == ("nvd-aie", "580.95.02")
+        assert found["module nvidia"] == ("", "")
+        left = {key: value for key, value in found.items() if key not in {"driver", "module nvidia", "bios"}}
+        gone = {key: value for key, value in before.items() if key not in {"driver", "bios"}}
+        for name, (_, *rest) in [item for item in gone.items() if item[0].startswith("gpu ")]:
+            gone[name] = ("shared", *rest)  # with a driver it is no longer `basic`
+        assert left == gone
+    assert is_tidy(state)
+
+
+# ---------------------------------------------------------------- VMs on the hosts
+
+OTHERS = """
+about: Two servers with A100s, and a VM of somebody else.
+clusters:
+- name: gpu
+  drs: fullyAutomated
+  hosts:
+  - names: [esx-01.lab, esx-02.lab]
+    gpus:
+    - {board: A100, pci_id: "0000:21:00.0", numa: 0}
+    - {board: A100, pci_id: "0000:e2:00.0", numa: 1, mode: MODE, label: whole}
+folders: [training]
+templates:
+- {name: ubuntu-22.04-efi, hardware_version: 19, cpus: 4, memory: 8GiB, disks: [64GiB]}
+vms:
+- {name: theirs, host: esx-01.lab, power: POWER, gpus: [GPU]}
+"""
+FAIR = """
+version: 1
+name: fair
+vcenter: lab:others.yaml
+hosts:
+- names: [esx-01.lab]
+  gpus: {match: {pci_id: "0000:21:00.0"}, use: vgpu, scheduler: equal_share}
+  disruption: {allow: [maintenance, reboot]}
+"""
+
+
+def others(vgpu_cfg: CommandLine, gpu: str, *, mode: str = "passthrough", power: str = "on") -> None:
+    vgpu_cfg.write(
+        "others.yaml", OTHERS.replace("MODE", mode).replace("GPU]", f"{gpu}]").replace("POWER", f'"{power}"')
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "what"),
+    [
+        ('{pci_id: "0000:e2:00.0"}', "a passed-through device"),
+        ("{label: whole}", "a passed-through device"),
+        ("grid_a100-40c", "a vGPU"),
+    ],
+)
+def test_a_host_on_which_somebody_elses_vm_holds_a_device_is_not_taken_down(
+    gpu: str, what: str, vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    others(vgpu_cfg, gpu)
+    plan = vgpu_cfg.write("fair.yaml", FAIR)
+    for command in (("plan", plan), ("apply", "--yes", "--allow-power-cycle", plan)):
+        ran = vgpu_cfg(*command)
+        assert ran.code == 4, ran.told
+        assert f"VG512 theirs runs there with {what}, and is not this plan's" in ran.told
+    assert not watch.writes
+    assert vgpu_cfg.look("others.yaml").tasks == ()
+
+
+def test_a_host_on_which_it_is_switched_off_is_prepared(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    others(vgpu_cfg, '{pci_id: "0000:e2:00.0"}', power="off")
+    vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("fair.yaml", FAIR))
+    assert watch.restarts == {"esx-01.lab": 1}
+    host = hosts_of(vgpu_cfg.lab("others.yaml").state)["esx-01.lab"]
+    assert values_of(host)["module nvidia"] == ("NVreg_RegistryDwords=RmPVMRL=0x01",) * 2
+
+
+MINE = """
+vms:
+- {name: mine, template: ubuntu-22.04-efi, cluster: gpu, folder: training, cpus: 4, memory: 16GiB,
+   gpus: grid_a100-40c, place: {hosts: [esx-01.lab]}}
+"""
+
+
+def test_own_vms_are_switched_off_where_that_is_allowed_and_on_again(
+    vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    others(vgpu_cfg, "grid_a100-40c", mode="time_sliced", power="off")
+    vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("vms.yaml", FAIR.partition("hosts:")[0] + MINE))
+    plan = vgpu_cfg.write("both.yaml", FAIR + MINE)
+    before = vgpu_cfg.look("others.yaml")
+    refused = vgpu_cfg("apply", "--yes", plan)
+    assert refused.code == 4
+    assert "VG533 mine of this plan must be switched off" in refused.told
+    assert vgpu_cfg.look("others.yaml") == before
+
+    watch.forget()
+    vgpu_cfg.done("apply", "--yes", "--allow-power-cycle", plan)
+    state = vgpu_cfg.lab("others.yaml").state
+    (mine,) = [vm for vm in state.all(VirtualMachine) if vm.name == "mine"]
+    assert mine.is_on
+    assert watch.restarts == {"esx-01.lab": 1}
+    assert is_tidy(state)
+    watch.forget()
+    assert "0 changes" in vgpu_cfg.done("apply", "--yes", plan).told
+    assert not watch.writes
+
+
+# ---------------------------------------------------------------- reviewed
+
+
+def test_a_plan_reviewed_with_open_shells_is_what_is_done(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("plan", "--open-shell", PLAN, "-o", "plan.json")
+    assert is_tidy(vgpu_cfg.lab(ESTATE).state)
+    ran = vgpu_cfg("apply", "--yes", "plan.json")
+    assert ran.code == 7, ran.told
+    state = vgpu_cfg.lab(ESTATE).state
+    assert {name for name, mark in marks_of(state).items() if mark["maintenance"]} == set(L40S_HOSTS)
+
+
+def test_a_plan_reviewed_with_closed_shells_is_another_plan_and_is_told_so(
+    vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
+    ran = vgpu_cfg("apply", "--yes", "plan.json")
+    assert ran.code == 4, ran.told
+    assert "was made with the hosts' shells closed" in ran.told
+    assert "plan --open-shell -o" in ran.told
+    assert watch.writes.keys() <= SSH_ONLY | {"AddCustomFieldDef"}
+    state = vgpu_cfg.lab(ESTATE).state
+    assert is_tidy(state)
+    assert not state.tasks
