@@ -11,7 +11,7 @@ from vgpu_cfg.model.host_facts import SHELL_GROUPS, is_same_boot
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Objection, Reading, Wish
+from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Objection, Reading, Wish, needs_of
 from vgpu_cfg.planning.settings.table import SETTINGS
 from vgpu_cfg.planning.words import listed
 
@@ -145,7 +145,7 @@ def _judge_unread(
         elif _may_be_told_yet(case, setting, wish):
             closed.append(wish.id)
             case.has_refusals = True
-        elif changing & {*setting.needs_in_force, *setting.after} or setting.by_hand(case.view, wish):
+        elif changing & {*needs_of(setting, wish), *setting.after} or setting.by_hand(case.view, wish):
             _take(case, setting, wish, reading, GapKind.SUPPOSED, findings)
             changing.add(setting.key)
         elif setting.facts & SHELL_GROUPS and case.view.facts.shell is None:

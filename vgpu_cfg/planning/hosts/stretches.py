@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Impact
 from vgpu_cfg.planning.hosts.case import Gap, GapKind
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish
+from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish, needs_of
 
 _NEEDS_EMPTY_HOST = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 
@@ -61,7 +61,7 @@ def make_stretches(
         for other in order:
             if other.wish.id not in level or other.wish.id == gap.wish.id:
                 continue
-            if other.setting.key in gap.setting.needs_in_force and _is_related(other.wish, gap.wish):
+            if other.setting.key in needs_of(gap.setting, gap.wish) and _is_related(other.wish, gap.wish):
                 # What is written already is brought by the same restart as what it needs.
                 waits = other.restarts and not gap.is_written
                 least = max(least, level[other.wish.id] + waits)
@@ -104,7 +104,7 @@ def _waits(gap: Gap, others: Sequence[Gap]) -> bool:
 
 def waits_for(gap: Gap, other: Gap) -> bool:
     """Whether one setting is written after another one."""
-    keys = (*gap.setting.needs_in_force, *gap.setting.after)
+    keys = (*needs_of(gap.setting, gap.wish), *gap.setting.after)
     return other.setting.key in keys and _is_related(other.wish, gap.wish)
 
 

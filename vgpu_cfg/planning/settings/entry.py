@@ -145,7 +145,8 @@ class HostSetting:
     group: writes of one group on one host at one moment become one call; `write` makes it of them,
         or several calls where the API needs that. Where it returns nothing the wish is done by hand.
     after: keys that must be written before this one, where both change in the same stretch.
-    needs_in_force: keys that must be in force before this one can be written.
+    needs_in_force: keys that must be in force before this one can be written, where `has_needs`.
+    has_needs: whether a wish has these needs: what is turned off mostly has none.
     is_dropped_by_reboot: whether a reboot of the host resets it (told per wish).
     objects: why it must not be done here.
     other_way: a second way to the same end, for hosts that do not offer the first.
@@ -166,12 +167,18 @@ class HostSetting:
     service: str = ""
     after: tuple[str, ...] = ()
     needs_in_force: tuple[str, ...] = ()
+    has_needs: Callable[[Wish], bool] = lambda _wish: True
     same: Callable[[str, str], bool] = equal
     is_dropped_by_reboot: Callable[[HostView, Wish], bool] = lambda _view, _wish: False
     objects: Callable[[HostView, Wish], Objection | None] = nothing_objects
     other_way: Callable[[HostView, Sequence[Wish]], HostWrite | None] = lambda _view, _wishes: None
     show: Callable[[Host, Wish], Host] = lambda host, _wish: host
     by_hand: Callable[[HostView, Wish], str] = lambda _view, _wish: ""
+
+
+def needs_of(setting: HostSetting, wish: Wish) -> tuple[str, ...]:
+    """Return the keys that must be in force before a wish can be written."""
+    return setting.needs_in_force if setting.has_needs(wish) else ()
 
 
 def target(wish: Wish, reading: Reading) -> SettingTarget:
