@@ -9,7 +9,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli import run_flow
+from vgpu_cfg.cli import flow, run_flow
 from vgpu_cfg.execution import stop_on_interrupt
 from vgpu_cfg.lab.faults import make_fault
 from vgpu_cfg.lab.state import VirtualMachine
@@ -143,7 +143,7 @@ def test_either_signal_stops_a_run_gently_and_then_at_once(number: int) -> None:
 def test_ctrl_c_while_the_result_is_read_back_does_not_lose_the_report(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = run_flow.read_for
+    read = flow.read_for
     readings: list[str] = []
 
     def read_once(*asked: Any) -> Any:

@@ -57,7 +57,7 @@ class HostTools:
 
     def __post_init__(self) -> None:
         self.marks = HostMarks(self.plan, self.writer, self.clock)
-        self.shells = ShellAccess(self.logins, self.access, self.marks, self.clock)
+        self.shells = ShellAccess(self.logins, self.access, self.marks)
 
     @property
     def opens_shells(self) -> bool:

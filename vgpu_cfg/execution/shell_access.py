@@ -13,7 +13,6 @@ from typing import Self
 
 from vgpu_cfg.errors import HostShellError, VgpuCfgError
 from vgpu_cfg.execution.marks import HostMarks
-from vgpu_cfg.execution.session import RunClock
 from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
 from vgpu_cfg.model.inventory import Host
@@ -23,8 +22,6 @@ NO_LOCKDOWN = "lockdownDisabled"
 """vim `HostLockdownMode`; in the two others only vCenter and listed users may work on the host."""
 
 _NEVER = DesiredAccess()
-_TRIES = 5
-_SECONDS_BETWEEN = 2.0
 
 
 class ShellAccess:
@@ -39,13 +36,11 @@ class ShellAccess:
         shells: HostShells | None,
         access: Mapping[str, DesiredAccess],
         marks: HostMarks,
-        clock: RunClock,
     ) -> None:
         self.problems: dict[str, str] = {}
         self._shells = shells
         self._access = access
         self._marks = marks
-        self._clock = clock
         self._open: dict[str, HostShell] = {}
         self._owed: dict[str, str] = {}
         self._restarting: set[str] = set()
@@ -84,7 +79,7 @@ class ShellAccess:
         self.adopt(host, facts)
         if not facts.is_ssh_running:
             self._start(host, access)
-        self._open[host.moid] = self._connect(host, access, self._shells)
+        self._open[host.moid] = self._shells.connect(host.name, access)
         return self._open[host.moid]
 
     def read(self, host: Host, facts: HostFacts, groups: frozenset[FactGroup]) -> ShellFacts:
@@ -188,18 +183,6 @@ class ShellAccess:
         self._marks.keep(host.moid, opened_ssh=True)
         self._owed[host.moid] = host.name
         self._marks.writer.control_service(host.moid, SSH_SERVICE, "start")
-
-    def _connect(self, host: Host, access: DesiredAccess, shells: HostShells) -> HostShell:
-        """Log in; a service that was started just now may take some seconds to listen."""
-        tries = _TRIES if host.moid in self._owed else 1
-        while True:
-            tries -= 1
-            try:
-                return shells.connect(host.name, access)
-            except HostShellError:
-                if tries == 0:
-                    raise
-            self._clock.pause(_SECONDS_BETWEEN)
 
 
 def nic_addresses(host: Host) -> tuple[str, ...]:

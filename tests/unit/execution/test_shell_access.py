@@ -156,17 +156,6 @@ def test_one_login_serves_all_commands_of_a_host_and_each_host_has_its_own() -> 
     assert not any(host.services["TSM-SSH"] for host in server.hosts.values())
 
 
-def test_a_service_that_needs_a_moment_is_tried_again_and_one_that_was_on_is_not() -> None:
-    server = estate(login_refusals=3)
-    report, _ = run(server, change(MIG))
-    assert statuses(report) == {"set mig on esx-01": "done"}
-    server = estate(login_refusals=9)
-    server.host("esx-01").services["TSM-SSH"] = True
-    report, _ = run(server, change(MIG), options={"settle_seconds": 0.0})
-    assert only(report).message == "connection refused"
-    assert server.login_refusals == 8
-
-
 def test_a_login_that_fails_for_good_still_closes_what_was_opened() -> None:
     server = estate(login_refusals=99)
     report, _ = run(server, change(MIG))

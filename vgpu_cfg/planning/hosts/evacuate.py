@@ -13,6 +13,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.ownership import is_marked
 from vgpu_cfg.planning.settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE, HOT_MIGRATE_OPTION
 from vgpu_cfg.planning.words import as_counted, gib, listed
 
@@ -127,9 +128,8 @@ def needed_options(
 
 
 def _is_own(vm: Vm, desired: DesiredPlan) -> bool:
-    """Whether a VM carries this plan's mark and the plan file names it."""
-    is_marked = vm.mark is not None and vm.mark.plan == desired.name
-    return is_marked and any(one.name == vm.name for one in desired.vms)
+    """Whether the plan file names a VM that is marked as this plan's by its name, unlike a clone of one."""
+    return is_marked(vm, desired.name) and any(one.name == vm.name for one in desired.vms)
 
 
 def _check_power_off(found: Evacuation, case: HostCase, options: PlanOptions, findings: Findings) -> None:
