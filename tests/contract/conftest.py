@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.vcenters import https_server, vcenter
+from tests.contract.vcenters import VCenter, https_server, lab_vcenter, vcenter
+from tests.contract.workshop import Workshop, open_workshop
+from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
 
 __all__ = ["https_server", "vcenter"]
 
@@ -118,3 +120,37 @@ def govc(home: Path) -> Callable[[Server], Govc]:
         return run
 
     return for_server
+
+
+@pytest.fixture(scope="module")
+def own_vcsim() -> Iterator[VCenter]:
+    """A vcsim of the module's own, for what changes it."""
+    with running_vcsim() as server:
+        yield VCenter(
+            kind="vcsim",
+            user=server.user,
+            password=server.password,
+            connect=lambda: HttpsTransport(
+                f"{server.host}:{server.port}",
+                trust=Trust(thumbprint=server.thumbprint),
+                timeout_seconds=30,
+            ),
+            template="",
+        )
+
+
+@pytest.fixture
+def on_vcsim(own_vcsim: VCenter) -> Iterator[Workshop]:
+    yield from open_workshop(own_vcsim)
+
+
+@pytest.fixture
+def on_lab() -> Iterator[Workshop]:
+    yield from open_workshop(lab_vcenter("bare"))
+
+
+@pytest.fixture(params=["on_lab", "on_vcsim"])
+def workshop(request: pytest.FixtureRequest) -> Workshop:
+    """Yield each of the two."""
+    found: Workshop = request.getfixturevalue(request.param)
+    return found

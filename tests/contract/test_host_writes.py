@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from tests.contract.conftest import running_vcsim
-from tests.contract.vcenters import VCenter, fresh, lab_vcenter
+from tests.contract.vcenters import fresh
 from tests.contract.workshop import (
     MARK,
     Workshop,
     alarm_names,
     datacenter,
     make,
-    open_workshop,
     option_change,
     vcenter_option,
     vlan_of,
@@ -41,41 +38,6 @@ from vgpu_cfg.model.host_change import (
 from vgpu_cfg.model.host_facts import HostAttribute
 from vgpu_cfg.model.inventory import GraphicsType
 from vgpu_cfg.ports import TaskState
-from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
-
-
-@pytest.fixture(scope="module")
-def own_vcsim() -> Iterator[VCenter]:
-    """A vcsim of this module's own, since hosts are changed here."""
-    with running_vcsim() as server:
-        yield VCenter(
-            kind="vcsim",
-            user=server.user,
-            password=server.password,
-            connect=lambda: HttpsTransport(
-                f"{server.host}:{server.port}",
-                trust=Trust(thumbprint=server.thumbprint),
-                timeout_seconds=30,
-            ),
-            template="",
-        )
-
-
-@pytest.fixture
-def on_vcsim(own_vcsim: VCenter) -> Iterator[Workshop]:
-    yield from open_workshop(own_vcsim)
-
-
-@pytest.fixture
-def on_lab() -> Iterator[Workshop]:
-    yield from open_workshop(lab_vcenter("bare"))
-
-
-@pytest.fixture(params=["on_lab", "on_vcsim"])
-def workshop(request: pytest.FixtureRequest) -> Workshop:
-    """Yield each of the two."""
-    found: Workshop = request.getfixturevalue(request.param)
-    return found
 
 
 def test_a_mark_is_kept_on_the_host_and_cleared(workshop: Workshop) -> None:

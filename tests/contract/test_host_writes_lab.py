@@ -44,11 +44,6 @@ GPU = "0000:21:00.0"
 NIC = "0000:24:00.0"
 
 
-@pytest.fixture
-def on_lab() -> Iterator[Workshop]:
-    yield from open_workshop(lab_vcenter("bare"))
-
-
 def write(workshop: Workshop, wanted: HostWrite, moid: str = "", **secrets: str) -> int:
     """Carry out a write, and return how many round trips it took."""
     target = moid or workshop.host.moid

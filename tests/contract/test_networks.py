@@ -7,14 +7,12 @@ MTU, counts no versions, marks no uplink portgroup, and has no VMkernel NICs to 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pyVmomi import vim
 
-from tests.contract.conftest import running_vcsim
-from tests.contract.vcenters import VCenter, fresh, lab_vcenter
+from tests.contract.vcenters import fresh, lab_vcenter
 from tests.contract.workshop import Workshop, datacenter, make, open_workshop, vlan_of
 from vgpu_cfg.errors import NotFound, NotPermitted, VCenterError
 from vgpu_cfg.model.change import ChangeNetwork, Subject
@@ -22,41 +20,6 @@ from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup, Swi
 from vgpu_cfg.model.host_facts import DistributedSwitch, EstateFacts, FactGroup
 from vgpu_cfg.model.inventory import Network
 from vgpu_cfg.ports import TaskState, TaskUpdate
-from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
-
-
-@pytest.fixture(scope="module")
-def own_vcsim() -> Iterator[VCenter]:
-    """A vcsim of this module's own, since its networks are changed here."""
-    with running_vcsim() as server:
-        yield VCenter(
-            kind="vcsim",
-            user=server.user,
-            password=server.password,
-            connect=lambda: HttpsTransport(
-                f"{server.host}:{server.port}",
-                trust=Trust(thumbprint=server.thumbprint),
-                timeout_seconds=30,
-            ),
-            template="",
-        )
-
-
-@pytest.fixture
-def on_vcsim(own_vcsim: VCenter) -> Iterator[Workshop]:
-    yield from open_workshop(own_vcsim)
-
-
-@pytest.fixture
-def on_lab() -> Iterator[Workshop]:
-    yield from open_workshop(lab_vcenter("bare"))
-
-
-@pytest.fixture(params=["on_lab", "on_vcsim"])
-def workshop(request: pytest.FixtureRequest) -> Workshop:
-    """Yield each of the two."""
-    found: Workshop = request.getfixturevalue(request.param)
-    return found
 
 
 def make_switch(workshop: Workshop, name: str, mtu: int | None = 9000) -> str:

@@ -66,9 +66,11 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
     entries = len(desired.hosts)
     if entries:
         parts.append(f"{entries} {'entry' if entries == 1 else 'entries'} of hosts")
+    if desired.networks:
+        parts.append(counted(len(desired.networks), "network"))
     lines(
         lambda _: [
-            _text(f"{path}: sound. {' and '.join(parts) or 'nothing in it'}."),
+            _text(f"{path}: sound. {', '.join(parts) or 'nothing in it'}."),
             _text(f"NEXT   vgpu-cfg plan {path}"),
         ]
     )

@@ -13,7 +13,8 @@ class PlanOptions:
 
     `allow_power_cycle` lets running VMs be switched off for a change, `prune` deletes
     VMs that left the plan file. `only` restricts the plan to VMs by glob (`hvd-*`,
-    `vm:hvd-*`), or to the VMs of hosts (`host:esx-01`); empty means all. `supposes` says whether a setting
+    `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
+    part of it. `supposes` says whether a setting
     that only a closed shell tells is planned for as if it differed, or only reported.
     """
 

@@ -309,7 +309,9 @@ class _Planning:
         hosts = {case.name: case.host.name if case.host else "" for case in cases}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
-        if not chosen and not self.host_plans.changes and not self.host_plans.in_sync:
+        by_host = all(selector.startswith("host:") for selector in self.options.only)
+        has_networks = by_host and any(network.switch for network in self.desired.networks)
+        if not (chosen or has_networks or self.host_plans.changes or self.host_plans.in_sync):
             subject = Subject(kind="plan", name=self.desired.name)
             message = f"nothing in the plan matches {' or '.join(self.options.only)}"
             remedy = "give a VM's name or glob, or host:NAME"

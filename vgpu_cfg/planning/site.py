@@ -39,6 +39,7 @@ class Site:
     def __init__(self, desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
         self._findings = findings
         self.observed = observed
+        self._to_be_made = {network.name for network in desired.networks if network.switch}
         self.datacenter = _datacenter(desired, observed, findings)
         path = _path_of(self.datacenter) if self.datacenter else ""
         self.clusters = _inside(path, observed.clusters)
@@ -97,6 +98,13 @@ class Site:
     def network_of(self, vm: DesiredVm, name: str) -> Network | None:
         """Return a network by name, None with a finding where a VM cannot use it."""
         codes = (Code.NETWORK_NOT_FOUND, Code.NETWORK_AMBIGUOUS)
+        if name in self._to_be_made and not find_named(name, self.networks):
+            message = f"the network {name!r} is made by this plan, and a NIC takes one that is there already"
+            remedy = (
+                "apply once with --only 'host:*', which makes networks and prepares hosts; then without it"
+            )
+            self._findings.refuse_vm(Code.NETWORK_NOT_FOUND, vm, message, remedy)
+            return None
         usable = [network for network in self.networks if not network.is_uplink]
         if not find_named(name, usable) and find_named(name, self.networks):
             message = f"{name} is the uplink portgroup of a distributed switch"
