@@ -41,6 +41,8 @@ _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal obeys: with it a plan could forge what its reader sees."""
 _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
@@ -202,6 +204,11 @@ class _Builder:
             raise _StopReading(self._fault(event, f"values are nested deeper than {_DEEPEST} levels"))
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, ScalarEvent):
+            if _CONTROL.search(event.value):
+                fault = self._fault(
+                    event, "the text holds a control character", "remove it; tabs and line breaks may stay"
+                )
+                self.faults.append(fault)
             node = Node(_scalar(event), line, column, written=event.value)
         elif isinstance(event, SequenceStartEvent):
             node = self._sequence(Node([], line, column), events)

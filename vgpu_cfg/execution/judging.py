@@ -77,7 +77,12 @@ def judge(view: HostView, target: SettingTarget, setting: HostSetting, mark: Hos
         is_in_force = found.in_force is not None and setting.same(target.value, found.in_force)
         state = State.HOLDS if is_in_force and not is_hidden else State.PENDING
     waits_for = _restart_of(setting, impact) if state is State.PENDING else ""
-    shown = {"configured": found.configured, "runtime": found.in_force, "waits_for": waits_for}
+    shown = {
+        "configured": found.configured,
+        "runtime": found.in_force,
+        "waits_for": waits_for,
+        "differs": state is State.WRONG,
+    }
     return Judged(target, setting, impact, state, reading.model_copy(update=shown))
 
 

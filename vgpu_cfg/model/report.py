@@ -22,7 +22,8 @@ class SettingReading(Frozen):
     """What a setting of a host showed when it was read back: wanted, configured, and in force.
 
     `runtime` equals `configured` where the source tells only one. `waits_for` is "reboot" or
-    "cold boot" while the two differ.
+    "cold boot" while the two differ. `differs` says that something else is configured than is wanted:
+    the words alone do not tell, since a source may spell a value in several ways.
     """
 
     setting: str
@@ -31,6 +32,7 @@ class SettingReading(Frozen):
     configured: str | None = None
     runtime: str | None = None
     waits_for: str = ""
+    differs: bool = False
 
 
 class Outcome(Frozen):

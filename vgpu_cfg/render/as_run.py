@@ -152,6 +152,8 @@ def _readings(outcome: Outcome | None) -> tuple[tuple[str, str, str, str, str], 
 def _verdict_of(reading: SettingReading) -> str:
     if is_settled(reading):
         return "as wanted"
+    if reading.differs:
+        return "differs"
     return f"waits for a {reading.waits_for}" if reading.waits_for else "not shown"
 
 

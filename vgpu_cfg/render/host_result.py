@@ -63,7 +63,7 @@ class HostRow:
 
 def is_settled(reading: SettingReading) -> bool:
     """Whether a reading shows that the setting is as wanted, and in force."""
-    return reading.configured is not None and not reading.waits_for
+    return reading.configured is not None and not (reading.waits_for or reading.differs)
 
 
 def host_rows(plan: Plan, report: Report, after: Inventory | None = None) -> tuple[HostRow, ...]:
@@ -212,6 +212,8 @@ def reading_words(reading: SettingReading) -> str:
     name = f"{reading.setting} {reading.device}".rstrip()
     if reading.configured is None:
         return f"{name}: {reading.wanted} was wanted, and it could not be read"
+    if reading.differs:
+        return f"{name} is {reading.configured}, and {reading.wanted} was wanted"
     words = f"{name} {reading.configured}"
     if reading.runtime not in (None, reading.configured):
         words += f", in force {reading.runtime}"

@@ -180,4 +180,4 @@ def _stops(plan: Plan) -> str:
     numbers = manual_numbers(plan)
     if not numbers:
         return ""
-    return f"stops at {short(map(str, numbers))} with exit 7; the same command goes on"
+    return f"stops at {short(map(str, numbers))} with exit 7, and says what to type then"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.change import Impact, Subject
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHosts
 from vgpu_cfg.model.host_facts import is_same_boot
+from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import GapKind, HostCase
 from vgpu_cfg.planning.settings.match import matches_gpu, matches_nic, passed_through_nics
+from vgpu_cfg.planning.settings.vmknics import network_name, vmknic_on
 from vgpu_cfg.planning.words import listed
 
 
@@ -66,6 +70,26 @@ def check_matches(cases: Sequence[HostCase], findings: Findings) -> None:
                 remedy = f"name it, `match: {{vmnic: {in_use[0]}}}`, if it shall be taken all the same"
             subject = Subject(kind="host", name=names)
             findings.add(Code.DEVICE_NOT_MATCHED, subject, message, remedy)
+
+
+def check_vmknic_networks(
+    cases: Sequence[HostCase], desired: DesiredPlan, observed: Inventory, findings: Findings
+) -> None:
+    """Complain of a VMkernel NIC on a network that is neither there nor made by the plan.
+
+    A portgroup that has a VMkernel NIC already is known by that: vCenter lists only those for VMs.
+    """
+    known = [network.name for network in observed.networks]
+    made = [network.name for network in desired.networks if network.switch]
+    folded = {name.casefold() for name in (*known, *made)}
+    for case in cases:
+        for wanted in case.entry.vmknics:
+            name = network_name(wanted.network)
+            if name.casefold() in folded or vmknic_on(case.view, name) is not None:
+                continue
+            message = f"there is no network {name!r} to put a VMkernel NIC on"
+            remedy = did_you_mean(name, [*known, *made], noun="networks")
+            findings.add(Code.NETWORK_NOT_FOUND, case.subject, message, remedy)
 
 
 def _matches(entry: DesiredHosts) -> Iterator[tuple[str, DesiredDeviceMatch]]:

@@ -21,7 +21,12 @@ from vgpu_cfg.planning.hosts.evacuate import (
     plan_evacuation,
     plan_graphics_pause,
 )
-from vgpu_cfg.planning.hosts.gap_checks import check_bios, check_matches, check_restarts
+from vgpu_cfg.planning.hosts.gap_checks import (
+    check_bios,
+    check_matches,
+    check_restarts,
+    check_vmknic_networks,
+)
 from vgpu_cfg.planning.hosts.host_checks import (
     check_disruption,
     check_driver_owner,
@@ -108,6 +113,7 @@ class HostPlanner:
         cases = host_cases(self.desired, self.observed, self.catalog, self.options, self.findings)
         if not self.options.only:
             check_matches(cases, self.findings)
+        check_vmknic_networks(cases, self.desired, self.observed, self.findings)
         for case in cases:
             self._collect(case, derive_for, result)
         works = [work for case in cases if (work := self._prepare(case, result)) is not None]
