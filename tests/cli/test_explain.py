@@ -56,6 +56,12 @@ def test_a_code_as_json_is_divided_as_its_page_is(vgpu_cfg: CommandLine) -> None
     assert all(section["text"] for section in check["sections"])
 
 
+def test_a_text_of_nothing_is_a_typing_error(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("explain", " ")
+    assert ran.code == 2
+    assert "there is no text to explain" in ran.told
+
+
 def test_an_unknown_code_offers_one_that_is_near(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("explain", "VG30l")
     assert ran.code == 5

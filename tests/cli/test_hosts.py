@@ -189,6 +189,13 @@ def test_a_plan_reads_and_does_nothing_else(vgpu_cfg: CommandLine, watch: Watch,
         assert not any(name.startswith("$") for name in watch.calls)
 
 
+def test_a_status_says_whom_it_could_not_read_in_full(vgpu_cfg: CommandLine, ready: Path) -> None:
+    put_state(vgpu_cfg, ready)
+    shown = vgpu_cfg.done("status", PLAN)
+    assert "in sync but for 4 hosts not all read" in shown.out
+    assert shown.out.count("VG524") == 4
+
+
 def test_a_plan_with_open_shells_closes_them_again(vgpu_cfg: CommandLine, watch: Watch, ready: Path) -> None:
     put_state(vgpu_cfg, ready)
     shown = vgpu_cfg.done("plan", "--open-shell", "--exit-code", PLAN)

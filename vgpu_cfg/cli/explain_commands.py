@@ -60,6 +60,8 @@ def explain(
         _show_pages([_page(word) for word in words], output)
     else:
         text = sys.stdin.read() if words == ["-"] else " ".join(words)
+        if not text.strip():
+            raise typer.BadParameter("there is no text to explain", param_hint="WHAT")
         _show_explanations(_explained(text), output)
 
 

@@ -42,7 +42,12 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     differing += sum(not row.is_in_sync for row in view.vms)
     place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
     verb = "differs" if differing == 1 else "differ"
-    verdict = Text(f"{differing} {verb}", "yellow") if differing else Text("in sync", "green")
+    unread = sum(not row.is_read for row in view.hosts)
+    verdict = Text("in sync", "green")
+    if differing:
+        verdict = Text(f"{differing} {verb}", "yellow")
+    elif unread:
+        verdict = Text(f"in sync but for {counted(unread, 'host')} not all read", "yellow")
     left = Text.assemble((view.plan, "bold"), f" on {place}")
     counts = [counted(len(view.hosts), "host")] if view.hosts else []
     counts += [counted(len(view.vms), "VM")] if view.vms or not counts else []
