@@ -34,7 +34,7 @@ def compare_host(case: HostCase, findings: Findings, *, supposes: bool = True) -
     unread: list[tuple[HostSetting, Wish, Reading]] = []
     for setting, wish in case.wishes.values():
         reading = setting.read(case.view, wish.device)
-        if reading.is_absent:
+        if reading.is_absent and not wish.comes_back:
             _refuse(case, setting, wish, reading, findings)
         elif reading.unread:
             unread.append((setting, wish, reading))

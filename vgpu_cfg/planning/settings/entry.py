@@ -56,7 +56,8 @@ class Wish:
     """One setting of one device and the value that is wanted, in the setting's canonical words.
 
     `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why. `cuts_off` tells
-    what the host itself loses with it.
+    what the host itself loses with it. `comes_back` says that the plan gives the device back to the host,
+    which can ask it then: until that is done nothing is known of it.
     """
 
     setting: str
@@ -65,6 +66,7 @@ class Wish:
     is_derived: bool = False
     note: str = ""
     cuts_off: str = ""
+    comes_back: bool = False
 
     @property
     def id(self) -> str:

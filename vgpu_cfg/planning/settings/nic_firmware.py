@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired_hosts import DesiredHosts, NicUse
 from vgpu_cfg.model.host_change import ShellWrite
 from vgpu_cfg.model.host_facts import FactGroup, is_same_boot
 from vgpu_cfg.planning.checks import Code
@@ -53,7 +53,8 @@ def is_same_word(wanted: str, found: str) -> bool:
 def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
     for nic, rule in nic_rules(entry, view):
         for name, value in rule.firmware.items():
-            yield Wish(KEY, firmware_word(value), device=f"{nic.pci_id} {name}")
+            comes_back = rule.use is NicUse.HOST and _is_handed_out(view, nic.pci_id)
+            yield Wish(KEY, firmware_word(value), device=f"{nic.pci_id} {name}", comes_back=comes_back)
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -82,6 +83,8 @@ def _is_handed_out(view: HostView, pci_id: str) -> bool:
 
 def _objects(view: HostView, wish: Wish) -> Objection | None:
     pci_id, _, name = wish.device.partition(" ")
+    if wish.comes_back:
+        return None
     if _is_handed_out(view, pci_id):
         return _guests_matter(view, wish, pci_id, name)
     if _read(view, wish.device).is_absent:
@@ -163,6 +166,8 @@ NIC_FIRMWARE = HostSetting(
     group=KEY,
     facts=frozenset({FactGroup.SHELL_NICS}),
     same=is_same_word,
+    needs_in_force=("nic_passthrough",),
+    has_needs=lambda wish: wish.comes_back,
     objects=_objects,
     by_hand=_by_hand,
 )
