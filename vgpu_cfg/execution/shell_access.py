@@ -14,12 +14,9 @@ from typing import Self
 from vgpu_cfg.errors import HostShellError, VgpuCfgError
 from vgpu_cfg.execution.marks import HostMarks
 from vgpu_cfg.model.desired_hosts import DesiredAccess
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
+from vgpu_cfg.model.host_facts import NO_LOCKDOWN, SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.ports import HostShell, HostShells
-
-NO_LOCKDOWN = "lockdownDisabled"
-"""vim `HostLockdownMode`; in the two others only vCenter and listed users may work on the host."""
 
 _NEVER = DesiredAccess()
 

@@ -107,10 +107,14 @@ SSH_SERVICE = "TSM-SSH"
 """The key of ESXi's SSH service in vim `HostService`."""
 
 
+NO_LOCKDOWN = "lockdownDisabled"
+"""Vim `HostLockdownMode`; in the two others only vCenter and listed users may work on the host."""
+
+
 class HostMark(Frozen):
     """What this tool keeps on a host while it works there (`HostAttribute.MARK`).
 
-    `since` is when the work began, `boot_time` when the host had last booted then. `waiting` names
+    `since` is when the work began. `waiting` names
     the settings (SettingTarget.id) that were written and wait for a restart, with the boot time at
     writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
     the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
