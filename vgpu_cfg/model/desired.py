@@ -37,11 +37,15 @@ class ScratchSource(Frozen):
 
 
 class DesiredVgpu(Frozen):
-    """One vGPU: the first of `profiles` that a host can give. `uvm` turns unified memory on."""
+    """One vGPU: the first of `profiles` that a host can give. `uvm` turns unified memory on.
+
+    Those of a VM with one `peers` number are to reach each other over NVLink; None asks for no peer.
+    """
 
     kind: Literal["vgpu"] = "vgpu"
     profiles: tuple[VgpuProfile, ...] = Field(min_length=1)
     uvm: bool = False
+    peers: int | None = None
 
 
 class DesiredPassthrough(Frozen):
@@ -122,12 +126,17 @@ class Spread(StrEnum):
 class DesiredPlace(Frozen):
     """Where a VM may run: on hosts that match one of the globs, apart from others of its line.
 
-    With `must` unset the spread is a wish. `hosts` always holds; empty means any host.
+    With `must` unset the spread is a wish. `hosts` always holds; empty means any host. `not_hosts` are
+    globs of hosts that it never goes to. With `pack` the VMs of its line go to as few hosts as they can.
+    `keep_free` is how many of the hosts that it might go to stay without any GPU VM.
     """
 
     spread: Spread | None = None
     hosts: tuple[str, ...] = ()
     must: bool = True
+    not_hosts: tuple[str, ...] = ()
+    pack: bool = False
+    keep_free: int = 0
 
 
 class DesiredPower(StrEnum):

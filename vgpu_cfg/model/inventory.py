@@ -152,13 +152,18 @@ class HostNic(Frozen):
 
 
 class ProfileInfo(Frozen):
-    """What the host says of a profile (vim `VgpuProfileInfo`, API 7.0.3.0)."""
+    """What the host says of a profile (vim `VgpuProfileInfo`, API 7.0.3.0).
+
+    `stun_ms` maps a migration bandwidth in Mbit/s to the time that a vMotion stops the VM (API 8.0.2.0;
+    that the API counts in these units is not proven).
+    """
 
     name: str
     framebuffer_gib: int | None = None
     sharing: Sharing | None = None
     profile_class: str | None = None
     device_vendor_id: int | None = None
+    stun_ms: Mapping[int, int] = Field(default_factory=dict)
 
 
 class DeviceGroupInfo(Frozen):

@@ -34,11 +34,17 @@ class OwnerMark(Frozen):
 
 
 class VgpuDevice(Frozen):
-    """A vGPU of a VM. `key` is vSphere's device key, never a slot."""
+    """A vGPU of a VM. `key` is vSphere's device key, never a slot.
+
+    `group_key` is that of its device group. `migrates` is vSphere's word on whether vMotion can
+    move it, None where it is not told (before API 7.0.2). `numa_node` is the virtual one, None for none.
+    """
 
     key: int
     profile: str
     group_key: int | None = None
+    migrates: bool | None = None
+    numa_node: int | None = None
 
 
 class PassthroughDevice(Frozen):
@@ -54,6 +60,7 @@ class PassthroughDevice(Frozen):
     allowed: tuple[tuple[int, int], ...] = ()
     label: str | None = None
     assigned_id: str | None = None
+    numa_node: int | None = None
 
     @property
     def is_fixed(self) -> bool:
@@ -92,6 +99,8 @@ class VmDetail(Frozen):
 
     `extra_config` holds the keys this tool judges or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
     and those the plan names), not all. `memory_reservation_mib` is the reservation as set.
+    `device_groups` maps the keys that devices name to the groups' names. `cores_per_numa_node` is 0
+    where ESXi shapes the virtual NUMA nodes, None where the API does not tell.
     """
 
     change_version: str = ""
@@ -106,6 +115,8 @@ class VmDetail(Frozen):
     memory_reservation_locked: bool = False
     extra_config: Mapping[str, str] = Field(default_factory=dict)
     vgpus: tuple[VgpuDevice, ...] = ()
+    device_groups: Mapping[int, str] = Field(default_factory=dict)
+    cores_per_numa_node: int | None = None
     passthrough: tuple[PassthroughDevice, ...] = ()
     nics: tuple[VirtualNic, ...] = ()
     disks: tuple[VirtualDisk, ...] = ()
