@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
+from vgpu_cfg.execution.turns import StartTurns
 from vgpu_cfg.model.change import (
     Change,
     ChangeHost,
@@ -76,10 +77,11 @@ def fullest(gpus: list[Gpu]) -> Gpu:
 def carry_out(plan: Plan, observed: Inventory, choose: Chooser = least_loaded) -> Inventory:
     """Return the inventory after every change of the plan, in an order that its needs allow."""
     world = _World(observed, plan.name, choose)
+    world.turns = StartTurns(plan.contests)
     done: set[str] = set()
     waiting = list(plan.changes)
     while waiting:
-        ready = [change for change in waiting if set(change.needs) <= done]
+        ready = [change for change in waiting if set(change.needs) <= done and world.turns.admits(change, ())]
         if not ready:
             raise AssertionError(f"these wait for each other: {[change.id for change in waiting]}")
         # In the plan's order: one host comes back before the next goes down.
@@ -98,6 +100,7 @@ class _World:
         self.made: dict[str, str] = {}
         self.facts = observed.facts
         self.staged: dict[str, dict[str, str]] = {}
+        self.turns = StartTurns()
 
     def _do_host(self, change: HostChange) -> None:
         moid = change.host.moid
@@ -267,6 +270,8 @@ class _World:
             host = self._give(host, vm, device.profile)
         self.hosts[host.moid] = host
         self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.ON})
+        if self.turns.is_waiting(vm.name):
+            self.turns.started(vm.name, [gpu.pci_id for gpu in host.gpus if vm.moid in gpu.vm_moids])
         if change.pin is not None:
             held = [gpu.pci_id for gpu in host.gpus if vm.moid in gpu.vm_moids]
             nodes = sorted({change.pin.node_by_pci_id[pci_id] for pci_id in held})

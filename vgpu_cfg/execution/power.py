@@ -3,7 +3,8 @@
 ESXi alone chooses the physical GPU of a vGPU, and does so at power-on. Where GPUs of
 several nodes could be chosen, the VM is looked at after power-on and, if its
 affinity names another node, switched off, pinned to the node that was seen, and
-switched on again: only for VMs that nobody uses yet, a bounded number of times.
+switched on again: only for VMs that nobody uses yet, a bounded number of times. Where the
+GPUs of some VMs decide which start next, they are looked at too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
     """Switch a VM on and see that it runs; with a pin, that it sits where its GPUs are."""
     vm = session.present(change.vm, host_moid=change.host_moid)
     if vm.is_on and change.pin is None:
+        _take_turn(vm, _held_by(vm, vm.host_moid or "", session), session)
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it runs already")
     if vm.is_on:
         raise StalePlan(
@@ -31,8 +33,15 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
     if change.pin is None:
         host_moid = yield from _switch_on(vm, change, session)
         is_elsewhere = change.host_moid is not None and host_moid != change.host_moid
+        if session.turns.is_waiting(vm.name) and not is_elsewhere:
+            _take_turn(vm, (yield from _gpus_of(vm, host_moid, session)), session)
         return StepResult(vm_moid=vm.moid, message="DRS started it on another host" if is_elsewhere else "")
     return (yield from _power_on_pinned(vm, change, change.pin, session))
+
+
+def _take_turn(vm: Vm, pci_ids: Iterable[str], session: RunSession) -> None:
+    if session.turns.is_waiting(vm.name):
+        session.turns.started(vm.name, pci_ids)
 
 
 def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
@@ -71,6 +80,7 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
         seen = _nodes_of(vm, pci_ids, pin)
         where = f"GPU {', '.join(pci_ids)} on NUMA node {_node_list(seen)}"
         if seen == nodes or (seen < nodes and len(pin.nodes) > 1):
+            _take_turn(vm, pci_ids, session)
             return StepResult(vm_moid=vm.moid, message=where)
         session.note(
             change.id,

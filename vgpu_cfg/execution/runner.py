@@ -115,6 +115,7 @@ class _Run:
             parallel=options.parallel,
             per_host=options.per_host,
             down=hosts.down_before() if hosts is not None else (),
+            turns=session.turns,
         )
         self._changes = {change.id: change for change in changes}
         session.note = self._note

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from vgpu_cfg.errors import PlanError
+from vgpu_cfg.execution.turns import StartTurns
 from vgpu_cfg.execution.waves import Waves
 from vgpu_cfg.model.change import Change, PowerOnVm
 
@@ -17,13 +18,20 @@ class Scheduler:
     At most `parallel` are under way at once, at most `per_host` of those that burden
     one host. A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
-    down at once than it allows; `down` names those (moids) that are down already. Raises
-    PlanError where the needs of the changes have no order.
+    down at once than it allows; `down` names those (moids) that are down already. `turns` decide
+    which of the VMs of a contest starts next. Raises PlanError where the needs of the changes have no order.
     """
 
     def __init__(
-        self, changes: Sequence[Change], *, parallel: int, per_host: int, down: Collection[str] = ()
+        self,
+        changes: Sequence[Change],
+        *,
+        parallel: int,
+        per_host: int,
+        down: Collection[str] = (),
+        turns: StartTurns | None = None,
     ) -> None:
+        self._turns = turns or StartTurns()
         self._parallel = parallel
         self._per_host = per_host
         self._index = {change.id: index for index, change in enumerate(changes)}
@@ -89,6 +97,7 @@ class Scheduler:
 
     def fail(self, change: Change) -> tuple[Change, ...]:
         """Note that a change has not come true, and drop all that needs it, however far away."""
+        self._turns.drop(change)
         return self._drop_dependents([self._end(change)])
 
     def stop_wave(self, change: Change) -> tuple[Change, ...]:
@@ -131,6 +140,7 @@ class Scheduler:
         if index in self._ready:
             self._ready.remove(index)
         self._waves.drop(self._changes[index])
+        self._turns.drop(self._changes[index])
 
     def _end(self, change: Change) -> int:
         index = self._index[change.id]
@@ -154,6 +164,8 @@ class Scheduler:
             for index in self._running
             if isinstance(other := self._changes[index], PowerOnVm) and other.host_moid == host
         ]
+        if not self._turns.admits(change, others):
+            return False
         return not others or (change.pin is None and all(other.pin is None for other in others))
 
     def _index_of(self, need: str, change: Change) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
+from vgpu_cfg.execution.turns import StartTurns
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.change import Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.report import SettingReading
@@ -61,7 +62,8 @@ class RunSession:
     to its change version after this run's last change to it and `seen` to how the VM was
     read then, `half_made` the names of VMs that were made and do not yet show what was
     asked to what they lack. `networks` maps the names of switches and portgroups that this
-    run made to their moids, `readings` a change's id to what its settings showed.
+    run made to their moids, `readings` a change's id to what its settings showed. `turns` say
+    which VM starts next, where that depends on the GPUs that others were given.
     """
 
     plan: Plan
@@ -79,6 +81,7 @@ class RunSession:
     networks: dict[str, str] = field(default_factory=dict)
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
     planned_versions: Mapping[str, str] = field(default_factory=dict)
+    turns: StartTurns = field(default_factory=StartTurns)
 
     def __post_init__(self) -> None:
         self.planned_versions = {
@@ -86,6 +89,7 @@ class RunSession:
             for change in self.plan.changes
             if isinstance(change, ReconfigureVm) and change.vm.moid and change.spec.change_version
         }
+        self.turns = StartTurns(self.plan.contests)
 
     def check_going_on(self) -> None:
         """Raise Interrupted where the run is to start no more tasks."""

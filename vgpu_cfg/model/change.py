@@ -33,6 +33,7 @@ from vgpu_cfg.model.host_change import (
     SetVCenterOption,
     ShutDownHost,
 )
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm_spec import VmSpec
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Edit",
     "EnterMaintenance",
     "ExitMaintenance",
+    "GpuLoad",
     "HostRef",
     "Impact",
     "Location",
@@ -68,6 +70,7 @@ __all__ = [
     "SettingTarget",
     "Severity",
     "ShutDownHost",
+    "StartContest",
     "Subject",
     "UpgradeVm",
     "VmRef",
@@ -267,6 +270,33 @@ class Placement(Frozen):
     is_certain: bool = False
 
 
+class GpuLoad(Frozen):
+    """A GPU before the VMs of a plan start: how it is shared, and (profile, start) of what it holds.
+
+    `board` is the catalogue's key. A GPU that takes no vGPU is not named.
+    """
+
+    pci_id: str
+    board: str
+    sharing: Sharing | None = None
+    mode: VgpuMode = VgpuMode.SAME_SIZE
+    mixes_series: bool = True
+    held: tuple[tuple[str, int | None], ...] = ()
+
+
+class StartContest(Frozen):
+    """VMs of one host that must be started one by one, the next chosen by the GPUs that ESXi gave the others.
+
+    `gpus` are the host's GPUs of one board, `peer_sets` the addresses of those that a device group takes
+    together. `starts` gives the profiles of each VM with the number of its group of peers.
+    """
+
+    host_moid: str
+    gpus: tuple[GpuLoad, ...]
+    peer_sets: tuple[tuple[str, ...], ...] = ()
+    starts: Mapping[str, tuple[tuple[str, int | None], ...]]
+
+
 class PlanTarget(Frozen):
     """The vCenter that a plan was made for."""
 
@@ -278,7 +308,8 @@ class PlanTarget(Frozen):
 class Plan(Frozen):
     """What would be done, and why. Saved as plan.json, it is the reviewed plan.
 
-    `hosts_in_sync` are the hosts that the plan names and has nothing to change at.
+    `hosts_in_sync` are the hosts that the plan names and has nothing to change at. `contests` are the
+    hosts whose VMs start one by one.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -292,6 +323,7 @@ class Plan(Frozen):
     placements: tuple[Placement, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     changes: tuple[Change, ...] = ()
+    contests: tuple[StartContest, ...] = ()
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     hosts_in_sync: tuple[str, ...] = ()

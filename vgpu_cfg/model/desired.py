@@ -121,6 +121,7 @@ class Spread(StrEnum):
 
     HOSTS = "hosts"
     GPUS = "gpus"
+    NUMA = "numa"
 
 
 class DesiredPlace(Frozen):

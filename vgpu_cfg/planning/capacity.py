@@ -17,6 +17,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.gpu_state import GpuState, Held, arrange
+from vgpu_cfg.planning.peer_groups import peer_sets
 from vgpu_cfg.planning.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.words import is_at_least
 
@@ -48,12 +49,14 @@ class HostCapacity:
     """The GPUs of a host as they are now.
 
     `unread` names running VMs that hold a GPU and whose devices are not known, `unplaced`
-    those whose vGPUs no GPU can be shown to hold.
+    those whose vGPUs no GPU can be shown to hold. `peer_sets` are the sets of GPUs, by index, that can
+    be NVLink peers of one VM.
     """
 
     host: Host
     gpus: list[GpuState] = field(default_factory=list)
     slots: list[PassthroughSlot] = field(default_factory=list)
+    peer_sets: tuple[frozenset[int], ...] = ()
     claims: list[Claim] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
@@ -94,6 +97,7 @@ class CapacityReader:
         for gpu in host.gpus:
             found.gpus.append(self._empty_gpu(gpu, found))
         found.slots = self._slots(host)
+        found.peer_sets = peer_sets(host, [gpu.board for gpu in found.gpus])
         self._hold(found, vms)
         self._judge_sharing(found)
         self._claim(found, vms)

@@ -79,6 +79,8 @@ class Code(StrEnum):
     TOO_MANY_PASSTHROUGH = "VG135"
     PASSTHROUGH_SERVES_VGPUS = "VG136"
     SYSTEM_ID_UNKNOWN = "VG137"
+    NVLINK_GROUP_ABSENT = "VG138"
+    NVLINK_GROUP_BROKEN = "VG139"
 
     TEMPLATE_NOT_FOUND = "VG201"
     TEMPLATE_AMBIGUOUS = "VG202"
@@ -228,7 +230,7 @@ CHECKS: dict[Code, Check] = {
         (Code.OTHER_SERIES, "a profile that is not of the C series", _I, _V),
         (Code.NOT_AN_ESXI_BOARD, "the board is not supported on ESXi", _E, _R),
         (Code.PROFILE_NEEDS_NEWER_ESXI, "the profile needs a newer ESXi", _E, _V),
-        (Code.POWER_ON_ORDER, "it fits, but not the way ESXi spreads vGPUs", _W, _R),
+        (Code.POWER_ON_ORDER, "they fit, but ESXi may choose GPUs so that one does not start", _E, _R),
         (Code.POWERED_OFF_CLAIM, "a powered-off VM of others would need the same GPUs", _I, _V),
         (Code.HOLDER_UNKNOWN, "a GPU is held by what could not be read", _W, _V),
         (Code.CLASSES_CANNOT_SHARE, "series of one size share a GPU only from 8.0 U2 on", _E, _V),
@@ -249,6 +251,8 @@ CHECKS: dict[Code, Check] = {
         (Code.TOO_MANY_PASSTHROUGH, "more passthrough devices than the hardware version allows", _E, _V),
         (Code.PASSTHROUGH_SERVES_VGPUS, "the GPU to pass through serves vGPUs", _E, _V),
         (Code.SYSTEM_ID_UNKNOWN, "the host's system id for fixed passthrough was not read", _E, _V),
+        (Code.NVLINK_GROUP_ABSENT, "the host offers no such NVLink device group", _E, _V),
+        (Code.NVLINK_GROUP_BROKEN, "no set of NVLink peers is all idle", _E, _V),
         (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
         (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
         (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),

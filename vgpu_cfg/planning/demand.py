@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpu_cfg.model.desired import (
     DesiredDynamicPassthrough,
@@ -44,7 +44,8 @@ class Shape:
     """What VMs that are alike need. `hosts` are indexes of hosts with the rank of their cluster.
 
     `variants` are tried in order; with none there are no vGPUs. `line` is set only where
-    VMs of one line must or should run apart.
+    VMs of one line must or should run apart, or together (`pack`). `keep_free` of the hosts stay
+    without any GPU VM.
     """
 
     hosts: tuple[tuple[int, int], ...]
@@ -57,7 +58,14 @@ class Shape:
     numa_nodes: tuple[int, ...] = ()
     spread: Spread | None = None
     must: bool = True
+    pack: bool = False
+    keep_free: int = 0
     line: str = ""
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether it asks for a GPU of any kind."""
+        return bool(self.variants or self.fixed or self.dynamic)
 
     @property
     def hardness(self) -> tuple[float, ...]:
@@ -89,6 +97,14 @@ class Demand:
     stays: bool = False
 
 
+def counted_names(variant: Sequence[VgpuNeed]) -> str:
+    """Spell vGPUs for a reader, as in 2 × grid_a100-40c."""
+    counts: dict[str, int] = {}
+    for need in variant:
+        counts[need.name] = counts.get(need.name, 0) + 1
+    return " and ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+
+
 def make_variants(
     gpus: Sequence[DesiredGpu], needs: Callable[[str], Mapping[str, VgpuNeed]]
 ) -> tuple[Variant, ...]:
@@ -97,22 +113,28 @@ def make_variants(
     All vGPUs of a VM are of one board model and series. Empty where it has none, and
     where nothing can satisfy all of them.
     """
-    wanted = [gpu.profiles for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    wanted = [gpu for gpu in gpus if isinstance(gpu, DesiredVgpu)]
     if not wanted:
         return ()
     variants: dict[Variant, None] = {}
-    for profile in wanted[0]:
+    for profile in wanted[0].profiles:
         for board_key in needs(profile.name):
-            variant = [needs(profile.name)[board_key]]
-            for profiles in wanted[1:]:
-                found = (needs(one.name).get(board_key) for one in profiles if one.series == profile.series)
+            variant = [_peer(needs(profile.name)[board_key], wanted[0])]
+            for gpu in wanted[1:]:
+                found = (
+                    needs(one.name).get(board_key) for one in gpu.profiles if one.series == profile.series
+                )
                 chosen = next((need for need in found if need is not None), None)
                 if chosen is None:
                     break
-                variant.append(chosen)
+                variant.append(_peer(chosen, gpu))
             if len(variant) == len(wanted):
                 variants[tuple(variant)] = None
     return tuple(variants)
+
+
+def _peer(need: VgpuNeed, gpu: DesiredVgpu) -> VgpuNeed:
+    return need if gpu.peers is None else replace(need, peers=gpu.peers)
 
 
 def fixed_addresses(gpus: Sequence[DesiredGpu]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
 _MOST_ARRANGEMENTS = 500
+_BIG_INSTANCE = 4
+"""Compute slices of the instance whose only legal start is the easiest to lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,33 @@ class GpuState:
         if self.mode is not VgpuMode.SAME_SIZE or self.shared_as is Sharing.MIG:
             return None
         return next((held.need.size_gb for held in self.held if held.need is not None), None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could serve vGPUs and holds none."""
+        return self.obstacle is None and not self.held
+
+    @property
+    def has_4g_start(self) -> bool:
+        """Whether an instance of four compute slices could still start on it, in MIG mode."""
+        if self.board is None or self.board.mig is None or self.shared_as is not Sharing.MIG:
+            return False
+        if self.obstacle is not None or any(held.need is None for held in self.held):
+            return False
+        used = {held.start: held.need for held in self.held if held.need is not None}
+        compute = sum(need.mig_compute for need in used.values())
+        taken = {
+            slice_
+            for start, need in used.items()
+            if start is not None
+            for slice_ in range(start, start + need.mig_size)
+        }
+        return any(
+            compute + profile.compute <= self.board.mig.compute_slices
+            and any(taken.isdisjoint(range(start, start + profile.size)) for start in profile.starts)
+            for profile in self.board.mig.profiles.values()
+            if profile.compute == _BIG_INSTANCE
+        )
 
     def copy(self) -> GpuState:
         """Return a twin that can be changed by itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import NumaPolicy, Spread
@@ -13,6 +13,7 @@ from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape, Variant
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.numa import NodeState, choose_nodes, numa_level, promise_nodes
+from vgpu_cfg.planning.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import is_at_least, version_tuple
 
@@ -26,17 +27,22 @@ _MOST_CHOICES = 64
 class Fit:
     """A way to put a VM on a host. `gpus` are indexes, one per vGPU, `slots` PCI addresses.
 
+    `groups` names the device group for each number of NVLink peers, where the host has such groups.
     `numa_level` is 0 where the nodes have room, 1 where they are promised to others,
-    2 where they are too small. `opened` counts GPUs that were idle before.
+    2 where they are too small. `opened` counts GPUs that were idle before, `lost_starts` those that
+    could start a 4g instance before, `lost_sets` the sets of NVLink peers that were all idle before.
     """
 
     host: int
     variant: Variant = ()
     gpus: tuple[int, ...] = ()
     slots: tuple[str, ...] = ()
+    groups: tuple[tuple[int, str], ...] = ()
     nodes: tuple[int, ...] = ()
     numa_level: int = 0
     opened: int = 0
+    lost_starts: int = 0
+    lost_sets: int = 0
 
 
 @dataclass(slots=True)
@@ -44,8 +50,8 @@ class HostState:
     """One host. Mutable; `copy` is cheap enough for a search.
 
     `creatable` is vCenter's own word on which profiles can be created now, None where it does
-    not say or the plan frees GPUs first. `residents` counts the VMs of a line that are here,
-    `planned` the sizes of vGPUs that the plan adds.
+    not say or the plan frees GPUs first. `peer_sets` are the sets of GPUs that can be NVLink peers.
+    `residents` counts the VMs of a line that are here, `planned` the sizes of vGPUs that the plan adds.
     """
 
     index: int
@@ -56,6 +62,7 @@ class HostState:
     free_mib: int
     offered: frozenset[str] = frozenset()
     creatable: frozenset[str] | None = None
+    peer_sets: tuple[frozenset[int], ...] = ()
     holders: dict[str, str] = field(default_factory=dict)
     residents: dict[str, int] = field(default_factory=dict)
     planned: set[tuple[str, int, int]] = field(default_factory=set)
@@ -84,6 +91,7 @@ class HostState:
             creatable=frozenset(host.creatable_profiles)
             if heeds_creatable and is_told and not frees_gpus
             else None,
+            peer_sets=capacity.peer_sets,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
         )
 
@@ -98,10 +106,16 @@ class HostState:
             self.free_mib,
             self.offered,
             self.creatable,
+            self.peer_sets,
             dict(self.holders),
             dict(self.residents),
             set(self.planned),
         )
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a VM with a GPU of any kind is here."""
+        return any(gpu.held for gpu in self.gpus) or bool(self.holders)
 
     @property
     def threads(self) -> int:
@@ -118,7 +132,11 @@ class HostState:
         """Put a VM here."""
         for need, index in zip(fit.variant, fit.gpus, strict=True):
             self.gpus[index].take(need, demand.vm, line=demand.line)
-            self.planned.add(_size(need))
+        self.settle(demand, fit)
+
+    def settle(self, demand: Demand, fit: Fit) -> None:
+        """Note what a VM takes of the host beside its vGPUs, which stand on their GPUs already."""
+        self.planned |= {_size(need) for need in fit.variant}
         for pci_id in fit.slots:
             self.holders[pci_id] = demand.vm
         self.promise(demand.shape.cpus, demand.shape.memory_mib, fit.nodes)
@@ -149,7 +167,15 @@ class HostState:
                 continue
             choices = sorted(
                 (self.rated(shape, variant, chosen, slots) for chosen in self._choices(shape, variant)),
-                key=lambda fit: (fit.numa_level == 2, len(fit.nodes), fit.numa_level, fit.opened, fit.gpus),
+                key=lambda fit: (
+                    fit.numa_level == 2,
+                    len(fit.nodes),
+                    fit.numa_level,
+                    fit.opened,
+                    fit.lost_starts,
+                    fit.lost_sets,
+                    fit.gpus,
+                ),
             )
             yield from choices
 
@@ -178,7 +204,47 @@ class HostState:
             return Code.MULTI_VGPU_NEEDS_FULL
         if len(variant) > vgpu_limit(self.host, highest_version(self.host)):
             return Code.TOO_MANY_VGPUS
+        if self.groups_of(variant) is None:
+            return Code.NVLINK_GROUP_ABSENT
         return None
+
+    def groups_of(self, variant: Variant) -> tuple[tuple[int, str], ...] | None:
+        """Name the device groups for the NVLink peers of a VM, None where the host lacks one.
+
+        Empty where there are no peers, or no device groups before vSphere 8.
+        """
+        found: dict[int, str] = {}
+        for number in dict.fromkeys(need.peers for need in variant if need.peers is not None):
+            if not has_group_api(self.host):
+                return ()
+            members = [need for need in variant if need.peers == number]
+            group = group_of(self.host, members[0].name, len(members))
+            if group is None or len(set(members)) > 1:
+                return None
+            found[number] = group.name
+        return tuple(found.items())
+
+    def free_sets(self, need: VgpuNeed, size: int, gpus: Sequence[GpuState]) -> list[frozenset[int]]:
+        """List the idle sets of so many NVLink peers, first those that break the fewest other sets."""
+        idle = {index for index, gpu in enumerate(gpus) if gpu.is_idle and gpu.refuse(need) is None}
+        whole = [one for one in self.peer_sets if one <= idle]
+        free = [one for one in whole if len(one) == size]
+        return sorted(free, key=lambda one: (sum(not one.isdisjoint(other) for other in whole), sorted(one)))
+
+    def may_create(self, variant: Variant) -> bool:
+        """Whether vCenter does not say that one of these vGPUs cannot be created now."""
+        return all(self._is_creatable(need) for need in variant)
+
+    def _is_creatable(self, need: VgpuNeed) -> bool:
+        return self.creatable is None or need.name not in self.offered or need.name in self.creatable
+
+    def free_slots(self) -> list[PassthroughSlot]:
+        """List the functions that could be passed through now."""
+        return [slot for slot in self.slots if self._refuse_slot(slot) is None]
+
+    def suits(self, slot: PassthroughSlot, need: DynamicNeed) -> bool:
+        """Whether a function is what a request means."""
+        return is_match(slot, need)
 
     def refuse_need(self, need: VgpuNeed, shape: Shape) -> Iterator[tuple[GpuState, Code | None]]:
         """Say of each GPU why it does not take a vGPU, None where it does."""
@@ -228,7 +294,7 @@ class HostState:
         code = gpu.refuse(need)
         if code is not None:
             return code
-        if self.creatable is not None and need.name in self.offered and need.name not in self.creatable:
+        if not self._is_creatable(need):
             return Code.NOT_CREATABLE_NOW
         if shape.spread is Spread.GPUS and shape.must and any(held.line == shape.line for held in gpu.held):
             return Code.SPREAD_IMPOSSIBLE
@@ -254,6 +320,9 @@ class HostState:
             found.setdefault(kinds, chosen)
             return
         need = variant[place]
+        if need.peers is not None and has_group_api(self.host):
+            self._choose_peers(shape, variant, gpus, chosen, kinds, found)
+            return
         lowest = chosen[-1] if place and variant[place - 1] == need else 0
         seen: set[tuple[object, ...]] = set()
         for index in range(lowest, len(gpus)):
@@ -271,6 +340,30 @@ class HostState:
             if len(found) >= _MOST_CHOICES:
                 return
 
+    def _choose_peers(
+        self,
+        shape: Shape,
+        variant: Variant,
+        gpus: list[GpuState],
+        chosen: tuple[int, ...],
+        kinds: tuple[object, ...],
+        found: dict[tuple[object, ...], tuple[int, ...]],
+    ) -> None:
+        """Go on with all members of the device group that is next; they stand together in a variant."""
+        need = variant[len(chosen)]
+        size = sum(one.peers == need.peers for one in variant)
+        for members in self.free_sets(need, size, gpus):
+            trial = list(gpus)
+            for index in members:
+                trial[index] = gpus[index].copy()
+                trial[index].take(need, "")
+            ordered = tuple(sorted(members))
+            kind = tuple(gpus[index].node for index in ordered)
+            lost = sum(not members.isdisjoint(other) for other in self.peer_sets)
+            self._choose(shape, variant, trial, (*chosen, *ordered), (*kinds, size, lost, kind), found)
+            if len(found) >= _MOST_CHOICES:
+                return
+
     def rated(self, shape: Shape, variant: Variant, chosen: tuple[int, ...], slots: tuple[str, ...]) -> Fit:
         """Return the fit with these GPUs and devices, its NUMA nodes worked out."""
         near = [self.gpus[index].node for index in chosen]
@@ -278,8 +371,38 @@ class HostState:
         size = (shape.cpus, shape.memory_mib)
         nodes = choose_nodes(shape.numa, shape.numa_nodes, near, self.nodes, size)
         level = numa_level(self.nodes, nodes, *size)
-        opened = len({index for index in chosen if not self.gpus[index].held})
-        return Fit(self.index, variant, chosen, slots, nodes, level, opened)
+        opened = {index for index in chosen if not self.gpus[index].held}
+        return Fit(
+            host=self.index,
+            variant=variant,
+            gpus=chosen,
+            slots=slots,
+            groups=self.groups_of(variant) or (),
+            nodes=nodes,
+            numa_level=level,
+            opened=len(opened),
+            lost_starts=self._lost_starts(variant, chosen),
+            lost_sets=self._lost_sets(opened),
+        )
+
+    def _lost_starts(self, variant: Variant, chosen: tuple[int, ...]) -> int:
+        if not any(need.is_mig for need in variant):
+            return 0
+        lost = 0
+        for index in set(chosen):
+            if self.gpus[index].has_4g_start:
+                trial = self.gpus[index].copy()
+                for need, at in zip(variant, chosen, strict=True):
+                    if at == index:
+                        trial.take(need, "")
+                lost += not trial.has_4g_start
+        return lost
+
+    def _lost_sets(self, opened: set[int]) -> int:
+        if not opened:
+            return 0
+        whole = (one for one in self.peer_sets if all(self.gpus[index].is_idle for index in one))
+        return sum(not one.isdisjoint(opened) for one in whole)
 
 
 def _size(need: VgpuNeed) -> tuple[str, int, int]:

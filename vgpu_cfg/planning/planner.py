@@ -133,7 +133,8 @@ class _Planning:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
         by_name = {case.name: case for case in cases}
-        changes = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
+        ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
+        changes, result.contests = ordered.changes, ordered.contests
         staying = frozenset(vm.moid for vm in owned.orphans if vm not in pruned)
         rules = plan_rules(self.desired, self.observed, result.members, staying, self.findings)
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
@@ -293,6 +294,7 @@ class _Planning:
             placements=tuple(placements),
             diagnostics=self.findings.diagnostics(chosen),
             changes=tuple(changes),
+            contests=tuple(result.contests),
             in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.inventory import AssignmentPolicy
-from vgpu_cfg.planning.demand import Variant
+from vgpu_cfg.planning.demand import Variant, counted_names
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.start_game import start_size
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
 
@@ -26,15 +27,21 @@ class Start:
     variant: Variant
 
     @property
-    def size(self) -> tuple[int, int]:
-        """The largest vGPU, as what is sorted by: memory, then MIG slices."""
-        return max((need.framebuffer_mib, need.mig_size) for need in self.variant)
+    def size(self) -> tuple[int, int, int]:
+        """What starts are sorted by: NVLink peers, then the memory and MIG slices of the largest vGPU."""
+        return start_size(self.variant)
+
+    @property
+    def words(self) -> str:
+        """Its vGPUs, for a reader."""
+        return counted_names(self.variant)
 
 
 def power_on_tiers(starts: Sequence[Start]) -> list[list[str]]:
     """Group the VMs of one host by the size of their vGPUs, the largest first.
 
-    Boards apart: a size says nothing about another board's GPUs. One tier means no order.
+    Boards apart: a size says nothing about another board's GPUs. Device groups come before others. One
+    tier means no order.
     """
     boards = {start.variant[0].board_key for start in starts}
     tiers: list[list[str]] = []

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.planning.capacity import Claim
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.demand import Shape
+from vgpu_cfg.planning.demand import Shape, counted_names
 from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
@@ -69,18 +70,11 @@ def wanted_words(shape: Shape) -> str:
     """Name what a VM asks for: its GPUs, or its memory."""
     words = []
     if shape.variants:
-        choices = dict.fromkeys(_counted_names(variant) for variant in shape.variants)
+        choices = dict.fromkeys(counted_names(variant) for variant in shape.variants)
         words.append(" or ".join(choices))
     words += [f"the device at {pci_id}" for pci_id in shape.fixed]
     words += [f"a device with {need}" for need in dict.fromkeys(shape.dynamic)]
     return " and ".join(words) or f"a VM of {gib(shape.memory_mib)}"
-
-
-def _counted_names(variant: Sequence[VgpuNeed]) -> str:
-    counts: dict[str, int] = {}
-    for need in variant:
-        counts[need.name] = counts.get(need.name, 0) + 1
-    return " and ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
 
 
 def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _HostRefusal:
@@ -100,6 +94,9 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
             continue
         told = len(found.codes)
         for need in dict.fromkeys(variant):
+            if need.peers is not None and has_group_api(host.host):
+                _judge_peers(found, host, need, [one for one in variant if one.peers == need.peers])
+                continue
             _judge_gpus(found, host, need, shape, variant.count(need))
         if code is not None and len(found.codes) == told:
             found.add(code, _variant_words(code, host, variant))
@@ -127,6 +124,22 @@ def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sha
     if not room and not refused:
         boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
         found.add(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
+
+
+def _judge_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
+    if host.groups_of(tuple(members)) is None or host.free_sets(need, len(members), host.gpus):
+        return
+    sets = [one for one in host.peer_sets if len(one) == len(members)]
+    holders = [
+        f"{gpu.pci_id} by {_holder_words(gpu.held)}"
+        for index, gpu in enumerate(host.gpus)
+        if gpu.held and any(index in one for one in sets)
+    ]
+    why = f": {listed(holders, shown=8)}" if holders else ": none of them is free for vGPUs"
+    found.add(
+        Code.NVLINK_GROUP_BROKEN,
+        f"no {len(members)} GPUs that NVLink joins are all idle{why}",
+    )
 
 
 def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
@@ -210,13 +223,16 @@ def _taken(host: HostState, shape: Shape) -> Iterator[str]:
 
 
 def _variant_words(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
-    names = _counted_names(variant)
+    names = counted_names(variant)
     match code:
         case Code.PROFILE_NEEDS_NEWER_ESXI:
             least = next((need.min_esxi for need in variant if need.min_esxi), "")
             return f"runs ESXi {host.host.version}, and {names} needs {least}"
         case Code.MULTI_VGPU_NEEDS_FULL:
             return f"runs vSphere {host.host.version}: several vGPUs in a VM must be of full framebuffer"
+        case Code.NVLINK_GROUP_ABSENT:
+            offered = listed((group.name for group in host.host.device_groups), shown=6)
+            return f"offers no device group of {names}{f', only {offered}' if offered else ''}"
         case Code.TOO_MANY_VGPUS:
             return f"allows fewer than {len(variant)} vGPUs per VM"
         case _:

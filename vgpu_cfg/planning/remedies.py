@@ -13,6 +13,7 @@ FARTHEST_FIRST = (
     Code.PROFILE_NEEDS_NEWER_ESXI,
     Code.MULTI_VGPU_NEEDS_FULL,
     Code.TOO_MANY_VGPUS,
+    Code.NVLINK_GROUP_ABSENT,
     Code.MIXED_SIZE_NOT_SUPPORTED,
     Code.GPU_NOT_IN_MIG_MODE,
     Code.GPU_IN_MIG_MODE,
@@ -24,6 +25,7 @@ FARTHEST_FIRST = (
     Code.CLASSES_CANNOT_SHARE,
     Code.NOT_CREATABLE_NOW,
     Code.GPU_FULL,
+    Code.NVLINK_GROUP_BROKEN,
     Code.PASSTHROUGH_TAKEN,
     Code.MIXED_SIZE_NO_ROOM,
     Code.NO_MIG_SLICE,
@@ -52,6 +54,10 @@ REMEDIES = {
     Code.GPU_NOT_IN_MIG_MODE: "turn MIG mode on for the GPU (`nvidia-smi -i GPU -mig 1` on the host), or "
     "take a time-sliced profile",
     Code.GPU_IN_MIG_MODE: "take a MIG-backed profile, or turn MIG mode off for the GPU",
+    Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it makes the groups), ask "
+    "for a size that is offered, or leave out `nvlink`",
+    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set (`vgpu-cfg rebalance --dry-run` says which VMs to "
+    "move), or name more hosts",
     Code.LABEL_UNKNOWN: "compare label, model and ids with `vgpu-cfg inventory`",
     Code.PASSTHROUGH_ABSENT: "`vgpu-cfg inventory` lists the GPUs with their addresses",
     Code.PASSTHROUGH_NOT_ACTIVE: "turn passthrough on for the device (Configure > PCI Devices)",

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vgpu_cfg.model.change import Change, PowerOnVm
+from vgpu_cfg.model.change import Change, PowerOnVm, StartContest
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.contests import BoardStarts, Order, judge_starts, make_contest
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.new_vms import with_needs
-from vgpu_cfg.planning.power_order import Start, power_on_tiers, simulate_starts
+from vgpu_cfg.planning.power_order import Start, power_on_tiers
+from vgpu_cfg.planning.words import counted, listed
+
+
+@dataclass(slots=True)
+class Sequenced:
+    """The changes with all their needs, and the hosts whose VMs start one by one."""
+
+    changes: list[Change]
+    contests: list[StartContest] = field(default_factory=list)
 
 
 def order_power_ons(
@@ -20,23 +31,28 @@ def order_power_ons(
     freeing: Mapping[str, Sequence[str]],
     states: Sequence[HostState],
     findings: Findings,
-) -> list[Change]:
+) -> Sequenced:
     """Let every power-on wait for what frees its GPU and, on one host, for larger vGPUs.
 
-    `freeing` names, per host moid, the changes that free GPUs there; `states` are the hosts
-    before any VM of the plan was put on them.
+    Where that could strand a VM, those of the board start one by one. `freeing` names, per host moid,
+    the changes that free GPUs there; `states` are the hosts before any VM of the plan was put on them.
     """
-    starts = _starts(changes, cases)
+    by_moid = {state.host.moid: state for state in states}
     needs: dict[str, list[str]] = {}
-    for host_moid, group in starts.items():
+    contests: list[StartContest] = []
+    for host_moid, group in _starts(changes, cases).items():
         by_vm = {start.vm: change_id for start, change_id in group}
-        tiers = power_on_tiers([start for start, _ in group])
-        for before, after in pairwise(tiers):
-            for name in after:
-                needs.setdefault(by_vm[name], []).extend(by_vm[one] for one in before)
+        for found in judge_starts(by_moid[host_moid], [start for start, _ in group]):
+            if found.order is Order.ONE_BY_ONE:
+                contests.append(make_contest(found))
+                continue
+            if found.order is Order.UNKNOWN:
+                _report(found, cases, findings)
+            for before, after in pairwise(power_on_tiers(found.starts)):
+                for name in after:
+                    needs.setdefault(by_vm[name], []).extend(by_vm[one] for one in before)
         for _, change_id in group:
             needs.setdefault(change_id, []).extend(freeing.get(host_moid, ()))
-        _check_policy(host_moid, [start for start, _ in group], cases, states, findings)
     passed = {
         change.id: freeing[change.host_moid]
         for change in changes
@@ -48,7 +64,7 @@ def order_power_ons(
         wanted = [*needs.get(change.id, ()), *passed.get(change.id, ())]
         others = tuple(one for one in wanted if own.get(one) != change.subject.name)
         ordered.append(with_needs(change, others) if others else change)
-    return ordered
+    return Sequenced(ordered, contests)
 
 
 def _starts(changes: Iterable[Change], cases: Mapping[str, Case]) -> dict[str, list[tuple[Start, str]]]:
@@ -66,26 +82,19 @@ def _own_changes(changes: Iterable[Change]) -> dict[str, str]:
     return {change.id: change.subject.name for change in changes}
 
 
-def _check_policy(
-    host_moid: str,
-    starts: Sequence[Start],
-    cases: Mapping[str, Case],
-    states: Sequence[HostState],
-    findings: Findings,
-) -> None:
-    state = next((one for one in states if one.host.moid == host_moid), None)
-    stranded = simulate_starts(state, starts)[1] if state is not None else None
-    if state is None or stranded is None:
-        return
-    policy = state.host.assignment_policy or "performance"
+def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -> None:
+    """Name one of the VMs that could be left without a GPU: of the smallest vGPUs, which start last."""
+    last = min(found.starts, key=lambda start: (start.size, start.vm))
+    counts: dict[str, int] = {}
+    for start in sorted(found.starts, key=lambda one: one.size, reverse=True):
+        counts[start.words] = counts.get(start.words, 0) + 1
+    kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
     message = (
-        f"on {state.host.name} it fits, but policy {policy} may spread the vGPUs so that no GPU is left for "
-        "it"
+        f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which all "
+        "start whichever GPU ESXi chooses for each"
     )
-    is_mig = any(need.is_mig for start in starts for need in start.variant)
     remedy = (
-        "give the larger profiles to another host, or to a plan of their own that is applied first"
-        if is_mig
-        else "set the host's assignment policy to consolidation, or power the VMs on by hand in another order"
+        "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "
+        f"{{{Code.POWER_ON_ORDER}: warning}} to try"
     )
-    findings.add_vm(Code.POWER_ON_ORDER, cases[stranded].desired, message, remedy)
+    findings.add_vm(Code.POWER_ON_ORDER, cases[last.vm].desired, message, remedy)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.change import Severity
-from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.candidates import Ranked
@@ -18,11 +17,15 @@ from vgpu_cfg.planning.demand import Demand, Shape, dynamic_needs, fixed_address
 from vgpu_cfg.planning.expectation import expect_gpus
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DeviceNames
+from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.placement import Placed, Verdict, place
 from vgpu_cfg.planning.refusals import Refusal, explain_refusal
-from vgpu_cfg.planning.search import SearchPlacer
+from vgpu_cfg.planning.solver import SolverPlacer
+
+PLACERS = (GreedyPlacer(), SolverPlacer())
+"""The ways to place VMs, in the order in which they are tried."""
 
 
 @dataclass(slots=True)
@@ -94,8 +97,7 @@ def _promise(state: HostState, vm: Vm, case: Case | None) -> None:
         state.promise(detail.cpus if nodes else 0, max(locked, detail.memory_reservation_mib), nodes)
         return
     state.promise(case.cpus, case.memory_mib, nodes)
-    if case.desired.place.spread is not None:
-        line = case.desired.line
+    if line := _line(case):
         state.residents[line] = state.residents.get(line, 0) + 1
         for gpu in state.gpus:
             gpu.held = [replace(held, line=line) if held.vm == vm.name else held for held in gpu.held]
@@ -120,7 +122,9 @@ def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:
         numa_nodes=vm.numa.nodes,
         spread=spread,
         must=vm.place.must,
-        line=vm.line if vm.place.spread is not None else "",
+        pack=vm.place.pack and case.existing is None,
+        keep_free=vm.place.keep_free if case.existing is None else 0,
+        line=_line(case),
     )
 
 
@@ -131,7 +135,7 @@ def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
         for case in cases
         if case.shape is not None and not case.is_stuck
     ]
-    placed = expect_gpus(place(stage.states, demands, others=(SearchPlacer(),)), demands)
+    placed = expect_gpus(place(stage.states, demands, PLACERS), demands)
     for case in cases:
         case.fit = placed.fits.get(case.name)
         if case.fit is not None:
@@ -159,7 +163,9 @@ def _refusal(shape: Shape, placed: Placed, stage: Stage) -> Refusal:
 
 
 def _line(case: Case) -> str:
-    return case.desired.line if case.desired.place.spread in (Spread.HOSTS, Spread.GPUS) else ""
+    """Name the line where its VMs heed one another."""
+    place = case.desired.place
+    return case.desired.line if place.spread is not None or place.pack else ""
 
 
 def _report(case: Case, refusal: Refusal, verdict: Verdict, findings: Findings) -> None:

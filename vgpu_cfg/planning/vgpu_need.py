@@ -14,7 +14,8 @@ class VgpuNeed:
     """A profile on a board, as plain numbers.
 
     `max_mixed` is None where mixed-size mode is not documented, `mixed_starts` None where
-    the placements are not published. The `mig_*` fields are 0 and empty for time-sliced types.
+    the placements are not published. The `mig_*` fields are 0 and empty for time-sliced types. Those
+    of a VM with one `peers` number are to be joined by NVLink.
     """
 
     name: str
@@ -33,6 +34,7 @@ class VgpuNeed:
     mig_per_instance: int = 1
     has_media_engines: bool = False
     min_esxi: str | None = None
+    peers: int | None = None
 
     @property
     def is_mig(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Change, NumaPin, Placement
+from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
@@ -27,13 +27,17 @@ from vgpu_cfg.planning.wanted import make_wanted
 
 @dataclass(slots=True)
 class VmPlans:
-    """What came of the cases, as it grows. `freeing` names by host moid the changes that free GPUs."""
+    """What came of the cases, as it grows. `freeing` names by host moid the changes that free GPUs.
+
+    `contests` are the hosts whose VMs start one by one.
+    """
 
     changes: list[Change] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
     in_sync: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     freeing: dict[str, list[str]] = field(default_factory=dict)
+    contests: list[StartContest] = field(default_factory=list)
 
 
 class VmPlanner:

@@ -12,10 +12,13 @@ from vgpu_cfg.model.desired import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
 from vgpu_cfg.planning.expectation import expect_gpus
+from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.placement import GreedyPlacer, Placed, Verdict, place
+from vgpu_cfg.planning.placement import Placed, Placer, Verdict
+from vgpu_cfg.planning.placement import place as place_with
 from vgpu_cfg.planning.power_order import Start, power_on_tiers, simulate_starts
-from vgpu_cfg.planning.search import SearchPlacer
+from vgpu_cfg.planning.solver import SolverPlacer
+from vgpu_cfg.planning.stage import PLACERS
 from vgpu_cfg.planning.vgpu_need import needs_of
 
 CATALOG = load_catalog()
@@ -47,6 +50,10 @@ def demands(count: int, wanted: Shape, prefix: str = "vm") -> list[Demand]:
 
 def hosts_of(found: Placed) -> dict[str, int]:
     return {vm: fit.host for vm, fit in sorted(found.fits.items())}
+
+
+def place(hosts: list[HostState], wanted: list[Demand], placers: Sequence[Placer] = PLACERS) -> Placed:
+    return place_with(hosts, wanted, placers)
 
 
 def test_like_vms_fill_one_host_before_the_next() -> None:
@@ -95,28 +102,31 @@ def greedy_trap() -> tuple[list[HostState], list[Demand]]:
     return hosts, [Demand("one", "", first), Demand("two", "", second), Demand("zzz", "", third)]
 
 
-def test_the_search_finds_what_the_greedy_way_misses() -> None:
+def test_the_solver_finds_what_the_greedy_way_misses() -> None:
     hosts, wanted = greedy_trap()
     assert GreedyPlacer().place(hosts, wanted).left
-    assert {verdict for _, verdict in place(hosts, wanted).failed.values()} == {Verdict.UNDECIDED}
-    found = place(hosts, wanted, others=(SearchPlacer(),))
+    assert {verdict for _, verdict in place(hosts, wanted, [GreedyPlacer()]).failed.values()} == {
+        Verdict.UNDECIDED
+    }
+    found = place(hosts, wanted)
     assert sorted(fit.host for fit in found.fits.values()) == [0, 1, 2]
     assert not found.failed
 
 
-def test_the_search_proves_what_cannot_be() -> None:
+def test_the_solver_proves_what_cannot_be_and_places_the_others() -> None:
     hosts, wanted = greedy_trap()
     wanted.append(Demand("four", "", shape("grid_a100-40c", hosts=3, cpus=2)))
-    found = place(hosts, wanted, others=(SearchPlacer(),))
-    assert {verdict for _, verdict in found.failed.values()} == {Verdict.IMPOSSIBLE}
+    found = place(hosts, wanted)
+    assert [verdict for _, verdict in found.failed.values()] == [Verdict.IMPOSSIBLE]
+    assert len(found.fits) == 3
 
 
-@pytest.mark.parametrize("placer", [SearchPlacer(most_steps=1), SearchPlacer(most_vms=2)])
-def test_a_search_that_reaches_its_limit_decides_nothing(placer: SearchPlacer) -> None:
+def test_a_solver_that_reaches_its_limit_decides_nothing() -> None:
     hosts, wanted = greedy_trap()
-    assert {verdict for _, verdict in place(hosts, wanted, others=(placer,)).failed.values()} == {
-        Verdict.UNDECIDED
-    }
+    placers: list[Placer] = [GreedyPlacer(), SolverPlacer(most_variables=3)]
+    assert {verdict for _, verdict in place(hosts, wanted, placers).failed.values()} == {Verdict.UNDECIDED}
+    # What the planner makes of it is VG111.
+    assert Code.UNDECIDED == "VG111"
 
 
 def test_the_order_of_demands_does_not_matter() -> None:
