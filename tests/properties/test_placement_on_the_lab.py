@@ -1,0 +1,109 @@
+"""Placement against a search through everything, and its plans against the lab, which judges on its own."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.properties.estates import Wanted, estates, is_feasible, open_estate, plan_rows, wishes
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+from vgpu_cfg.vsphere.reader import VCenterReader
+from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.writer import VCenterWriter
+
+CATALOG = load_catalog()
+NO_PLACE = ("VG102", "VG103", "VG104", "VG105", "VG106", "VG107", "VG108", "VG301", "VG305", "VG504")
+"""What says that a VM fits nowhere."""
+MAY_STRAND = "VG116"
+
+SLOW = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+
+
+class StandingClock:
+    """Tells the time; nothing here waits for it."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def pause(self, seconds: float) -> None:
+        del seconds
+
+
+def desired_plan(wanted: tuple[Wanted, ...], folder: Path) -> DesiredPlan:
+    path = folder / "plan.yaml"
+    path.write_text(json.dumps(plan_rows(wanted)), encoding="utf-8")
+    return load_plan(path).desired
+
+
+def planned(lab: Lab, desired: DesiredPlan, reader: VCenterReader) -> Plan:
+    del lab
+    scope = ReadScope(
+        plan=desired.name,
+        vm_names=frozenset(vm.name for vm in desired.vms),
+        template_names=frozenset({"ubuntu"}),
+    )
+    return make_plan(desired, reader.read_inventory(scope), CATALOG, PlanOptions())
+
+
+@SLOW
+@given(estates(), wishes())
+def test_a_plan_is_made_exactly_where_one_exists(
+    tmp_path: Path, estate: dict[str, Any], wanted: tuple[Wanted, ...]
+) -> None:
+    lab = open_estate(estate)
+    desired = desired_plan(wanted, tmp_path)
+    with Session(lab, "lab", LAB_USER, LAB_PASSWORD) as session:
+        plan = planned(lab, desired, VCenterReader(session, StandingClock()))
+    codes = {found.code for found in plan.errors}
+    assert codes <= {*NO_PLACE, MAY_STRAND}, plan.errors
+    assert (not codes - {MAY_STRAND}) == is_feasible(lab, wanted)
+
+
+@pytest.mark.parametrize("choice", ["least_loaded", "lowest", "random"])
+@SLOW
+@given(estates(most_hosts=3, most_gpus=4), wishes())
+def test_what_is_planned_powers_on_whichever_gpu_is_chosen(
+    choice: Literal["least_loaded", "lowest", "random"],
+    tmp_path: Path,
+    estate: dict[str, Any],
+    wanted: tuple[Wanted, ...],
+) -> None:
+    lab = open_estate(estate, gpu_choice=choice)
+    desired = desired_plan(wanted, tmp_path)
+    with Session(lab, "lab", LAB_USER, LAB_PASSWORD) as session:
+        reader = VCenterReader(session, StandingClock())
+        plan = planned(lab, desired, reader)
+        if plan.errors:
+            return
+        report = run_plan(
+            plan, reader, VCenterWriter(session), StandingClock(), options=RunOptions(parallel=8, per_host=4)
+        )
+        assert not report.failed, report.failed
+        names = {vm.name for vm in desired.vms}
+        running = {vm.name for vm in lab.state.all(VirtualMachine) if vm.is_on}
+        assert names <= running
+        assert not planned(lab, desired, reader).changes
