@@ -67,7 +67,7 @@ def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict
             {
                 "name": name,
                 "gpus": gpus,
-                "memory": draw(st.sampled_from(["64GiB", "1TiB"])),
+                "memory": draw(st.sampled_from(["96GiB", "1TiB", "1TiB"])),
                 "numa_nodes": 1,
                 "cpu": {"sockets": 1},
                 "assignment_policy": draw(st.sampled_from(["performance", "consolidation"])),
@@ -99,21 +99,26 @@ def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict
 
 
 @st.composite
-def wishes(draw: st.DrawFn, *, most_vms: int = 12) -> tuple[Wanted, ...]:
-    """Make some lines of VMs, together no more than a search can go through."""
+def cases(
+    draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8, most_vms: int = 14
+) -> tuple[dict[str, Any], tuple[Wanted, ...]]:
+    """Make an estate, and some lines of VMs for the kinds of GPUs that it has."""
+    estate = draw(estates(most_hosts=most_hosts, most_gpus=most_gpus))
+    boards = {gpu["board"] for host in estate["clusters"][0]["hosts"] for gpu in host["gpus"]}
+    kinds = sorted(kind for kind, gpu in GPUS.items() if gpu["board"] in boards)
     wanted: list[Wanted] = []
     left = most_vms
     for _ in range(draw(st.integers(1, 4))):
         if left == 0:
             break
-        kind = draw(st.sampled_from(sorted(PROFILES)))
+        kind = draw(st.sampled_from(kinds))
         profile = draw(st.sampled_from(PROFILES[kind]))
         several = draw(st.sampled_from([1, 1, 1, 2])) if kind != "mig" else 1
         count = draw(st.integers(1, left))
         left -= count
         apart = draw(st.integers(0, 4)) == 0
-        wanted.append(Wanted((profile,) * several, count, apart, draw(st.sampled_from([8, 16, 24]))))
-    return tuple(wanted)
+        wanted.append(Wanted((profile,) * several, count, apart, draw(st.sampled_from([8, 8, 24]))))
+    return estate, tuple(wanted)
 
 
 def open_estate(estate: dict[str, Any], **options: Any) -> Lab:
@@ -141,7 +146,8 @@ def plan_rows(wanted: Sequence[Wanted]) -> dict[str, Any]:
         if line.apart:
             row["place"] = {"spread": "hosts"}
         rows.append(row)
-    return {"version": 1, "name": "demo", "vcenter": "lab", "vms": rows}
+    checks = {"VG123": "warning"}  # several vGPUs in a VM on a server of many GPUs
+    return {"version": 1, "name": "demo", "vcenter": "lab", "checks": checks, "vms": rows}
 
 
 def is_feasible(lab: Lab, wanted: Sequence[Wanted]) -> bool:

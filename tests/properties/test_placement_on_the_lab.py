@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.properties.estates import Wanted, estates, is_feasible, open_estate, plan_rows, wishes
+from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab.state import VirtualMachine
@@ -30,6 +30,8 @@ CATALOG = load_catalog()
 NO_PLACE = ("VG102", "VG103", "VG104", "VG105", "VG106", "VG107", "VG108", "VG301", "VG305", "VG504")
 """What says that a VM fits nowhere."""
 MAY_STRAND = "VG116"
+
+Case = tuple[dict[str, Any], tuple[Wanted, ...]]
 
 SLOW = settings(
     max_examples=60,
@@ -70,10 +72,9 @@ def planned(lab: Lab, desired: DesiredPlan, reader: VCenterReader) -> Plan:
 
 
 @SLOW
-@given(estates(), wishes())
-def test_a_plan_is_made_exactly_where_one_exists(
-    tmp_path: Path, estate: dict[str, Any], wanted: tuple[Wanted, ...]
-) -> None:
+@given(cases())
+def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: Case) -> None:
+    estate, wanted = case
     lab = open_estate(estate)
     desired = desired_plan(wanted, tmp_path)
     with Session(lab, "lab", LAB_USER, LAB_PASSWORD) as session:
@@ -85,13 +86,13 @@ def test_a_plan_is_made_exactly_where_one_exists(
 
 @pytest.mark.parametrize("choice", ["least_loaded", "lowest", "random"])
 @SLOW
-@given(estates(most_hosts=3, most_gpus=4), wishes())
+@given(cases(most_hosts=3, most_gpus=4))
 def test_what_is_planned_powers_on_whichever_gpu_is_chosen(
     choice: Literal["least_loaded", "lowest", "random"],
     tmp_path: Path,
-    estate: dict[str, Any],
-    wanted: tuple[Wanted, ...],
+    case: Case,
 ) -> None:
+    estate, wanted = case
     lab = open_estate(estate, gpu_choice=choice)
     desired = desired_plan(wanted, tmp_path)
     with Session(lab, "lab", LAB_USER, LAB_PASSWORD) as session:
