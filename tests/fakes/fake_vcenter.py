@@ -34,6 +34,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
@@ -354,6 +355,15 @@ def _with_device(detail: VmDetail, edit: object) -> VmDetail:
         case NewNic():
             nic = VirtualNic(
                 key=4000 + len(nics), kind="vmxnet3", network=_network(edit.backing), mac=edit.mac or ""
+            )
+            return detail.model_copy(update={"nics": (*nics, nic)})
+        case NewSriovNic():
+            nic = VirtualNic(
+                key=13031 - len(nics),
+                kind="sriov",
+                network=_network(edit.backing),
+                mac=edit.mac or "",
+                function=edit.function,
             )
             return detail.model_copy(update={"nics": (*nics, nic)})
         case EditNic():

@@ -36,7 +36,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.inventory import ClusterRule, Gpu, Host, Inventory
+from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, ClusterRule, Gpu, Host, Inventory
 from vgpu_cfg.model.vm import (
     DiskController,
     OwnerMark,
@@ -56,6 +56,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     RemoveDevice,
     VmSpec,
@@ -352,14 +353,24 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
             learned = {f"pciPassthru{key - 13000}.cfg.enable_uvm": "1"} if edit.uvm else {}
             return detail.model_copy(update={"vgpus": made}), learned
         case NewPassthrough():
-            fixed = PassthroughDevice(key=key, pci_id=edit.pci_id, system_id=edit.system_id)
+            fixed = PassthroughDevice(
+                key=key,
+                pci_id=edit.pci_id,
+                system_id=edit.system_id,
+                is_nic=edit.vendor_id != NVIDIA_VENDOR_ID,
+            )
             return detail.model_copy(update={"passthrough": (*detail.passthrough, fixed)}), {}
         case NewDynamicPassthrough():
-            device = PassthroughDevice(key=key, allowed=edit.allowed, label=edit.label)
+            is_nic = any(vendor_id != NVIDIA_VENDOR_ID for vendor_id, _ in edit.allowed)
+            device = PassthroughDevice(key=key, allowed=edit.allowed, label=edit.label, is_nic=is_nic)
             return detail.model_copy(update={"passthrough": (*detail.passthrough, device)}), {}
         case NewNic():
             number = 1 + max((nic.key for nic in detail.nics), default=3999)
             return detail.model_copy(update={"nics": (*detail.nics, _nic(number, edit))}), {}
+        case NewSriovNic():
+            number = min((nic.key for nic in detail.nics if nic.kind == "sriov"), default=13032) - 1
+            virtual = _nic(number, edit).model_copy(update={"kind": "sriov", "function": edit.function})
+            return detail.model_copy(update={"nics": (*detail.nics, virtual)}), {}
         case EditNic():
             kept = tuple(_nic(nic.key, edit, nic.mac) if nic.key == edit.key else nic for nic in detail.nics)
             return detail.model_copy(update={"nics": kept}), {}
@@ -386,7 +397,7 @@ def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:
     }
 
 
-def _nic(key: int, edit: NewNic | EditNic, mac: str = "00:50:56:aa:00:01") -> VirtualNic:
+def _nic(key: int, edit: NewNic | NewSriovNic | EditNic, mac: str = "00:50:56:aa:00:01") -> VirtualNic:
     network = edit.backing.portgroup_key or edit.backing.network_moid
     return VirtualNic(key=key, kind="vmxnet3", network=network, mac=edit.mac or mac)
 

@@ -20,6 +20,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
@@ -124,13 +125,14 @@ def _devices(detail: VmDetail) -> Iterator[_Device]:
         else:
             yield _Device(device.key, ("dynamic", frozenset(device.allowed), device.label or ""))
     for nic in detail.nics:
-        yield _Device(nic.key, ("nic", nic.network, nic.mac.lower()))
+        kind = "sriov" if nic.kind == "sriov" else "nic"
+        yield _Device(nic.key, (kind, nic.network, nic.mac.lower(), nic.function))
     for disk in detail.disks:
         yield _Device(disk.key, ("disk", disk.capacity_mib))
 
 
 def _answers(
-    device: _Device, edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewDisk
+    device: _Device, edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewDisk
 ) -> bool:
     match edit:
         case NewVgpu():
@@ -145,6 +147,14 @@ def _answers(
                 kind == "nic"
                 and rest[0] == _network_of(edit.backing)
                 and (edit.mac is None or rest[1] == edit.mac.lower())
+            )
+        case NewSriovNic():
+            kind, *rest = device.identity
+            return (
+                kind == "sriov"
+                and rest[0] == _network_of(edit.backing)
+                and (edit.mac is None or rest[1] == edit.mac.lower())
+                and rest[2] in (None, edit.function)
             )
         case NewDisk():
             return device.identity == ("disk", edit.size_mib)
@@ -190,6 +200,8 @@ def _device_words(edit: DeviceEdit) -> str:
             return f"passthrough {edit.pci_id}"
         case NewDynamicPassthrough():
             return f"dynamic passthrough {edit.label or ''}".rstrip()
+        case NewSriovNic():
+            return f"virtual function of {edit.function}"
         case NewNic() | EditNic():
             return f"NIC on {edit.backing.network_name}"
         case NewDisk() | GrowDisk():

@@ -91,11 +91,33 @@ class DesiredNuma(Frozen):
     nodes: tuple[int, ...] = ()
 
 
-class DesiredNic(Frozen):
-    """One vmxnet3 NIC on a network known by name or inventory path; `mac` is lower-case."""
+class DesiredFunction(Frozen):
+    """The function of a physical NIC that is behind a VM's NIC.
 
-    network: str
+    A whole one ("passthrough") or a virtual one of it ("sriov"): of the NIC at the address `pin`, else of
+    any that has the hardware label and the model, part of a name such as "ConnectX-6 Dx". A whole one
+    asked for by `label` is a Dynamic DirectPath device. With `near_gpu` it should be of a NUMA node of
+    the VM's GPUs; with `must_be_near` it has to be, since the plan file says so.
+    """
+
+    kind: Literal["passthrough", "sriov"]
+    pin: str | None = None
+    label: str | None = None
+    model: str | None = None
+    near_gpu: bool = False
+    must_be_near: bool = False
+
+
+class DesiredNic(Frozen):
+    """One NIC on a network known by name or inventory path; `mac` is lower-case.
+
+    Without a `function` it is a vmxnet3 one. One that is passed through whole may have no network, and
+    vSphere ties it to none: its name only says what it is cabled to.
+    """
+
+    network: str | None
     mac: str | None = None
+    function: DesiredFunction | None = None
 
 
 class DesiredDiskGrowth(Frozen):

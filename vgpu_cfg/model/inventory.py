@@ -103,6 +103,11 @@ class PciDevice(Frozen):
         """Whether it is an NVIDIA display or 3D controller (PCI class 03xx)."""
         return self.vendor_id == NVIDIA_VENDOR_ID and self.class_id >> 8 == 0x03
 
+    @property
+    def is_nic(self) -> bool:
+        """Whether it is a network controller (PCI class 02xx: Ethernet, InfiniBand)."""
+        return self.class_id >> 8 == 0x02
+
 
 class Gpu(Frozen):
     """One physical GPU of a host: its PCI function and what the graphics manager says of it.

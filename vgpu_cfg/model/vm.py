@@ -51,7 +51,8 @@ class PassthroughDevice(Frozen):
     """A passed-through PCI function of a VM, fixed (`pci_id`) or dynamic (`allowed`, `label`).
 
     `assigned_id` is the function that a dynamic one holds while its VM runs.
-    `allowed` holds (vendor id, device id) pairs.
+    `allowed` holds (vendor id, device id) pairs. `is_nic` tells that the hosts list such functions as
+    network controllers.
     """
 
     key: int
@@ -61,6 +62,7 @@ class PassthroughDevice(Frozen):
     label: str | None = None
     assigned_id: str | None = None
     numa_node: int | None = None
+    is_nic: bool = False
 
     @property
     def is_fixed(self) -> bool:
@@ -69,12 +71,17 @@ class PassthroughDevice(Frozen):
 
 
 class VirtualNic(Frozen):
-    """A virtual NIC of a VM; `network` is the network's moid, the portgroup key where distributed."""
+    """A virtual NIC of a VM; `network` is the network's moid, the portgroup key where distributed.
+
+    Of one with `kind` "sriov" `function` is the PCI address of the physical function whose virtual one
+    it is, None where vSphere chooses.
+    """
 
     key: int
     kind: str
     network: str = ""
     mac: str = ""
+    function: str | None = None
 
 
 class VirtualDisk(Frozen):
@@ -124,6 +131,16 @@ class VmDetail(Frozen):
     resource_pool_moid: str = ""
     datastore_moids: tuple[str, ...] = ()
     snapshot_moid: str | None = None
+
+    @property
+    def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:
+        """The passed-through devices that are no NICs."""
+        return tuple(device for device in self.passthrough if not device.is_nic)
+
+    @property
+    def passthrough_nics(self) -> tuple[PassthroughDevice, ...]:
+        """The passed-through NICs."""
+        return tuple(device for device in self.passthrough if device.is_nic)
 
 
 class Vm(ManagedObject):

@@ -68,6 +68,19 @@ class NewNic(Frozen):
     mac: str | None = None
 
 
+class NewSriovNic(Frozen):
+    """Add a NIC that is a virtual function of the physical one at the PCI address `function`.
+
+    `allow_mtu_change` lets the guest raise its MTU, as it must for jumbo frames.
+    """
+
+    kind: Literal["new_sriov_nic"] = "new_sriov_nic"
+    backing: NicBacking
+    function: str
+    mac: str | None = None
+    allow_mtu_change: bool = True
+
+
 class EditNic(Frozen):
     """Tie an existing NIC to another network, or give it a MAC."""
 
@@ -102,7 +115,15 @@ class RemoveDevice(Frozen):
 
 
 DeviceEdit = Annotated[
-    NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | EditNic | NewDisk | GrowDisk | RemoveDevice,
+    NewVgpu
+    | NewPassthrough
+    | NewDynamicPassthrough
+    | NewNic
+    | NewSriovNic
+    | EditNic
+    | NewDisk
+    | GrowDisk
+    | RemoveDevice,
     Field(discriminator="kind"),
 ]
 

@@ -109,6 +109,6 @@ def held_gpus(moid: str, case: Case) -> list[tuple[str, int | None]]:
     if host is None:
         return []
     held = [(gpu.pci_id, gpu.numa_node) for gpu in host.gpus if moid in gpu.vm_moids]
-    given = {device.pci_id or device.assigned_id for device in case.base.passthrough}
+    given = {device.pci_id or device.assigned_id for device in case.base.passthrough_gpus}
     held += [(device.pci_id, device.numa_node) for device in host.pci_devices if device.pci_id in given]
     return list(dict.fromkeys(held))

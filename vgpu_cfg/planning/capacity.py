@@ -17,6 +17,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.gpu_state import GpuState, Held, arrange
+from vgpu_cfg.planning.nic_functions import FunctionPool, read_functions
 from vgpu_cfg.planning.peer_groups import peer_sets
 from vgpu_cfg.planning.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.words import is_at_least
@@ -43,20 +44,26 @@ class PassthroughSlot:
     holder: str | None = None
     has_vgpus: bool = False
 
+    @property
+    def is_nic(self) -> bool:
+        """Whether it is a NIC, which nobody who asks for a GPU means."""
+        return self.pci.is_nic
+
 
 @dataclass
 class HostCapacity:
-    """The GPUs of a host as they are now.
+    """The GPUs of a host as they are now, and of its NICs what VMs could be given.
 
-    `unread` names running VMs that hold a GPU and whose devices are not known, `unplaced`
-    those whose vGPUs no GPU can be shown to hold. `peer_sets` are the sets of GPUs, by index, that can
-    be NVLink peers of one VM.
+    `slots` are GPUs and NICs alike, `functions` the NICs that are cut into virtual functions. `unread`
+    names running VMs that hold a GPU and whose devices are not known, `unplaced` those whose vGPUs no
+    GPU can be shown to hold. `peer_sets` are the sets of GPUs, by index, that can be NVLink peers of one VM.
     """
 
     host: Host
     gpus: list[GpuState] = field(default_factory=list)
     slots: list[PassthroughSlot] = field(default_factory=list)
     peer_sets: tuple[frozenset[int], ...] = ()
+    functions: list[FunctionPool] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
@@ -98,6 +105,7 @@ class CapacityReader:
             found.gpus.append(self._empty_gpu(gpu, found))
         found.slots = self._slots(host)
         found.peer_sets = peer_sets(host, [gpu.board for gpu in found.gpus])
+        found.functions = read_functions(host, vms, self._observed.facts)
         self._hold(found, vms)
         self._judge_sharing(found)
         self._claim(found, vms)

@@ -21,7 +21,8 @@ from vgpu_cfg.planning.demand import Shape
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DeviceNames, effective_gpus, has_wanted_gpus
 from vgpu_cfg.planning.host_state import Fit
-from vgpu_cfg.planning.other_devices import WantedNic
+from vgpu_cfg.planning.nic_match import AnyNic
+from vgpu_cfg.planning.other_devices import WantedFunction, WantedNic
 from vgpu_cfg.planning.ownership import protects_cluster
 from vgpu_cfg.planning.site import Site
 
@@ -47,7 +48,7 @@ class Case:
     existing: Vm | None = None
     template: Vm | None = None
     datastore: Datastore | None = None
-    nics: tuple[WantedNic, ...] | None = None
+    nics: tuple[AnyNic, ...] | None = None
     gpus: tuple[DesiredGpu, ...] = ()
     keeps_gpus: bool = False
     cpus: int = 0
@@ -163,14 +164,31 @@ def _existing_case(
     return case
 
 
-def _nics(vm: DesiredVm, site: Site) -> tuple[tuple[WantedNic, ...] | None, frozenset[str]]:
-    """Look the networks up; None where the plan leaves NICs to the template, or where one was not found."""
+def _nics(vm: DesiredVm, site: Site) -> tuple[tuple[AnyNic, ...] | None, frozenset[str]]:
+    """Look the networks up; None where the plan leaves NICs to the template, or where one was not found.
+
+    What a NIC that is passed through whole is cabled to, vSphere does not know.
+    """
     if not vm.nics and "nics" not in vm.managed:
         return None, frozenset()
-    found = [(nic, site.network_of(vm, nic.network)) for nic in vm.nics]
-    nics = tuple(WantedNic(_backing(network), nic.mac) for nic, network in found if network is not None)
-    moids = frozenset(network.moid for _, network in found if network is not None)
-    return (nics if len(nics) == len(vm.nics) else None), moids
+    nics: list[AnyNic] = []
+    moids: set[str] = set()
+    for nic in vm.nics:
+        called = nic.network or ""
+        if nic.function is not None and nic.function.kind == "passthrough":
+            nics.append(WantedFunction(nic.function, called=called))
+            continue
+        network = site.network_of(vm, called)
+        if network is None:
+            continue
+        moids.add(network.moid)
+        backing = _backing(network)
+        nics.append(
+            WantedNic(backing, nic.mac)
+            if nic.function is None
+            else WantedFunction(nic.function, backing, nic.mac, called)
+        )
+    return (tuple(nics) if len(nics) == len(vm.nics) else None), frozenset(moids)
 
 
 def _backing(network: Network) -> NicBacking:

@@ -122,12 +122,19 @@ class Code(StrEnum):
     NETWORK_NOT_ON_HOST = "VG403"
     NETWORK_IS_UPLINK = "VG404"
     NETWORK_KIND = "VG405"
+    NIC_ABSENT = "VG406"
+    NIC_NOT_READY = "VG407"
+    NIC_TAKEN = "VG408"
+    NIC_FAR = "VG409"
+    NIC_HOSTS_OWN = "VG410"
     DATASTORE_NOT_FOUND = "VG411"
     DATASTORE_AMBIGUOUS = "VG412"
     DATASTORE_NOT_ON_HOST = "VG413"
     DATASTORE_SPACE = "VG414"
     DATASTORE_INACCESSIBLE = "VG415"
     NO_DATASTORE = "VG416"
+    SRIOV_TIES_VM = "VG417"
+    SRIOV_OFF_SWITCH = "VG418"
     FOLDER_NOT_FOUND = "VG421"
     FOLDER_AMBIGUOUS = "VG422"
     POOL_NOT_FOUND = "VG423"
@@ -290,12 +297,19 @@ CHECKS: dict[Code, Check] = {
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),
         (Code.NETWORK_IS_UPLINK, "the network is an uplink portgroup", _E, _V),
         (Code.NETWORK_KIND, "the network is of a kind that is not supported", _E, _V),
+        (Code.NIC_ABSENT, "no host has the NIC that a VM asks for", _E, _V),
+        (Code.NIC_NOT_READY, "the NIC is not passed through, or has no virtual functions", _E, _V),
+        (Code.NIC_TAKEN, "every function of the NICs that would do is in use", _E, _V),
+        (Code.NIC_FAR, "a VM's NIC is on another NUMA node than its GPUs", _W, _V),
+        (Code.NIC_HOSTS_OWN, "the NIC that a VM asks for is the host's own", _E, _V),
         (Code.DATASTORE_NOT_FOUND, "the datastore does not exist", _E, _V),
         (Code.DATASTORE_AMBIGUOUS, "several datastores have this name", _E, _V),
         (Code.DATASTORE_NOT_ON_HOST, "no host that could run the VM has the datastore", _E, _V),
         (Code.DATASTORE_SPACE, "the datastore may run full", _W, _R),
         (Code.DATASTORE_INACCESSIBLE, "the datastore is not accessible", _E, _V),
         (Code.NO_DATASTORE, "no datastore is named, and none follows", _E, _V),
+        (Code.SRIOV_TIES_VM, "a virtual function: no vMotion, HA restart or snapshot while on", _W, _V),
+        (Code.SRIOV_OFF_SWITCH, "a virtual function's network is not on its NIC's switch", _W, _R),
         (Code.FOLDER_NOT_FOUND, "the VM folder does not exist", _E, _V),
         (Code.FOLDER_AMBIGUOUS, "several VM folders have this name", _E, _V),
         (Code.POOL_NOT_FOUND, "the resource pool does not exist", _E, _V),

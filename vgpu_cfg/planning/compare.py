@@ -17,6 +17,7 @@ from vgpu_cfg.model.vm import AFFINITY_KEY, VmDetail
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.gpu_devices import GpuEdits, WantedGpu, compare_gpus
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.nic_devices import FunctionPlan, compare_functions
 from vgpu_cfg.planning.other_devices import DeviceEdits, WantedNic, compare_disks, compare_nics
 from vgpu_cfg.planning.words import gib, node_list
 
@@ -28,7 +29,8 @@ class WantedVm:
     """A VM as it shall be, every name looked up and every default filled in.
 
     None means that the template or vCenter decides. `affinity` None leaves the NUMA
-    affinity alone, an empty one removes it. `nics` None leaves them alone. Over `nodes` NUMA
+    affinity alone, an empty one removes it. `nics` None leaves them alone, and the `functions`, which are
+    the NICs that are no vmxnet3 ones. Over `nodes` NUMA
     nodes the CPUs are split into sockets.
     """
 
@@ -38,6 +40,7 @@ class WantedVm:
     gpu_notes: tuple[str, ...] = ()
     mmio_gb: int | None = None
     nics: tuple[WantedNic, ...] | None = None
+    functions: tuple[FunctionPlan, ...] = ()
     disks: tuple[DesiredDisk, ...] = ()
     inherited_disks: frozenset[int] = frozenset()
     extra_config: Mapping[str, str] = field(default_factory=dict)
@@ -57,14 +60,16 @@ class Difference:
     edits: list[Edit] = field(default_factory=list)
     gpus: GpuEdits = field(default_factory=GpuEdits)
     nics: DeviceEdits = field(default_factory=DeviceEdits)
+    functions: DeviceEdits = field(default_factory=DeviceEdits)
     disks: DeviceEdits = field(default_factory=DeviceEdits)
 
     def spec(self, *, with_gpus: bool = True, only_gpus: bool = False, **more: Any) -> VmSpec:
-        """Return the ConfigSpec of everything, of all but the new GPU devices, or of those alone."""
+        """Return the ConfigSpec of everything, of all but new GPUs and NICs' functions, or of those alone."""
+        new = [*self.gpus.additions, *self.functions.additions]
         if only_gpus:
-            return VmSpec(devices=(*self.gpus.additions,), **more)
-        removals = [*self.gpus.removals, *self.nics.removals]
-        additions = [*(self.gpus.additions if with_gpus else ()), *self.nics.additions, *self.disks.additions]
+            return VmSpec(devices=tuple(new), **more)
+        removals = [*self.gpus.removals, *self.functions.removals, *self.nics.removals]
+        additions = [*(new if with_gpus else ()), *self.nics.additions, *self.disks.additions]
         return VmSpec(
             **(self.fields | more),
             extra_config=dict(sorted(self.extra_config.items())),
@@ -94,13 +99,15 @@ def compare_vm(
         found.extra_config |= found.gpus.extra_config
         found.edits += found.gpus.edits
         _compare_mmio(wanted, detail, found)
-    if manages("gpus") or manages("memory"):
+    if manages("gpus") or manages("memory") or (manages("nics") and wanted.functions):
         _compare_reservation(detail, found)
     if manages("numa") and wanted.affinity is not None:
         _compare_affinity(wanted.affinity, wanted.affinity_note, detail, found)
     if manages("nics") and wanted.nics is not None:
-        found.nics = compare_nics(wanted.nics, detail, dict(network_names or {}))
-        found.edits += found.nics.edits
+        names = dict(network_names or {})
+        found.functions = compare_functions(wanted.functions, detail, names)
+        found.nics = compare_nics(wanted.nics, detail, names)
+        found.edits += [*found.functions.edits, *found.nics.edits]
     if manages("disks"):
         found.disks = compare_disks(wanted.disks, detail, wanted.inherited_disks)
         found.edits += found.disks.edits

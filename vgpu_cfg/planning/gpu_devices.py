@@ -50,7 +50,7 @@ def compare_gpus(wanted: Sequence[WantedGpu], detail: VmDetail, notes: Sequence[
     result = GpuEdits()
     remarks = {index: note for index, note in enumerate(notes) if note}
     left_vgpus = list(detail.vgpus)
-    left_others = list(detail.passthrough)
+    left_others = list(detail.passthrough_gpus)
     new: list[tuple[WantedGpu, str]] = []
     for index, gpu in enumerate(wanted):
         if isinstance(gpu, NewVgpu):

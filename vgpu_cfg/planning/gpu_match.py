@@ -43,7 +43,7 @@ def has_wanted_gpus(gpus: Sequence[DesiredGpu], detail: VmDetail, names: DeviceN
         return False
     if any(len(gpu.profiles) > 1 for gpu in gpus if isinstance(gpu, DesiredVgpu)):
         return False
-    left = list(detail.passthrough)
+    left = list(detail.passthrough_gpus)
     for gpu in gpus:
         if isinstance(gpu, DesiredVgpu):
             continue
@@ -73,7 +73,7 @@ def _own_gpus(detail: VmDetail) -> tuple[DesiredGpu, ...]:
     for vgpu in detail.vgpus:
         with suppress(ValueError):
             own.append(DesiredVgpu(profiles=(VgpuProfile.parse(vgpu.profile),)))
-    for device in detail.passthrough:
+    for device in detail.passthrough_gpus:
         if device.pci_id is not None:
             own.append(DesiredPassthrough(pci_id=device.pci_id))
         else:

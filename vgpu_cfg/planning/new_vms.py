@@ -1,7 +1,7 @@
 """The changes that make a VM: one clone with everything in it, and the detour of a hardware upgrade.
 
 A template of an older hardware version cannot be given devices that the version does
-not know: it is cloned without GPUs, upgraded, and given its GPUs by one reconfigure.
+not know: it is cloned without them, upgraded, and given its devices by one reconfigure.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def plan_new(
     more: dict[str, Any] = _always(case)
     if is_scratch:
         more["hardware_version"] = place.hardware_version
-    gpu_edits = found.gpus.edits if upgrades else []
-    edits = [*_head(case, place), *(edit for edit in found.edits if edit not in gpu_edits)]
+    late = [*found.gpus.edits, *found.functions.edits] if upgrades else []
+    edits = [*_head(case, place), *(edit for edit in found.edits if edit not in late)]
     create = CreateVm(
         id=change_id("create", name),
         subject=subject,
@@ -113,18 +113,18 @@ def _upgrade(case: Case, place: NewPlace, found: Difference, create: CreateVm) -
         vm=create.vm,
         hardware_version=version,
     )
-    if not found.gpus.additions:
+    if not (found.gpus.additions or found.functions.additions):
         return [upgrade]
-    gpus = ReconfigureVm(
+    devices = ReconfigureVm(
         id=change_id("reconfigure", name),
         subject=create.subject,
-        edits=tuple(found.gpus.edits),
+        edits=(*found.gpus.edits, *found.functions.edits),
         needs=(upgrade.id,),
         host_moid=create.host_moid,
         vm=create.vm,
         spec=found.spec(only_gpus=True),
     )
-    return [upgrade, gpus]
+    return [upgrade, devices]
 
 
 def _version_edit(before: int | None, after: int) -> Edit:

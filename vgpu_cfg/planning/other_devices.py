@@ -1,4 +1,4 @@
-"""Which edits give a VM the desired NICs and disks.
+"""Which edits give a VM the desired vmxnet3 NICs and disks.
 
 NICs are matched by network first, then in their order, never by slot. A disk is
 never shrunk and never removed: what is in it is not ours to lose.
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Edit
-from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredFunction, DesiredNewDisk
 from vgpu_cfg.model.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.vm_spec import DeviceEdit, EditNic, GrowDisk, NewDisk, NewNic, NicBacking, RemoveDevice
+from vgpu_cfg.planning.nic_functions import SRIOV
 from vgpu_cfg.planning.words import gib
 
 VMXNET3 = "vmxnet3"
@@ -32,6 +33,24 @@ class WantedNic:
         return self.backing.portgroup_key or self.backing.network_moid
 
 
+@dataclass(frozen=True, slots=True)
+class WantedFunction:
+    """A NIC that is a function of a physical one.
+
+    `backing` is that of a virtual function; `called` what the plan file calls the network, if anything.
+    """
+
+    function: DesiredFunction
+    backing: NicBacking | None = None
+    mac: str | None = None
+    called: str = ""
+
+    @property
+    def network(self) -> str:
+        """What a VM's NIC on this network says, empty where vSphere knows of none."""
+        return (self.backing.portgroup_key or self.backing.network_moid) if self.backing is not None else ""
+
+
 @dataclass(slots=True)
 class DeviceEdits:
     """The difference. `shrinking` names disks that are larger than what is asked."""
@@ -44,11 +63,14 @@ class DeviceEdits:
 
 
 def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
-    """List the edits that give a VM exactly these NICs; `names` spells the networks of those it has."""
+    """List the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
+
+    Virtual functions are not looked at: see `compare_functions`.
+    """
     result = DeviceEdits()
     usable = [nic for nic in detail.nics if nic.kind.casefold() == VMXNET3]
     for nic in detail.nics:
-        if nic not in usable:
+        if nic not in usable and nic.kind != SRIOV:
             _remove_nic(nic, names, result)
     missing: list[WantedNic] = []
     for want in wanted:

@@ -19,6 +19,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.networks import plan_networks
+from vgpu_cfg.planning.nic_match import has_wanted_functions
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
 from vgpu_cfg.planning.place_checks import (
@@ -161,6 +162,7 @@ class _Planning:
                 case = make_case(vm, folder, existing, self.lookup, self.findings)
                 if case is not None:
                     case.host = host_by_moid.get(existing.host_moid or "") if existing else None
+                    case.keeps_gpus &= has_wanted_functions(case.nics, case.base, case.host)
                     leave_protected(case, self.desired.protect, self.findings)
                     yield case
 
@@ -181,7 +183,7 @@ class _Planning:
         for device in case.base.vgpus:
             yield from (entry.board for entry in self.catalog.by_profile(device.profile)[:1])
         devices = {pci.pci_id: pci for pci in case.host.pci_devices} if case.host else {}
-        for passed in case.base.passthrough:
+        for passed in case.base.passthrough_gpus:
             pci = devices.get(passed.pci_id or passed.assigned_id or "")
             if pci is not None:
                 board = self.reader.board_of(pci)

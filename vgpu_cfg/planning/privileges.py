@@ -52,7 +52,7 @@ from vgpu_cfg.model.host_change import (
     VmknicWrite,
 )
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, VmSpec
+from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, NewSriovNic, VmSpec
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"
@@ -240,5 +240,5 @@ def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:
             yield moid, EDIT_DEVICE
         else:
             yield moid, ADD_REMOVE_DEVICE
-        if isinstance(edit, NewNic | EditNic):
+        if isinstance(edit, NewNic | NewSriovNic | EditNic):
             yield edit.backing.network_moid, ASSIGN_NETWORK

@@ -16,7 +16,10 @@ from vgpu_cfg.planning.gpu_devices import WantedGpu
 from vgpu_cfg.planning.gpu_match import DeviceNames, is_wanted_device
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.mmio import mmio_size_gb
+from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_functions
+from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
+from vgpu_cfg.planning.other_devices import WantedNic
 from vgpu_cfg.planning.words import counted, whole_gib
 
 
@@ -35,7 +38,8 @@ def make_wanted(
         gpus=gpus,
         gpu_notes=notes,
         mmio_gb=mmio_size_gb(_boards(case, final)),
-        nics=case.nics,
+        nics=_vmxnet3(case),
+        functions=_functions(case, final),
         disks=vm.disks,
         inherited_disks=_inherited_disks(case),
         extra_config=vm.extra_config,
@@ -47,7 +51,7 @@ def make_wanted(
 
 def _gpus(case: Case, host: HostState | None, names: DeviceNames) -> Iterator[WantedGpu]:
     """Yield the GPU devices in the plan file's order; what the VM has already and may keep, as it is."""
-    left = list(case.base.passthrough) if case.existing is not None else []
+    left = list(case.base.passthrough_gpus) if case.existing is not None else []
     chosen = iter(case.fit.variant if case.fit else ())
     for gpu in case.gpus:
         match gpu:
@@ -65,13 +69,18 @@ def _gpus(case: Case, host: HostState | None, names: DeviceNames) -> Iterator[Wa
 
 def _fixed(pci_id: str, host: HostState | None) -> NewPassthrough:
     slot = next((one for one in host.slots if one.pci.pci_id == pci_id), None) if host else None
-    return NewPassthrough(
-        pci_id=pci_id,
-        system_id=(host.host.system_id or "") if host else "",
-        vendor_id=slot.pci.vendor_id if slot else 0,
-        device_id=slot.pci.device_id if slot else 0,
-        device_name=slot.pci.device_name if slot else "",
-    )
+    return fixed_device(pci_id, slot.pci if slot else None, host.host if host else None)
+
+
+def _vmxnet3(case: Case) -> tuple[WantedNic, ...] | None:
+    return None if case.nics is None else tuple(nic for nic in case.nics if isinstance(nic, WantedNic))
+
+
+def _functions(case: Case, host: HostState | None) -> tuple[FunctionPlan, ...]:
+    own = case.base if case.existing is not None else None
+    chosen: tuple[str, ...] = getattr(case.fit, "nics", ()) if case.nics is not None else ()
+    there = host.host if host is not None else case.host
+    return plan_functions(functions_of(case.nics or ()), own, there, chosen)
 
 
 def _dynamic(

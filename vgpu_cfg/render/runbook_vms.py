@@ -28,6 +28,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     RemoveDevice,
     VmSpec,
@@ -171,7 +172,7 @@ def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]
         case GrowDisk():
             disk_key = ("-disk.key", device.key, "-size", f"{device.size_mib}M")
             yield command("govc", "vm.disk.change", *vm, *disk_key)
-        case NewDynamicPassthrough() | EditNic() | RemoveDevice():
+        case NewDynamicPassthrough() | NewSriovNic() | EditNic() | RemoveDevice():
             return
         case _:
             assert_never(device)
@@ -189,6 +190,13 @@ def _left_to_client(spec: VmSpec) -> str:
             ids = ", ".join(f"{vendor:04x}:{model:04x}" for vendor, model in device.allowed)
             label = f" with the hardware label {device.label}" if device.label else ""
             words.append(f"add a PCI device by Dynamic DirectPath IO, {ids}{label}")
+        elif isinstance(device, NewSriovNic):
+            mac = f", MAC address {device.mac}" if device.mac is not None else ""
+            mtu = ", Guest OS MTU Change allowed" if device.allow_mtu_change else ""
+            words.append(
+                f"add a network adapter of type SR-IOV passthrough on {device.backing.network_name}, "
+                f"physical function {device.function}{mac}{mtu}"
+            )
     if spec.cores_per_socket is not None:
         words.append(f"set {spec.cores_per_socket} cores per socket")
     return f"In the vSphere Client: {'; '.join(words)}." if words else ""

@@ -21,6 +21,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
@@ -34,6 +35,7 @@ MOST_CONTROLLERS = 4
 
 _Operation = vim.vm.device.VirtualDeviceSpec.Operation
 _passthrough = vim.vm.device.VirtualPCIPassthrough
+_sriov = vim.vm.device.VirtualSriovEthernetCard
 _card = vim.vm.device.VirtualEthernetCard
 
 
@@ -75,6 +77,8 @@ class _Maker:
                 self._new(_passthrough(key=next(self._keys), backing=_dynamic_backing(edit)))
             case NewNic():
                 self._new(self._nic(edit))
+            case NewSriovNic():
+                self._new(self._sriov_nic(edit))
             case EditNic():
                 self._edit_nic(edit)
             case NewDisk():
@@ -113,6 +117,25 @@ class _Maker:
             connectable=vim.vm.device.VirtualDevice.ConnectInfo(
                 startConnected=True, allowGuestControl=True, connected=False
             ),
+        )
+        _set_mac(card, edit.mac)
+        return card
+
+    def _sriov_nic(self, edit: NewSriovNic) -> Any:
+        """Name the physical function by its address alone, as VMware's own clients do.
+
+        The server writes the ids of the backing itself (seen on vSphere 8.0.3).
+        """
+        card = _sriov(
+            key=next(self._keys),
+            backing=nic_backing(edit.backing),
+            connectable=vim.vm.device.VirtualDevice.ConnectInfo(
+                startConnected=True, allowGuestControl=True, connected=False
+            ),
+            sriovBacking=_sriov.SriovBackingInfo(
+                physicalFunctionBacking=_passthrough.DeviceBackingInfo(id=edit.function)
+            ),
+            allowGuestOSMtuChange=edit.allow_mtu_change,
         )
         _set_mac(card, edit.mac)
         return card

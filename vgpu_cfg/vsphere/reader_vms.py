@@ -36,6 +36,8 @@ _NIC_KINDS: Mapping[str, str] = {
     "VirtualSriovEthernetCard": "sriov",
     "VirtualVmxnet3Vrdma": "pvrdma",
 }
+_AUTOMATIC = "Automatic"
+"""How the id of a physical function begins that vSphere chooses from the network's device pool."""
 _CONTROLLER_KINDS: Mapping[Any, str] = {
     vim.vm.device.VirtualSCSIController: "scsi",
     vim.vm.device.VirtualNVMEController: "nvme",
@@ -157,7 +159,16 @@ def _nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
                 kind=_NIC_KINDS.get(kind, kind.removeprefix("Virtual").lower()),
                 network=_network(device.backing),
                 mac=device.macAddress or "",
+                function=_physical_function(device),
             )
+
+
+def _physical_function(device: Any) -> str | None:
+    """Return the address of the physical function behind a virtual one, None where vSphere chooses it."""
+    backing = getattr(device, "sriovBacking", None)
+    physical = None if backing is None else backing.physicalFunctionBacking
+    address = "" if physical is None else physical.id or ""
+    return None if not address or address.startswith(_AUTOMATIC) else pci_address(address)
 
 
 def _network(backing: Any) -> str:
