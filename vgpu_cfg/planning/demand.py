@@ -13,6 +13,7 @@ from vgpu_cfg.model.desired import (
     NumaPolicy,
     Spread,
 )
+from vgpu_cfg.planning.nic_needs import NicNeed
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
 Variant = tuple[VgpuNeed, ...]
@@ -44,7 +45,8 @@ class Shape:
     """What VMs that are alike need. `hosts` are indexes of hosts with the rank of their cluster.
 
     `variants` are tried in order; with none there are no vGPUs. `line` is set only where
-    VMs of one line must or should run apart, or together (`pack`). `keep_free` of the hosts stay
+    VMs of one line must or should run apart, or together (`pack`). `nics` are the functions of NICs
+    that it needs. `keep_free` of the hosts stay
     without any GPU VM.
     """
 
@@ -61,6 +63,7 @@ class Shape:
     pack: bool = False
     keep_free: int = 0
     line: str = ""
+    nics: tuple[NicNeed, ...] = ()
 
     @property
     def has_gpus(self) -> bool:
@@ -77,6 +80,7 @@ class Shape:
             -int(is_bound),
             -len(self.fixed),
             -len(self.dynamic),
+            -len(self.nics),
             -len(self.variants[0]) if self.variants else 0,
             -max((need.share for need in self.variants[0]), default=0.0) if self.variants else 0.0,
             -slices,

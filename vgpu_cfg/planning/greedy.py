@@ -75,8 +75,9 @@ def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]
     """Rate a fit; the lowest is the best.
 
     A NUMA node that is too small counts most, then the order of clusters and of profiles in the
-    plan file, NUMA room, VMs of the line that are there already, other sizes that the plan puts
-    there; then whole GPUs, free 4g starts and whole sets of NVLink peers that it would cost.
+    plan file, NUMA room, NICs far from their GPUs, VMs of the line that are there already, other
+    sizes that the plan puts there; then whole GPUs, free 4g starts and whole sets of NVLink peers
+    that it would cost.
     """
     together = host.residents.get(shape.line, 0) if shape.line else 0
     variant = shape.variants.index(fit.variant) if fit.variant else 0
@@ -86,6 +87,7 @@ def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]
         rank,
         variant,
         fit.numa_level,
+        fit.far_nics,
         -together if shape.pack else together,
         is_mixed,
         fit.opened,

@@ -121,6 +121,12 @@ def choose_nics(
     return tuple(by_need[index] for index in range(len(rows)))
 
 
+def nic_options(need: NicNeed, stock: NicStock) -> Iterator[tuple[str, int]]:
+    """Yield the functions that a need could be given, by address, with how often each can be."""
+    for option, copies in _options(need, stock):
+        yield option.pci_id, copies
+
+
 def far_nics(
     needs: Sequence[NicNeed], chosen: Sequence[str], stock: NicStock, gpu_nodes: Collection[int | None]
 ) -> tuple[str, ...]:

@@ -75,7 +75,10 @@ def _as_counted(host: HostState, share: HostShare) -> tuple[HostState, dict[str,
     for one in share.assignments:
         demand = one.demand
         empty.nodes = state.nodes
+        empty.holders, empty.given = state.holders, state.given
         fit = empty.rated(demand.shape, one.variant, chosen[demand.vm], slots[demand.vm])
+        if fit is None:
+            return None
         state.settle(demand, fit)
         fits[demand.vm] = fit
     return state, fits

@@ -10,6 +10,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Shape, counted_names
 from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.nic_needs import holders_of
 from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
@@ -82,6 +83,10 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     code = host.refuse_host(shape)
     if code is not None:
         found.add(code, _host_words(code, host, shape))
+        return found
+    code = host.refuse_nics(shape)
+    if code is not None:
+        found.add(code, _nic_words(code, host, shape))
         return found
     code = host.refuse_slots(shape)
     if code is not None:
@@ -200,6 +205,21 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
         case _:
             return "has a VM of this line already"
+
+
+def _nic_words(code: Code, host: HostState, shape: Shape) -> str:
+    needs = listed(dict.fromkeys(str(need) for need in shape.nics), shown=6)
+    held = {pci_id: who for need in shape.nics for pci_id, who in holders_of(need, host.stock).items() if who}
+    by = listed((f"{pci_id} by {listed(who, shown=4)}" for pci_id, who in sorted(held.items())), shown=6)
+    match code:
+        case Code.NIC_ABSENT:
+            return f"has not {needs}"
+        case Code.NIC_NOT_READY:
+            return f"has {needs} only as the host's own: passthrough or virtual functions are not on"
+        case Code.NIC_FAR:
+            return f"has {needs} free on another NUMA node only"
+        case _:
+            return f"has not enough free for {needs}{f': in use are {by}' if by else ''}"
 
 
 def _slot_words(code: Code, host: HostState, shape: Shape) -> str:

@@ -90,8 +90,8 @@ def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -
         counts[start.words] = counts.get(start.words, 0) + 1
     kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
     message = (
-        f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which all "
-        "start whichever GPU ESXi chooses for each"
+        f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which "
+        "all start whichever GPU ESXi chooses for each"
     )
     remedy = (
         "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "

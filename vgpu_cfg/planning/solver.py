@@ -15,6 +15,7 @@ from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.planning.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.milp import Outcome, Program, Solution
+from vgpu_cfg.planning.nic_needs import nic_options
 from vgpu_cfg.planning.patterns import PatternBook, Ware
 from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.placement import Attempt, in_order
@@ -136,7 +137,8 @@ class _Model:
         most = 1 if shape.spread is Spread.HOSTS and shape.must else count
         for index, rank in shape.hosts:
             host = self.hosts[index]
-            if host.refuse_host(shape) is not None or host.refuse_slots(shape) is not None:
+            refusals = (host.refuse_host, host.refuse_slots, host.refuse_nics)
+            if any(refuse(shape) is not None for refuse in refusals):
                 continue
             for variant in shape.variants or ((),):
                 if host.refuse_variant(variant) is None and host.may_create(variant):
@@ -165,6 +167,28 @@ class _Model:
         self._model_gpus(index, host, own)
         self._model_spread(host, own)
         self._model_slots(host, own)
+        self._model_nics(host, own)
+
+    def _model_nics(self, host: HostState, own: Sequence[_Choice]) -> None:
+        """Let every function go to one NIC; whether it is near the GPU is seen when a host is filled."""
+        needs = list(dict.fromkeys(need for choice in own for need in choice.shape.nics))
+        given: dict[str, list[int]] = {}
+        room: dict[str, int] = {}
+        for need in needs:
+            columns = []
+            for pci_id, free in nic_options(need, host.stock):
+                variable = self.program.variable(free)
+                columns.append((variable, -1.0))
+                given.setdefault(pci_id, []).append(variable)
+                room[pci_id] = free
+            wanted = [
+                (choice.variable, float(choice.shape.nics.count(need)))
+                for choice in own
+                if need in choice.shape.nics
+            ]
+            self.program.row([*wanted, *columns], most=0)
+        for pci_id, variables in given.items():
+            self.program.row([(variable, 1.0) for variable in variables], most=room[pci_id])
 
     def _model_gpus(self, index: int, host: HostState, own: Sequence[_Choice]) -> None:
         asked: dict[Ware, list[tuple[int, float]]] = {}

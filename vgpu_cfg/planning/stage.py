@@ -19,6 +19,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DeviceNames
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
+from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.placement import Placed, Verdict, place
 from vgpu_cfg.planning.refusals import Refusal, explain_refusal
@@ -125,6 +126,7 @@ def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:
         pack=vm.place.pack and case.existing is None,
         keep_free=vm.place.keep_free if case.existing is None else 0,
         line=_line(case),
+        nics=nic_needs(case.nics, case.base if case.existing is not None else None, case.host),
     )
 
 
