@@ -85,9 +85,9 @@ class TestOff:
     def test_fixed_passthrough_stays_and_fails_at_the_power_on(self, tmp_path: Path) -> None:
         gpu = "{board: A100D, pci_id: '0000:21:00.0', mode: passthrough}"
         rig = estate(tmp_path, one=gpu, two=gpu)
-        (info,) = (
-            rig.host(ONE).parent.environmentBrowser.QueryConfigTarget(rig.host(ONE)).pciPassthrough or [None]
-        )
+        (info,) = rig.host(ONE).parent.environmentBrowser.QueryConfigTarget(rig.host(ONE)).pciPassthrough or [
+            None
+        ]
         backing = vim.vm.device.VirtualPCIPassthrough.DeviceBackingInfo(
             id=info.pciDevice.id,
             deviceId=format(info.pciDevice.deviceId & 0xFFFF, "x"),
@@ -136,7 +136,8 @@ class TestOff:
         assert rig.where("a") == ONE, "all of it or nothing"
         assert relocate(rig, vm, datastore=stores["nfs"]) is None
         (kept,) = (one for one in vm.config.hardware.device if isinstance(one, vim.vm.device.VirtualDisk))
-        assert kept.backing.fileName.startswith("[nfs] a/")
+        backing: Any = kept.backing
+        assert backing.fileName.startswith("[nfs] a/")
 
     @pytest.mark.parametrize("why", ["maintenance", "lost", "old"])
     def test_a_host_that_takes_no_vm(self, tmp_path: Path, why: str) -> None:
@@ -199,8 +200,8 @@ class TestRunning:
         allowed = [kind.AllowedDevice(vendorId=0x10DE, deviceId=rig.state(ONE).gpus[0].pci.device_id)]
         backing = kind.DynamicBackingInfo(deviceName="", allowedDevice=allowed, customLabel="whole")
         fault = migrate(rig, running(rig, config(add(passthrough(backing)))))
-        assert isinstance(fault, vim.fault.MigrationFeatureNotSupported)
         assert (fault.msg, fault.failedHostName) == (SOURCE_TEXT, ONE)
+        assert isinstance(fault, vim.fault.MigrationFeatureNotSupported)
 
     def test_a_full_host_takes_none(self, tmp_path: Path) -> None:
         rig = estate(tmp_path)

@@ -253,7 +253,9 @@ def test_a_module_belongs_to_a_switch() -> None:
     built(board([1, 2]))
 
 
-VM = "vms:\n- {{name: a, hardware_version: {version}, memory: 16GiB, gpus: [{{group: '{name}', on: [{on}]}}]}}\n"
+VM = """vms:
+- {{name: a, hardware_version: {version}, memory: 16GiB, gpus: [{{group: '{name}', on: [{on}]}}]}}
+"""
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ VM = "vms:\n- {{name: a, hardware_version: {version}, memory: 16GiB, gpus: [{{gr
         (20, 2, "'0000:21:00.0', '0000:23:00.0'", "cannot run on hgx.lab"),
     ],
 )
-def test_an_estates_vm_runs_with_a_group_where_that_can_be(version: int, size: int, on: str, said: str) -> None:
+def test_an_estates_vm_runs_with_a_group_or_is_a_fault(version: int, size: int, on: str, said: str) -> None:
     text = board([None] * 8, VM.format(version=version, name=hgx_group(size), on=on))
     if said:
         with pytest.raises(DocumentError, match=said):
