@@ -117,7 +117,7 @@ def test_a_reading_keeps_its_budget(vcenter: VCenter) -> None:
 
 @pytest.mark.parametrize(
     "estate",
-    ["two-a100", "one-a100", "mig-a100", "nvlink-4xa100", "hgx-h100", "mixed-fleet", "bare", "no-gpu"],
+    estate_names(),
 )
 def test_every_estate_is_read_within_the_budget(estate: str) -> None:
     vcenter = lab_vcenter(estate)
