@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, Subject, VmRef
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vgpu import Sharing
