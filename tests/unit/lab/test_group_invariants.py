@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import settings
@@ -22,6 +23,7 @@ from tests.unit.lab.group_rig import (
 from vgpu_cfg.lab.devices import groups_of, vgpus_of
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
 from vgpu_cfg.lab.state import Host, Task, VirtualMachine
+from vgpu_cfg.lab.state_json import decode_object, encode_object
 
 PARTITIONS = (
     {1, 3}, {2, 4}, {5, 7}, {6, 8}, {1, 2, 3, 4}, {5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8},
@@ -65,6 +67,14 @@ class GroupMachine(RuleBasedStateMachine):
     def take_out(self, data: st.DataObject, count: int) -> None:
         vm = self.one(data)
         self.rig.reconfigured(vm, deviceChange=taken_out(vm)[:count])
+
+    def teardown(self) -> None:
+        for vm in self.vms():
+            text = json.dumps(encode_object(vm))
+            again = decode_object(json.loads(text))
+            assert isinstance(again, VirtualMachine)
+            assert again.device_groups == vm.device_groups
+            assert json.dumps(encode_object(again)) == text
 
     def names(self) -> list[str]:
         return [vm.name for vm in self.vms() if not vm.is_template]
