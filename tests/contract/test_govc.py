@@ -73,3 +73,26 @@ def test_it_makes_a_vm_with_a_vgpu_run_and_deletes_it(govc: MakeGovc) -> None:
         run("vm.power", "-off", "by-govc")
         run("vm.destroy", "by-govc")
         assert "by-govc" not in run("find", "/", "-type", "m")
+
+
+def test_it_ties_a_vm_to_hosts_and_moves_it(govc: MakeGovc) -> None:
+    first, second = "esx-nvlink-01.lab", "esx-nvlink-02.lab"
+    with served("bridges-2xa100") as server:
+        run = govc(server)
+        run("vm.clone", "-vm", "ubuntu-22.04-efi", "-on=false", "-host", first, "-ds", "vsan", "by-govc")
+        run("vm.migrate", "-host", second, "by-govc")
+        assert f"Host:         {second}" in " ".join(run("vm.info", "by-govc").splitlines())
+        in_cluster = ("-cluster", "gpu", "-name")
+        run("cluster.group.create", *in_cluster, "vms", "-vm", "by-govc")
+        run("cluster.group.create", *in_cluster, "hosts", "-host", first)
+        rule = ("-vm-host", "-vm-group", "vms", "-host-affine-group", "hosts", "-enable", "-mandatory")
+        run("cluster.rule.create", *in_cluster, "tie", *rule)
+        assert "tie" in run("cluster.rule.ls", "-cluster", "gpu")
+        assert "by-govc" in run("cluster.group.ls", *in_cluster, "vms")
+        run("vm.migrate", "-host", first, "by-govc")
+        run("vm.power", "-on", "by-govc")
+        run("cluster.rule.remove", *in_cluster, "tie")
+        run("cluster.group.remove", *in_cluster, "vms")
+        assert "tie" not in run("cluster.rule.ls", "-cluster", "gpu")
+        run("vm.migrate", "-host", second, "by-govc")
+        assert second in run("vm.info", "by-govc")

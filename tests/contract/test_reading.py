@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, Subject, VmRef
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vgpu import Sharing
@@ -117,7 +118,7 @@ def test_a_reading_keeps_its_budget(vcenter: VCenter) -> None:
 
 @pytest.mark.parametrize(
     "estate",
-    ["two-a100", "one-a100", "mig-a100", "nvlink-4xa100", "hgx-h100", "mixed-fleet", "bare", "no-gpu"],
+    estate_names(),
 )
 def test_every_estate_is_read_within_the_budget(estate: str) -> None:
     vcenter = lab_vcenter(estate)

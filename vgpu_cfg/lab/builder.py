@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from uuid import NAMESPACE_DNS, uuid5
@@ -14,7 +16,9 @@ from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.estate_files import EstateFile
 from vgpu_cfg.lab.host_maker import make_host
 from vgpu_cfg.lab.rules import admission
-from vgpu_cfg.lab.rules.gpu_choice import pick_least_loaded
+from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
+from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
+from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.site import Site, new_site
 from vgpu_cfg.lab.state import Cluster, Datastore, Host, LabState, Network, ResourcePool, VirtualMachine
 
@@ -25,6 +29,16 @@ Thing = TypeVar("Thing", Datastore, Network)
 def build_state(source: EstateFile) -> LabState:
     """Build the state of an estate. Raises `DocumentError` where names or running VMs do not fit."""
     return _Builder(source).build()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A passthrough device to be: where it runs, and its place in a device group (key, sequence id)."""
+
+    backing: Any
+    on: str | None = None
+    group: tuple[int, int] | None = None
+    group_name: str = ""
 
 
 class _Builder:
@@ -102,24 +116,42 @@ class _Builder:
         host = self._host(part.host, part.cluster, loc)
         if host is None:
             return
-        backings = [_backing(host, gpu) for gpu in part.gpus]
-        vm = self._add_machine(part, name, host, loc, backings)
+        wanted = list(self._wanted(host, part, loc))
+        vm = self._add_machine(part, name, host, loc, wanted)
         if vm is None or part.power == "off":
             return
         forced = {
-            FIRST_PASSTHROUGH + index: gpu.on
-            for index, gpu in enumerate(part.gpus)
-            if isinstance(gpu, file.PlacedVgpu) and gpu.on is not None
+            FIRST_PASSTHROUGH + index: device.on
+            for index, device in enumerate(wanted)
+            if device.on is not None
         }
         try:
-            admitted = admission.admit(self.state, vm, host, pick_least_loaded, forced)
+            admitted = admission.admit(self.state, vm, host, PICK_LEAST_LOADED, forced)
         except vmodl.MethodFault as fault:
             self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
         else:
             admission.start(self.state, vm, host, admitted, now=0.0)
 
+    def _wanted(self, host: Host, part: file.VmPart, loc: Loc) -> Iterator[_Wanted]:
+        """Yield the passthrough devices of a VM; each device group has a key of its own, from 1 on."""
+        for index, gpu in enumerate(part.gpus):
+            if not isinstance(gpu, file.PlacedGroup):
+                yield _Wanted(_backing(host, gpu), gpu.on if isinstance(gpu, file.PlacedVgpu) else None)
+                continue
+            offer = offered_groups(host).get(gpu.group)
+            if offer is None or part.hardware_version < OLDEST_DEVICE_GROUP_VERSION:
+                why = f"{host.name} offers no group {gpu.group!r} to hardware version {part.hardware_version}"
+                self._complain((*loc, "gpus", index), why)
+                continue
+            places: list[str | None] = [*_in_order(host, gpu.on)] or [None] * offer.size
+            if len(places) != offer.size:
+                self._complain((*loc, "gpus", index, "on"), f"the group takes {offer.size} GPUs")
+                continue
+            for sequence, pci_id in enumerate(places):
+                yield _Wanted(vgpu_backing(offer.profile), pci_id, (index + 1, sequence), gpu.group)
+
     def _add_machine(
-        self, part: file.MachinePart, name: str, host: Host, loc: Loc, backings: list[Any] | None = None
+        self, part: file.MachinePart, name: str, host: Host, loc: Loc, devices: Sequence[_Wanted] = ()
     ) -> VirtualMachine | None:
         folder = self.site.add_folder(part.folder)
         if any(self.state.objects[moid].name == name for moid in folder.children):
@@ -132,7 +164,8 @@ class _Builder:
         ]
         if store is None or None in networks:
             return None
-        vm = self._machine(part, name, has_gpu=bool(backings))
+        vm = self._machine(part, name, has_gpu=bool(devices))
+        vm.device_groups = {device.group[0]: device.group_name for device in devices if device.group}
         is_template = isinstance(part, file.TemplatePart)
         vm.is_template = is_template
         return self.site.add_vm(
@@ -143,7 +176,8 @@ class _Builder:
             datastore=store,
             disks_mib=part.disks,
             networks=[network for network in networks if network is not None],
-            passthrough=backings or (),
+            passthrough=[device.backing for device in devices],
+            groups=[device.group for device in devices],
         )
 
     def _machine(self, part: file.MachinePart, name: str, *, has_gpu: bool) -> VirtualMachine:
@@ -210,6 +244,12 @@ class _Builder:
             raise DocumentError(self.faults)
 
 
+def _in_order(host: Host, pci_ids: Sequence[str]) -> list[str]:
+    """Return addresses as the GPUs of a set are ordered: by module ids, then by themselves."""
+    modules = {gpu.pci_id: gpu.module_id or 0 for gpu in host.gpus}
+    return sorted(pci_ids, key=lambda pci_id: (modules.get(pci_id, 0), pci_id))
+
+
 def _backing(host: Host, gpu: file.VmGpu) -> Any:
     passthrough = vim.vm.device.VirtualPCIPassthrough
     match gpu:
@@ -217,6 +257,8 @@ def _backing(host: Host, gpu: file.VmGpu) -> Any:
             return vgpu_backing(gpu)
         case file.PlacedVgpu():
             return vgpu_backing(gpu.profile)
+        case file.PlacedGroup():
+            raise TypeError("a group has several backings")
         case file.LabelledDevice():
             labelled = [
                 pci for pci in host.pci_devices() if host.passthrough_of(pci.pci_id).label == gpu.label

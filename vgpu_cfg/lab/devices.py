@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import zip_longest
 from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.lab.state import Network
+from vgpu_cfg.model.vgpu import VgpuProfile
 
 Devices = dict[int, Any]
 
@@ -53,6 +55,9 @@ class DeviceSeed:
     disks_mib: tuple[int, ...]
     nics: tuple[NicSeed, ...] = ()
     passthrough: tuple[Any, ...] = ()
+    """Backings."""
+    groups: tuple[tuple[int, int] | None, ...] = ()
+    """(group's instance key, sequence id) of the passthrough devices, as far as it goes."""
 
     def make(self) -> Devices:
         """Make the device values by key."""
@@ -62,8 +67,14 @@ class DeviceSeed:
             devices[key] = self._disk(key, index, size)
         for index, nic in enumerate(self.nics):
             devices[FIRST_NIC + index] = _nic(FIRST_NIC + index, index, nic)
-        for index, backing in enumerate(self.passthrough):
-            devices[FIRST_PASSTHROUGH + index] = passthrough_device(FIRST_PASSTHROUGH + index, backing)
+        for (index, backing), group in zip_longest(
+            enumerate(self.passthrough), self.groups[: len(self.passthrough)]
+        ):
+            device = passthrough_device(FIRST_PASSTHROUGH + index, backing)
+            if group is not None:
+                info: Any = _VD.VirtualDevice.DeviceGroupInfo
+                device.deviceGroupInfo = info(groupInstanceKey=group[0], sequenceId=group[1])
+            devices[device.key] = device
         return devices
 
     def _disk(self, key: int, index: int, size_mib: int) -> Any:
@@ -196,7 +207,7 @@ def passthrough_device(key: int, backing: Any) -> Any:
     return _VD.VirtualPCIPassthrough(
         key=key,
         deviceInfo=description(f"PCI device {key - FIRST_PASSTHROUGH}", backing_summary(backing)),
-        backing=backing,
+        backing=shown_backing(backing),
         controllerKey=PCI_CONTROLLER,
         unitNumber=FIRST_PASSTHROUGH_UNIT + key - FIRST_PASSTHROUGH,
     )
@@ -208,8 +219,24 @@ def backing_summary(backing: Any) -> str:
 
 
 def vgpu_backing(profile: str) -> Any:
-    """Return the backing of a vGPU."""
+    """Return the backing of a vGPU as a client writes it."""
     return _Vmiop(vgpu=profile)
+
+
+@lru_cache(maxsize=1024)
+def _shown_vgpu(profile: str) -> Any:
+    """Return the backing of a vGPU as the server shows it.
+
+    The migrated size is the framebuffer: an upper bound of the lab's own. `enhancedMigrateCapability` is
+    left out, since what it depends on was not found.
+    """
+    size = VgpuProfile.parse(profile).framebuffer_gb * 1024
+    return _Vmiop(vgpu=profile, migrateSupported=True, vgpuMigrateDataSizeMB=size)
+
+
+def shown_backing(backing: Any) -> Any:
+    """Return a passthrough device's backing with what only the server knows of a vGPU."""
+    return _shown_vgpu(backing.vgpu) if isinstance(backing, _Vmiop) and backing.vgpu else backing
 
 
 def mac_of(number: int, index: int) -> str:
@@ -231,6 +258,15 @@ def vgpus_of(devices: Mapping[int, Any]) -> list[tuple[int, str]]:
         if is_passthrough(device) and isinstance(device.backing, _Vmiop)
     )
     return sorted(found)
+
+
+def groups_of(devices: Mapping[int, Any]) -> dict[int, list[int]]:
+    """Return the device keys of each device group by its instance key, in the order of sequence ids."""
+    found: dict[int, list[int]] = {}
+    grouped = [device for device in devices.values() if device.deviceGroupInfo is not None]
+    for device in sorted(grouped, key=lambda device: device.deviceGroupInfo.sequenceId):
+        found.setdefault(device.deviceGroupInfo.groupInstanceKey, []).append(device.key)
+    return found
 
 
 def fixed_of(devices: Mapping[int, Any]) -> list[Any]:
@@ -271,7 +307,7 @@ def network_of(nic: Any) -> str:
     return str(network._GetMoId()) if network is not None else ""
 
 
-def copy_with(device: Any, **changes: Any) -> Any:
+def copy_with(device: Any, /, **changes: Any) -> Any:
     """Return a copy of a device (or backing) with some fields changed."""
     kind: Any = type(device)
     made = kind()

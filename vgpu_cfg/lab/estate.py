@@ -93,16 +93,27 @@ class GraphicsSetting(Part):
     runtime: Literal["basic", "shared", "sharedDirect"]
 
 
-class GpuPart(Part):
+class SlotPart(Part):
+    """A card's place. `pcie_switch` is shared by what stands behind one switch, `pcie_root` by a host bridge.
+
+    `sw0/a` is a switch behind `sw0`. A card that names neither has a root port and a host bridge of its own.
+    """
+
+    pci_id: PciId | None = None
+    numa: int = Field(default=0, ge=0)
+    pcie_switch: str = ""
+    pcie_root: str = ""
+
+
+class GpuPart(SlotPart):
     """One GPU. A missing address is given in order; `nvlink` lists the addresses of its peers."""
 
     board: BoardKey
     count: int = Field(default=1, ge=1, le=64)
-    pci_id: PciId | None = None
-    numa: int = Field(default=0, ge=0)
     mode: GpuMode = "time_sliced"
     nvlink: tuple[PciId, ...] = ()
     nvswitch: bool = False
+    module: int | None = Field(default=None, ge=1, le=8)
     label: str = ""
     ecc: bool = True
 
@@ -112,10 +123,12 @@ class GpuPart(Part):
             raise ValueError(
                 "one pci_id cannot be that of several GPUs: leave it out, or write them one by one"
             )
+        if self.module is not None and (self.count > 1 or not self.nvswitch):
+            raise ValueError("a module is one GPU's place on an NVSwitch baseboard")
         return self
 
 
-class NicPart(Part):
+class NicPart(SlotPart):
     """One NIC port. `switch` names the switch it is an uplink of.
 
     `firmware` are parameters in mlxconfig's words, None for one that the firmware does not have;
@@ -124,8 +137,6 @@ class NicPart(Part):
 
     model: NicModel = "ConnectX-6 Dx"
     vmnic: str = ""
-    pci_id: PciId | None = None
-    numa: int = Field(default=0, ge=0)
     speed_gbps: int = Field(default=100, gt=0)
     switch: str = ""
     passthrough: bool = False
@@ -289,6 +300,13 @@ class PlacedVgpu(Part):
     on: PciId | None = None
 
 
+class PlacedGroup(Part):
+    """A device group of a VM by its vendor's name, and on which GPUs it runs."""
+
+    group: str = Field(pattern=r"^Nvidia:[2-9]@[^%]+%NVLink$")
+    on: tuple[PciId, ...] = ()
+
+
 class LabelledDevice(Part):
     """A dynamic passthrough device of a VM, by hardware label."""
 
@@ -305,12 +323,13 @@ def _kind_of_gpu(value: object) -> str:
     """Tell which form a VM's GPU is written in, so that only that form's faults are told."""
     if not isinstance(value, dict):
         return "profile"
-    return next((key for key in ("label", "pci_id") if key in value), "placed")
+    return next((key for key in ("label", "pci_id", "group") if key in value), "placed")
 
 
 VmGpu = Annotated[
     Annotated[ProfileName, Tag("profile")]
     | Annotated[PlacedVgpu, Tag("placed")]
+    | Annotated[PlacedGroup, Tag("group")]
     | Annotated[LabelledDevice, Tag("label")]
     | Annotated[FixedDevice, Tag("pci_id")],
     Discriminator(_kind_of_gpu),

@@ -8,7 +8,17 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab import estate as file
-from vgpu_cfg.lab.host_state import BiosFacts, Gpu, Host, HostDriver, Nic, NumaNode, Passthrough, PciDevice
+from vgpu_cfg.lab.host_state import (
+    BiosFacts,
+    Gpu,
+    Host,
+    HostDriver,
+    Nic,
+    NumaNode,
+    Passthrough,
+    PciDevice,
+    is_endpoint,
+)
 from vgpu_cfg.lab.host_stock import (
     EVALUATION,
     MANAGEMENT_SWITCH,
@@ -28,6 +38,8 @@ from vgpu_cfg.lab.parts import (
     gpu_pci,
     nic_pci,
 )
+from vgpu_cfg.lab.pcie import Bridges, Slot
+from vgpu_cfg.lab.rules.nvlink import MODULE_IDS
 from vgpu_cfg.lab.site import Site
 
 Complain = Callable[[tuple[str | int, ...], str], None]
@@ -96,8 +108,28 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
     for nic, nic_part in nics:
         if nic_part.passthrough:
             host.passthrough[nic.pci.pci_id] = Passthrough(enabled=True, active=True, label=nic_part.label)
+    _plug_in(host, gpus, nics, complain)
     host.numa_nodes = _numa_nodes(part, host)
     return host
+
+
+def _plug_in(
+    host: Host, gpus: list[tuple[Gpu, file.GpuPart]], nics: list[tuple[Nic, file.NicPart]], complain: Complain
+) -> None:
+    """Give GPUs and NICs the bridges above them, and the host the bridges."""
+    plugged: list[tuple[Gpu | Nic, file.SlotPart]] = [*gpus, *nics]
+    own = {device.pci_id for device in host.pci_devices() if is_endpoint(device)}
+
+    def wrong(index: int, message: str) -> None:
+        complain(("gpus",) if index < len(gpus) else ("nics",), message)
+
+    kept = {device.pci_id: device for device in host.other_pci}
+    bridges = Bridges(own | set(kept), wrong, dict(kept))
+    for index, (thing, part) in sorted(
+        enumerate(plugged), key=lambda item: bool(item[1][1].pcie_switch or item[1][1].pcie_root)
+    ):
+        thing.pci = bridges.above(index, thing.pci, Slot(part.pcie_switch, part.pcie_root))
+    host.other_pci = tuple(bridges.made.values())
 
 
 def _make_gpus(part: file.HostPart, runtime: str, complain: Complain) -> list[tuple[Gpu, file.GpuPart]]:
@@ -113,12 +145,23 @@ def _make_gpus(part: file.HostPart, runtime: str, complain: Complain) -> list[tu
             if pci_id in taken:
                 complain(("gpus", index), f"two devices have the address {pci_id}")
             taken.add(pci_id)
-            made.append((_gpu(gpu, gpu_pci(board, pci_id, gpu.numa), runtime, len(made)), gpu))
+            made.append((_gpu(gpu, gpu_pci(board, pci_id, gpu.numa), runtime), gpu))
     for gpu_made, gpu in made:
         for peer in gpu.nvlink:
             if peer not in taken or peer == gpu_made.pci_id:
                 complain(("gpus",), f"there is no other GPU at {peer} to join by NVLink")
+    _give_modules(made, complain)
     return made
+
+
+def _give_modules(gpus: list[tuple[Gpu, file.GpuPart]], complain: Complain) -> None:
+    """Give the GPUs of an NVSwitch board the module ids that the file leaves out, by their addresses."""
+    switched = sorted((item for item in gpus if item[0].nvswitch), key=lambda item: item[0].pci_id)
+    for order, (gpu, part) in enumerate(switched):
+        default = MODULE_IDS[order] if order < len(MODULE_IDS) else None
+        gpu.module_id = part.module if part.module is not None else default
+        if gpu.module_id is None or [each.module_id for each, _ in switched[:order]].count(gpu.module_id):
+            complain(("gpus",), f"the GPU at {gpu.pci_id} has no module id of its own on the NVSwitch board")
 
 
 def _make_nics(site: Site, part: file.HostPart, complain: Complain) -> list[tuple[Nic, file.NicPart]]:
@@ -160,7 +203,7 @@ def _numa_nodes(part: file.HostPart, host: Host) -> tuple[NumaNode, ...]:
     )
 
 
-def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any, index: int) -> Gpu:
+def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any) -> Gpu:
     board = load_catalog().board(part.board)
     is_mig, mixed = part.mode == "mig", part.mode == "mixed_size"
     return Gpu(
@@ -177,5 +220,4 @@ def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any, index: int) -> Gpu:
         ecc_pending=part.ecc,
         nvlink_peers=part.nvlink,
         nvswitch=part.nvswitch,
-        module_id=index + 1 if part.nvswitch else None,
     )

@@ -73,6 +73,11 @@ class PciDevice:
         return int(self.pci_id.rsplit(".", 1)[1], 16)
 
 
+def is_endpoint(device: PciDevice) -> bool:
+    """Whether a function is a device and no bridge (PCI class 06)."""
+    return device.class_id >> 8 != 0x06
+
+
 @dataclass(slots=True)
 class Passthrough:
     """Passthrough of one PCI function: `enabled` is configured, `active` in force. `vm` holds it now."""

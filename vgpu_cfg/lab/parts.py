@@ -100,7 +100,7 @@ def gpu_pci(board: Board, pci_id: str, numa_node: int) -> PciDevice:
         vendor_name="NVIDIA Corporation",
         device_name=gpu_name(board),
         numa_node=numa_node,
-        parent_bridge=_bridge_above(pci_id),
+        parent_bridge=_bridge_before(pci_id),
     )
 
 
@@ -121,10 +121,10 @@ def nic_pci(model: NicModel, pci_id: str, numa_node: int) -> PciDevice:
         vendor_name="Mellanox Technologies",
         device_name=model.name,
         numa_node=numa_node,
-        parent_bridge=_bridge_above(pci_id),
+        parent_bridge=_bridge_before(pci_id),
     )
 
 
-def _bridge_above(pci_id: str) -> str:
+def _bridge_before(pci_id: str) -> str:
     domain, bus, _ = pci_id.split(":")
     return f"{domain}:{int(bus, 16) - 1:02x}:00.0"

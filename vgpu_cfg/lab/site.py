@@ -193,14 +193,26 @@ class Site:
         disks_mib: Sequence[int],
         networks: Sequence[Network],
         passthrough: Sequence[object] = (),
+        groups: Sequence[tuple[int, int] | None] = (),
     ) -> VirtualMachine:
-        """Tie a VM to its place, and give it the devices it will have when somebody asks."""
+        """Tie a VM to its place, and give it the devices it will have when somebody asks.
+
+        `groups` are the passthrough devices' places in device groups, as `DeviceSeed` has them.
+        """
         number = int(vm.moid.rsplit("-", 1)[1])
         nics = tuple(
             NicSeed(network.moid, network.name, self.switch_uuid(network), mac_of(number, index))
             for index, network in enumerate(networks)
         )
-        seed = DeviceSeed(vm.name, datastore.moid, datastore.name, tuple(disks_mib), nics, tuple(passthrough))
+        seed = DeviceSeed(
+            vm.name,
+            datastore.moid,
+            datastore.name,
+            tuple(disks_mib),
+            nics,
+            tuple(passthrough),
+            tuple(groups),
+        )
         vm.seed = seed_devices(seed)
         vm.parent, vm.host, vm.datastore, vm.home = folder.moid, host.moid, datastore.moid, vm.name
         folder.children[vm.moid] = None

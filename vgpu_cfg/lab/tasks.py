@@ -30,6 +30,8 @@ EXCLUSIVE = frozenset(
         "Destroy_Task",
         "UpgradeVM_Task",
         "CreateSnapshot_Task",
+        "MigrateVM_Task",
+        "RelocateVM_Task",
     }
 )
 """Methods that refuse to run beside each other on one VM."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, Rows, Thing, command
-from vgpu_cfg.lab.host_state import Host, PciDevice
-from vgpu_cfg.lab.renderers.host_hardware import is_endpoint
+from vgpu_cfg.lab.host_state import Host, PciDevice, is_endpoint
 
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog
+from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.lab.devices import vgpu_backing
-from vgpu_cfg.lab.host_state import Gpu, Host
-from vgpu_cfg.lab.renderers.host_hardware import is_endpoint, pci_device
+from vgpu_cfg.lab.host_state import Gpu, Host, is_endpoint
+from vgpu_cfg.lab.renderers.host_hardware import pci_device
+from vgpu_cfg.lab.rules.nvlink import GroupOffer, offered_groups
 from vgpu_cfg.lab.rules.profiles import creatable_profiles, known_profiles
-from vgpu_cfg.lab.soap.versions import is_at_least, version_name
 from vgpu_cfg.model.vgpu import Sharing
 
-NVSWITCH_GROUP_SIZES = (2, 4, 8)
-"""GPUs that one device group of an NVSwitch host joins (VMware's and NVIDIA's device group pages)."""
-
-FIRST_GROUP_VERSION = "vim.version.v8_0_0_1"
+BANDWIDTHS_MBPS = (10_000, 25_000, 100_000)
+"""Migration networks for which the lab estimates stun times."""
 
 
 def device_vendor_id(gpu: Gpu) -> int:
@@ -40,7 +38,22 @@ def _profile_info(entry: ProfileEntry, ids: int) -> Any:
         fbSizeInGib=entry.profile.framebuffer_gb,
         profileSharing="mig" if entry.profile.sharing is Sharing.MIG else "timeSliced",
         profileClass="compute" if entry.profile.series == "C" else "quadro",
+        stunTimeEstimates=_stun_times(entry.framebuffer_mib),
     )
+
+
+def _stun_times(framebuffer_mib: int) -> list[Any]:
+    """Return how long a vMotion stops a VM with a full vGPU, in milliseconds by bandwidth.
+
+    Invented: a tenth of a second, and the framebuffer sent once. The units were not read anywhere.
+    """
+    bits = framebuffer_mib * 2**20 * 8
+    return [
+        vim.vm.VMotionStunTimeInfo(
+            name=f"{bandwidth} Mbps", migrationBW=bandwidth, stunTime=100 + bits // (bandwidth * 1000)
+        )
+        for bandwidth in BANDWIDTHS_MBPS
+    ]
 
 
 def vgpu_device_info(host: Host) -> list[Any]:
@@ -116,77 +129,29 @@ def dynamic_passthrough(hosts: Iterable[Host]) -> list[Any]:
 
 
 def device_groups(host: Host) -> list[Any]:
-    """Return the groups of GPUs joined by NVLink; they exist from 8.0 on, with the GPU management daemon.
-
-    A GPU in MIG mode or handed through whole is in no group, and a board without a profile for
-    peer to peer has none.
-    """
-    version = version_name(host.api_version) or ""
-    if host.driver is None or not host.driver.gpu_daemon or not is_at_least(version, FIRST_GROUP_VERSION):
-        return []
-    found: dict[str, Any] = {}
-    for gpus in _joined(host):
-        board = load_catalog().board(gpus[0].board)
-        for size in _group_sizes(gpus):
-            info = _device_group(board, size)
-            if info is not None:
-                found.setdefault(info.deviceGroupName, info)
-    return list(found.values())
+    """Return the groups of GPUs joined by NVLink, with a device to copy for each member."""
+    return [_device_group(offer) for offer in offered_groups(host).values()]
 
 
-def _joined(host: Host) -> Iterator[list[Gpu]]:
-    """Yield the sets of GPUs of one board that NVLink or NVSwitch joins."""
-    left = {
-        gpu.pci_id: gpu for gpu in host.gpus if not gpu.mig_enabled and not host.is_passed_through(gpu.pci_id)
-    }
-    while left:
-        _, first = left.popitem()
-        joined, queue = [first], [first]
-        while queue:
-            at = queue.pop()
-            near = [gpu for gpu in left.values() if _is_linked(at, gpu)]
-            for gpu in near:
-                del left[gpu.pci_id]
-            joined += near
-            queue += near
-        if len(joined) > 1:
-            yield joined
-
-
-def _is_linked(one: Gpu, other: Gpu) -> bool:
-    is_near = other.pci_id in one.nvlink_peers or (one.nvswitch and other.nvswitch)
-    return is_near and one.board == other.board
-
-
-def _group_sizes(gpus: list[Gpu]) -> list[int]:
-    if gpus[0].nvswitch:
-        return [size for size in NVSWITCH_GROUP_SIZES if size <= len(gpus)]
-    return [len(gpus)]
-
-
-def _device_group(board: Board, size: int) -> Any:
-    profile = board.nvlink_p2p_profile
-    if profile is None:
-        return None
+def _device_group(offer: GroupOffer) -> Any:
     component: Any = vim.vm.VendorDeviceGroupInfo.ComponentDeviceInfo
     group_of: Any = vim.vm.device.VirtualDevice.DeviceGroupInfo
-    name = f"Nvidia:{size}@{profile.name}%NVLink"
     return vim.vm.VendorDeviceGroupInfo(
-        name=name,
-        deviceGroupName=name,
-        deviceGroupDescription=f"{size} GPUs joined by NVLink",
+        name=offer.name,
+        deviceGroupName=offer.name,
+        deviceGroupDescription=f"{offer.size} GPUs joined by NVLink",
         componentDeviceInfo=[
             component(
                 type="nvidiaVgpu",
                 vendorName="NVIDIA",
-                deviceName=profile.name,
+                deviceName=offer.profile,
                 isConfigurable=False,
                 device=vim.vm.device.VirtualPCIPassthrough(
                     key=-(100 + index),
-                    backing=vgpu_backing(profile.name),
+                    backing=vgpu_backing(offer.profile),
                     deviceGroupInfo=group_of(groupInstanceKey=-1, sequenceId=index),
                 ),
             )
-            for index in range(size)
+            for index in range(offer.size)
         ],
     )

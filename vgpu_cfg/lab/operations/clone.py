@@ -11,7 +11,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.devices import Devices, copy_with, disks_of, dynamic_of, mac_of, nics_of
 from vgpu_cfg.lab.operations.create import new_uuids, register
-from vgpu_cfg.lab.operations.device_changes import apply_device_changes
+from vgpu_cfg.lab.operations.device_groups import change_devices
 from vgpu_cfg.lab.operations.drafts import apply_spec, check_name, draft_of
 from vgpu_cfg.lab.operations.place import check_in_pool, check_reaches, check_usable, choose_host, profiles_in
 from vgpu_cfg.lab.operations.power import power_on
@@ -86,7 +86,7 @@ def clone_vm(lab: Lab, source: VirtualMachine, *, folder: Any, name: str, spec: 
     vm.is_template = bool(spec.template)
     vm.host_is_chosen = asked is None
     _copy_disks(lab, source, vm, store, spec)
-    apply_device_changes(state, vm, host, location.deviceChange or [])
+    change_devices(state, vm, host, location.deviceChange or [])
     if spec.config is not None:
         apply_spec(lab, vm, host, spec.config)
     register(lab, vm, folder=into, pool=None if spec.template else pool, host=host, store=store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -141,11 +142,19 @@ def _change_group(state: LabState, cluster: Cluster, change: Any) -> None:
         return
     info = change.info
     if isinstance(info, vim.cluster.VmGroup):
-        members = tuple(resolve(state, vm, VirtualMachine).moid for vm in info.vm or ())
-        cluster.groups.append(Group(name, "vm", members))
+        vms = [resolve(state, vm, VirtualMachine) for vm in info.vm or ()]
+        _check_within(cluster, (vm.host for vm in vms), "vm")
+        cluster.groups.append(Group(name, "vm", tuple(vm.moid for vm in vms)))
     else:
-        hosts = tuple(resolve(state, host, Host).moid for host in info.host or ())
-        cluster.groups.append(Group(name, "host", hosts))
+        hosts = [resolve(state, host, Host).moid for host in info.host or ()]
+        _check_within(cluster, hosts, "host")
+        cluster.groups.append(Group(name, "host", tuple(hosts)))
+
+
+def _check_within(cluster: Cluster, hosts: Iterable[str | None], path: str) -> None:
+    """Raise where a group's member is not of the cluster."""
+    if any(host not in cluster.hosts for host in hosts):
+        raise refusals.bad_argument(f"spec.groupSpec.info.{path}")
 
 
 def _change_override(state: LabState, cluster: Cluster, change: Any, set_it: Any) -> None:

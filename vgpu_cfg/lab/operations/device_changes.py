@@ -68,13 +68,25 @@ def _check_counts(vm: VirtualMachine, index: int) -> None:
 
 
 def _add(change: NewDevices, device: Any) -> None:
+    _check_node(change, device)
     made = make_device(change, device)
     change.keys[device.key] = made.key
-    change.vm.devices[made.key] = made
+    change.vm.devices[made.key] = copy_with(made, numaNode=_node(device.numaNode))
+
+
+def _check_node(change: NewDevices, device: Any) -> None:
+    if device.numaNode is not None and change.vm.hardware_version < hardware.OLDEST_VNUMA_VERSION:
+        raise refusals.bad_device(change.index)
+
+
+def _node(sent: int | None) -> int | None:
+    """Return the virtual NUMA node of a device; a negative one is none, which is recalled."""
+    return sent if sent is not None and sent >= 0 else None
 
 
 def _edit(change: NewDevices, device: Any) -> None:
     old: Any = change.vm.devices[device.key]
+    _check_node(change, device)
     label = old.deviceInfo.label
     match old:
         case _VD.VirtualDisk():
@@ -90,13 +102,29 @@ def _edit(change: NewDevices, device: Any) -> None:
         case _VD.VirtualEthernetCard():
             made = _edit_nic(change, old, device)
         case _VD.VirtualPCIPassthrough():
-            raise refusals.bad_device(change.index)
+            _check_same(change, old, device)
+            made = copy_with(old)
         case _:
             changes = {
                 name: value for name, value in _set_fields(device) if name not in ("key", "controllerKey")
             }
             made = copy_with(old, **changes)
-    change.vm.devices[device.key] = made
+    node = old.numaNode if device.numaNode is None else _node(device.numaNode)
+    change.vm.devices[device.key] = copy_with(made, numaNode=node)
+
+
+def _check_same(change: NewDevices, old: Any, device: Any) -> None:
+    """Raise unless an edit leaves a passthrough device what it is: only its NUMA node may change."""
+    backing, info = device.backing, device.deviceGroupInfo
+    is_same = backing is None or _written(backing) == _written(old.backing)
+    if not is_same or (info is not None and str(info) != str(old.deviceGroupInfo)):
+        raise refusals.bad_device(change.index)
+
+
+def _written(backing: Any) -> tuple[object, ...]:
+    """Return what a client writes of a passthrough backing, to compare."""
+    names = ("vgpu", "id", "systemId", "customLabel")
+    return type(backing), *(getattr(backing, name, None) or None for name in names)
 
 
 def _edit_nic(change: NewDevices, old: Any, device: Any) -> Any:

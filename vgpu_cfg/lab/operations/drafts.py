@@ -9,9 +9,9 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.devices import network_of, nics_of
-from vgpu_cfg.lab.operations.device_changes import apply_device_changes
+from vgpu_cfg.lab.operations.device_groups import change_devices
 from vgpu_cfg.lab.operations.settings import apply_settings
-from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.soap.context import reference
 from vgpu_cfg.lab.state import Folder, Host, LabState, Network, VirtualMachine
 
@@ -41,8 +41,7 @@ def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
 def apply_spec(lab: Lab, draft: VirtualMachine, host: Host | None, spec: Any) -> None:
     """Apply everything of a ConfigSpec but name and version to a draft."""
     apply_settings(draft, spec)
-    apply_device_changes(lab.state, draft, host, spec.deviceChange or [])
-    _apply_device_groups(draft, spec)
+    change_devices(lab.state, draft, host, spec.deviceChange or [], spec.deviceGroups)
 
 
 def commit(lab: Lab, vm: VirtualMachine, draft: VirtualMachine) -> None:
@@ -88,18 +87,3 @@ def check_name(state: LabState, folder: Folder, name: str, me: str = "") -> None
 
 def _networks_of(vm: VirtualMachine) -> set[str]:
     return {network_of(nic) for nic in nics_of(vm.devices)}
-
-
-def _apply_device_groups(draft: VirtualMachine, spec: Any) -> None:
-    """Keep the groups' names by instance key; groups whose devices are all gone go too."""
-    if spec.deviceGroups is not None:
-        if draft.hardware_version < hardware.OLDEST_DEVICE_GROUP_VERSION:
-            raise refusals.bad_config("configSpec.deviceGroups")
-        for group in spec.deviceGroups.deviceGroup or ():
-            draft.device_groups[group.groupInstanceKey] = getattr(group, "deviceGroupName", "")
-    used = {
-        device.deviceGroupInfo.groupInstanceKey
-        for device in draft.devices.values()
-        if device.deviceGroupInfo is not None
-    }
-    draft.device_groups = {key: name for key, name in draft.device_groups.items() if key in used}

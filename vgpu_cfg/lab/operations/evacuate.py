@@ -2,25 +2,26 @@
 
 Fully automated DRS moves ordinary VMs. One with a vGPU it moves only where the cluster's option
 `VgpuMMAutomationTimeoutSecs` is -1 (vCenter 7.0 U3 and later) and vCenter's `vgpu.hotmigrate.enabled`
-is true; one that holds a PCI function whole, or a virtual function, never.
+is true; one that holds a PCI function whole, or a virtual function, never. What keeps any VM from moving as
+it runs (`rules.migration`) keeps it from DRS, too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vmodl
 
-from vgpu_cfg.lab.devices import dynamic_of, fixed_of, vgpus_of
-from vgpu_cfg.lab.operations.power import can_carry, move_to
-from vgpu_cfg.lab.rules import admission, drs
+from vgpu_cfg.lab.devices import vgpus_of
+from vgpu_cfg.lab.operations.migrate import carry
+from vgpu_cfg.lab.operations.power import can_carry
+from vgpu_cfg.lab.rules import admission, migration
 from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine
 
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
 
 VGPU_OPTION = "VgpuMMAutomationTimeoutSecs"
-HOT_MIGRATE = "vgpu.hotmigrate.enabled"
 VGPU_OPTION_FROM = (7, 0, 3)
 
 
@@ -44,14 +45,7 @@ def may_move(lab: Lab, cluster: Cluster, vm: VirtualMachine) -> bool:
     is_off = override is not None and override.drs_enabled is False
     if not cluster.drs_enabled or is_off or level != "fullyAutomated":
         return False
-    functions = (vim.vm.device.VirtualSriovEthernetCard,)
-    if (
-        fixed_of(vm.devices)
-        or dynamic_of(vm.devices)
-        or any(isinstance(device, functions) for device in vm.devices.values())
-    ):
-        return False
-    return not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster)
+    return not migration.holds_functions(vm) and (not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster))
 
 
 def _moves_vgpus(lab: Lab, cluster: Cluster) -> bool:
@@ -59,7 +53,7 @@ def _moves_vgpus(lab: Lab, cluster: Cluster) -> bool:
     return (
         release >= VGPU_OPTION_FROM
         and cluster.drs_options.get(VGPU_OPTION) == "-1"
-        and lab.state.settings.get(HOT_MIGRATE) is True
+        and lab.state.settings.get(migration.HOT_MIGRATE) is True
     )
 
 
@@ -69,10 +63,7 @@ def _move(lab: Lab, cluster: Cluster, vm: VirtualMachine, host: Host) -> None:
     candidates = [other for other in others if other is not host and can_carry(lab, vm, other)]
     candidates.sort(key=lambda other: admission.reserved_mib(lab.state, other) / other.memory_mib)
     try:
-        chosen, admitted = drs.place(lab.state, vm, candidates, lab.pick)
+        migration.check_may_leave(lab.state, vm, host)
+        carry(lab, vm, candidates)
     except vmodl.MethodFault:
         return
-    since = vm.boot_time
-    admission.stop(lab.state, vm)
-    move_to(lab, vm, host, chosen)
-    admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now() if since is None else since)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.host_restart import type_in_force
-from vgpu_cfg.lab.host_state import Host, Nic, Passthrough, PciDevice
+from vgpu_cfg.lab.host_state import Host, Nic, Passthrough, PciDevice, is_endpoint
 from vgpu_cfg.lab.operations.registry import operation
-from vgpu_cfg.lab.renderers.host_hardware import is_endpoint
 from vgpu_cfg.lab.rules import refusals
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from vgpu_cfg.lab.devices import (
     description,
     disk_unit,
     mac_of,
+    shown_backing,
 )
 from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.rules import hardware, refusals
@@ -84,6 +85,7 @@ def _make_passthrough(change: NewDevices, device: Any) -> Any:
         device,
         key=key,
         deviceInfo=description(f"PCI device {key - FIRST_PASSTHROUGH}", backing_summary(backing)),
+        backing=shown_backing(backing),
         controllerKey=PCI_CONTROLLER,
         unitNumber=FIRST_PASSTHROUGH_UNIT + key - FIRST_PASSTHROUGH,
     )

@@ -52,7 +52,9 @@ def start_on_one_of(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> Non
     before = lab.state.get(vm.host, Host)
     vm.log.clear()
     try:
-        chosen, admitted = drs.place(lab.state, vm, candidates, lab.pick)
+        chosen, admitted = drs.place(
+            lab.state, vm, candidates, lambda host: admission.admit(lab.state, vm, host, lab.pick)
+        )
     finally:
         lab.state.touch(vm)
     move_to(lab, vm, before, chosen)

@@ -51,3 +51,8 @@ NEEDED_ON_DATASTORE = ("Datastore.AllocateSpace",)
 def needed_for_clone(*, is_template: bool) -> tuple[str, ...]:
     """Return what CloneVM_Task needs on its source."""
     return ("VirtualMachine.Provisioning." + ("DeployTemplate" if is_template else "Clone"),)
+
+
+def needed_for_move(*, is_on: bool) -> tuple[str, ...]:
+    """Return what MigrateVM_Task and RelocateVM_Task need on their VM."""
+    return ("Resource." + ("HotMigrate" if is_on else "ColdMigrate"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vgpu_cfg.lab.devices import is_passthrough
+from vgpu_cfg.lab.devices import copy_with, is_passthrough
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.state import Host, VirtualMachine
 
@@ -18,7 +18,7 @@ NOT_JUDGED = (
     "cpuAffinity", "memoryAffinity", "cpuFeatureMask", "swapPlacement", "bootOptions", "vAppConfig",
     "vAssertsEnabled", "changeTrackingEnabled", "maxMksConnections", "guestAutoLockEnabled",
     "managedBy", "nestedHVEnabled", "vPMCEnabled", "messageBusTunnelEnabled", "migrateEncryption",
-    "sevEnabled", "virtualNuma", "motherboardLayout", "pmemFailoverEnabled",
+    "sevEnabled", "motherboardLayout", "pmemFailoverEnabled",
     "vmxStatsCollectionEnabled", "vmOpNotificationToAppEnabled", "vmOpNotificationTimeout",
     "simultaneousThreads", "fixedPassthruHotPlugEnabled",
 )  # fmt: skip
@@ -53,6 +53,7 @@ def apply_settings(vm: VirtualMachine, spec: Any) -> None:
         vm.cores_per_socket = 1
     _apply_flags(vm, spec)
     _apply_reservation(vm, spec)
+    _apply_virtual_numa(vm, spec.virtualNuma)
     for name in NOT_JUDGED:
         value = getattr(spec, name, None)
         if value not in (None, []):
@@ -91,6 +92,21 @@ def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
         vm.memory_reservation_mib = int(wanted)
     if vm.memory_reservation_locked:
         vm.memory_reservation_mib = vm.memory_mib
+
+
+def _apply_virtual_numa(vm: VirtualMachine, sent: Any) -> None:
+    """Keep the virtual NUMA nodes' size, from hardware version 20 on; what is unset stays as it was."""
+    if sent is None:
+        return
+    if vm.hardware_version < hardware.OLDEST_VNUMA_VERSION or (sent.coresPerNumaNode or 0) < 0:
+        raise refusals.bad_config("configSpec.virtualNuma")
+    before = vm.extra.get("virtualNuma")
+    changes = {
+        name: getattr(before, name)
+        for name in ("coresPerNumaNode", "exposeVnumaOnCpuHotadd")
+        if before is not None and getattr(sent, name) is None
+    }
+    vm.extra["virtualNuma"] = copy_with(sent, **changes)
 
 
 def apply_extra_config(vm: VirtualMachine, options: list[Any]) -> None:

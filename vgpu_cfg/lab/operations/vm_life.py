@@ -106,13 +106,13 @@ def forget_vm(lab: Lab, vm: VirtualMachine) -> None:
                 continue
         state.touch(place)
     for cluster in state.all(Cluster):
-        _forget_in_cluster(lab, cluster, vm.moid)
+        forget_in_cluster(lab, cluster, vm.moid)
     for moid in vm.snapshots:
         state.remove(state.objects[moid])
     state.remove(vm)
 
 
-def _forget_in_cluster(lab: Lab, cluster: Cluster, moid: str) -> None:
+def forget_in_cluster(lab: Lab, cluster: Cluster, moid: str) -> None:
     """Drop a VM from rules, groups and overrides. A rule with fewer than two VMs stays, and does nothing."""
     touched = cluster.overrides.pop(moid, None) is not None
     for rule in cluster.rules:

@@ -9,6 +9,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.host_state import is_endpoint
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.table import Render
@@ -75,11 +76,6 @@ def _passthru(host: Host, device: PciDevice, nic: Nic | None) -> Any:
         numVirtualFunction=nic.num_vfs,
         maxVirtualFunctionSupported=nic.max_vfs,
     )
-
-
-def is_endpoint(device: PciDevice) -> bool:
-    """Whether a function is a device and no bridge (PCI class 06)."""
-    return device.class_id >> 8 != 0x06
 
 
 def _threads_by_node(host: Host) -> Iterator[list[int]]:

@@ -12,11 +12,9 @@ from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.inventory import unlimited
 from vgpu_cfg.lab.renderers.table import Render, is_set
 from vgpu_cfg.lab.renderers.vm_devices import devices
-from vgpu_cfg.lab.rules.hardware import reservation_mib
+from vgpu_cfg.lab.rules.hardware import OLDEST_VNUMA_VERSION, reservation_mib
 from vgpu_cfg.lab.soap.context import Context
 from vgpu_cfg.lab.state import Datastore, VirtualMachine
-
-FIRST_VNUMA_VERSION = 20
 
 GUEST_NAMES = {
     "ubuntu64Guest": "Ubuntu Linux (64-bit)",
@@ -146,7 +144,7 @@ def extra_config(_context: Context, thing: VirtualMachine) -> list[Any]:
 
 
 def _numa(_context: Context, thing: VirtualMachine) -> Any:
-    if thing.hardware_version < FIRST_VNUMA_VERSION:
+    if thing.hardware_version < OLDEST_VNUMA_VERSION:
         return None
     sent = thing.extra.get("virtualNuma")
     cores = (sent.coresPerNumaNode if sent is not None else None) or 0

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.lab.devices import copy_with, dynamic_of, vgpus_of
+from vgpu_cfg.lab.devices import copy_with, dynamic_of
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.gpu_choice import Pick
-from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, entry_of, esxi_order, find_slot, load_of
-from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
+from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, entry_of, esxi_order
+from vgpu_cfg.lab.rules.vgpu_places import Suits, place_vgpus
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
-from vgpu_cfg.lab.state import Gpu, Host, LabState, Passthrough, VgpuUse, VirtualMachine
+from vgpu_cfg.lab.state import Host, LabState, Passthrough, VgpuUse, VirtualMachine
 
 SRIOV_ARCHITECTURES = ("Ampere", "Ada", "Hopper", "Blackwell")
 
@@ -28,19 +28,24 @@ class Admission:
 
 
 def admit(
-    state: LabState, vm: VirtualMachine, host: Host, pick: Pick, forced: Mapping[int, str] | None = None
+    state: LabState,
+    vm: VirtualMachine,
+    host: Host,
+    pick: Pick,
+    forced: Mapping[int, str] | None = None,
+    suits: Suits | None = None,
 ) -> Admission:
     """Return what a VM would hold on a host, or raise vCenter's fault.
 
-    `forced` fixes the GPU of some vGPUs (device key → address), for estates.
+    `forced` fixes the GPU of some vGPUs (device key → address), for estates; `suits` leaves out GPUs, for
+    a VM that moves as it runs.
     """
     if (unusable := refusals.host_unusable(host)) is not None:
         raise unusable
     if vm.hardware_version > hardware.max_hardware_version(host):
         raise refusals.too_new(host)
     _check_size(state, vm, host)
-    wanted = vgpus_of(vm.devices)
-    placed = _place_vgpus(vm, host, wanted, pick, forced or {})
+    placed = place_vgpus(vm, host, pick, forced or {}, suits)
     hardware.check_memory_reserved(vm)
     hardware.check_numa_affinity(vm, host)
     whole = assign_whole_devices(vm, host)
@@ -114,37 +119,6 @@ def _check_size(state: LabState, vm: VirtualMachine, host: Host) -> None:
     left = host.memory_mib - hardware.HOST_OWN_MIB - reserved_mib(state, host)
     if asked > left:
         raise refusals.no_memory(left, asked)
-
-
-def _place_vgpus(
-    vm: VirtualMachine, host: Host, wanted: list[tuple[int, str]], pick: Pick, forced: Mapping[int, str]
-) -> list[tuple[str, VgpuUse]]:
-    """Choose a GPU for each vGPU, large ones first; those placed count for those that follow."""
-    if not wanted:
-        return []
-    trial = [replace(gpu, uses=list(gpu.uses)) for gpu in sorted(host.gpus, key=lambda gpu: gpu.pci_id)]
-    placed: dict[int, tuple[str, VgpuUse]] = {}
-    for key, profile in sorted(wanted, key=lambda one: (-_framebuffer(trial, one[1]), one[0])):
-        room = [
-            gpu
-            for gpu in trial
-            if serves_vgpus(host, gpu)
-            and forced.get(key, gpu.pci_id) == gpu.pci_id
-            and find_slot(load_of(host, gpu), profile) is not None
-        ]
-        if not room or not knows(host, profile):
-            raise refusals.no_graphics(refusals.no_gpu_for(profile))
-        chosen = pick(room, host.assignment_policy)
-        slot = find_slot(load_of(host, chosen), profile)
-        use = VgpuUse(vm.moid, key, profile, slot.start if slot is not None else None)
-        chosen.uses.append(use)
-        placed[key] = (chosen.pci_id, use)
-    return [placed[key] for key, _ in wanted]
-
-
-def _framebuffer(gpus: list[Gpu], profile: str) -> int:
-    entries = (entry_of(gpu.board, profile) for gpu in gpus)
-    return max((entry.framebuffer_mib for entry in entries if entry is not None), default=0)
 
 
 def _check_several(vm: VirtualMachine, host: Host, profiles: list[str]) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.rules.admission import Admission, admit
-from vgpu_cfg.lab.rules.gpu_choice import Pick
+from vgpu_cfg.lab.rules.admission import Admission
 from vgpu_cfg.lab.state import Cluster, Host, LabState, Rule, VirtualMachine
 
 
-def place(state: LabState, vm: VirtualMachine, candidates: list[Host], pick: Pick) -> tuple[Host, Admission]:
+def place(
+    state: LabState, vm: VirtualMachine, candidates: list[Host], take: Callable[[Host], Admission]
+) -> tuple[Host, Admission]:
     """Return the first host that takes a VM, and what it would hold there; raise why none does.
 
-    Hosts where a rule that should hold would be broken come last.
+    `take` judges one host, and raises its refusal. Hosts where a rule that should hold would be broken
+    come last.
     """
     refused: list[tuple[Host, Exception]] = []
     for host in sorted(
@@ -26,7 +29,7 @@ def place(state: LabState, vm: VirtualMachine, candidates: list[Host], pick: Pic
             refused.append((host, refusals.rule_violated(host, rule_info(broken), broken.name)))
             continue
         try:
-            return host, admit(state, vm, host, pick)
+            return host, take(host)
         except vmodl.MethodFault as fault:
             refused.append((host, fault))
     raise refusals.no_host(refused)

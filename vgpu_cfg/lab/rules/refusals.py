@@ -207,3 +207,34 @@ def no_host(refused: list[tuple[Host, Exception]]) -> Exception:
         error=[fault for _, fault in refused],
         msg="No host is compatible with the virtual machine.",
     )
+
+
+def no_hot_migration() -> Exception:
+    """Say that vCenter lets no vGPU move as it runs."""
+    return vim.fault.MigrationDisabled(
+        msg="Migration was temporarily disabled due to another migration activity. "
+        "vGPU hot migration is not enabled."
+    )
+
+
+def migration_feature(host: Host, *, is_source: bool) -> Exception:
+    """Say that a VM has something, or a host lacks something, so that it cannot move as it runs."""
+    end = "Source" if is_source else "Destination"
+    return vim.fault.MigrationFeatureNotSupported(
+        atSourceHost=is_source,
+        failedHostName=host.name,
+        failedHost=vim.HostSystem(host.moid),
+        msg=f"A required migration feature is not supported on the \"{end}\" host '{host.name}'.",
+    )
+
+
+def no_network(nic: Any, network: Any) -> Exception:
+    """Say that a host lacks the network of a VM's NIC."""
+    label = nic.deviceInfo.label if nic.deviceInfo is not None else f"device {nic.key}"
+    return vim.fault.CannotAccessNetwork(
+        device=label,
+        backing=nic.deviceInfo.summary if nic.deviceInfo is not None else "",
+        connected=bool(nic.connectable is not None and nic.connectable.connected),
+        network=network,
+        msg=f"The network of '{label}' is not accessible.",
+    )

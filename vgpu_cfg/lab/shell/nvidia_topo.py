@@ -1,8 +1,8 @@
-"""nvidia-smi topo -m: how the GPUs of a host are joined, and on which node each lies.
+"""nvidia-smi topo -m: how the GPUs and RDMA NICs of a host are joined, and on which node each GPU lies.
 
-Columns are parted by tabs, as nvidia-smi does it. ESXi's own matrix is recorded nowhere: that it has
-GPUs only, and no NICs, is unproven. How many NVLinks a pair has is by generation (12 for Ampere, 18
-from Hopper on, 6 before), which is wrong for bridged boards with fewer. The legend is shortened.
+Columns are parted by tabs, as nvidia-smi does it. ESXi's own matrix is recorded nowhere: that it has NICs,
+and by the names of their RDMA devices, is unproven. How many NVLinks a pair has is by generation (12 for
+Ampere, 18 from Hopper on, 6 before), which is wrong for bridged boards with fewer. The legend is shortened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.lab.host_state import Gpu, Host
+from vgpu_cfg.lab import pcie
+from vgpu_cfg.lab.host_state import Gpu, Host, Nic
 from vgpu_cfg.lab.shell.gpus import board_of, visible
 from vgpu_cfg.lab.shell.replies import Reply, say
 
@@ -24,6 +25,9 @@ LEGEND = (
     "  X    = Self",
     "  SYS  = between NUMA nodes",
     "  NODE = within a NUMA node, between host bridges",
+    "  PHB  = over a host bridge",
+    "  PXB  = over several PCIe bridges",
+    "  PIX  = over one PCIe bridge at most",
     "  NV#  = so many NVLinks",
 )
 
@@ -31,30 +35,35 @@ LEGEND = (
 def matrix(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the whole matrix; a selection of GPUs does not narrow it."""
     seen = visible(host)
-    head = [
-        "",
-        *(f"GPU{number}" for number in range(len(seen))),
-        "CPU Affinity",
-        "NUMA Affinity",
-        "GPU NUMA ID",
-    ]
+    nics = [nic for nic in host.nics if nic.rdma_device and not host.is_passed_through(nic.pci.pci_id)]
+    devices: list[Gpu | Nic] = [*seen, *nics]
+    names = [f"GPU{number}" for number in range(len(seen))] + [f"NIC{number}" for number in range(len(nics))]
+    head = ["", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
     rows = [
-        [f"GPU{number}", *(_link(gpu, other) for other in seen), _threads(host, gpu), _node(gpu), "N/A"]
-        for number, gpu in enumerate(seen)
+        [name, *(_link(host, device, other) for other in devices), *_affinity(host, device)]
+        for name, device in zip(names, devices, strict=True)
     ]
-    return say(*("\t".join(row) for row in [head, *rows]), "", *LEGEND)
+    named = [f"  NIC{number}: {nic.rdma_device}" for number, nic in enumerate(nics)]
+    tail = ["", "NIC Legend:", "", *named] if named else []
+    return say(*("\t".join(row) for row in [head, *rows]), "", *LEGEND, *tail)
 
 
-def _link(gpu: Gpu, other: Gpu) -> str:
-    if gpu is other:
+def _link(host: Host, one: Gpu | Nic, other: Gpu | Nic) -> str:
+    if one is other:
         return " X "
-    if (gpu.nvswitch and other.nvswitch) or other.pci_id in gpu.nvlink_peers:
-        return f"NV{LINKS.get(board_of(gpu).architecture, 4)}"
-    return "NODE" if gpu.numa_node == other.numa_node else "SYS"
+    if isinstance(one, Gpu) and isinstance(other, Gpu) and _is_joined(one, other):
+        return f"NV{LINKS.get(board_of(one).architecture, 4)}"
+    return pcie.link(host, one.pci, other.pci)
 
 
-def _node(gpu: Gpu) -> str:
-    return "N/A" if gpu.numa_node is None else str(gpu.numa_node)
+def _is_joined(gpu: Gpu, other: Gpu) -> bool:
+    return (gpu.nvswitch and other.nvswitch) or other.pci_id in gpu.nvlink_peers
+
+
+def _affinity(host: Host, device: Gpu | Nic) -> list[str]:
+    if not isinstance(device, Gpu):
+        return ["", "", ""]
+    return [_threads(host, device), "N/A" if device.numa_node is None else str(device.numa_node), "N/A"]
 
 
 def _threads(host: Host, gpu: Gpu) -> str:

@@ -129,10 +129,11 @@ def test_gpus_are_listed_with_their_uuids(desk: Desk) -> None:
 
 
 def test_the_matrix_tells_links_and_nodes(desk: Desk) -> None:
-    assert desk.lines("nvidia-smi topo -m")[:3] == [
-        "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID",
-        "GPU0\t X \tSYS\t0-63\t0\tN/A",
-        "GPU1\tSYS\t X \t64-127\t1\tN/A",
+    assert desk.lines("nvidia-smi topo -m")[:4] == [
+        "\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID",
+        "GPU0\t X \tSYS\tNODE\tNODE\tNODE\tSYS\t0-63\t0\tN/A",
+        "GPU1\tSYS\t X \tSYS\tSYS\tSYS\tNODE\t64-127\t1\tN/A",
+        "NIC0\tNODE\tSYS\t X \tPIX\tNODE\tSYS\t\t\t",
     ]
 
 
