@@ -27,7 +27,9 @@ def register(app: typer.Typer) -> None:
 @connected(recordings=True)
 @planned
 def fit(
-    profile: Annotated[str | None, typer.Argument(help="The vGPU profile.", show_default=False)] = None,
+    profile: Annotated[
+        str | None, typer.Argument(metavar="[PROFILE]", help="The vGPU profile.", show_default=False)
+    ] = None,
     *,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Ask for a VM of this plan file.", show_default=False)

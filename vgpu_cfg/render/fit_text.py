@@ -11,7 +11,17 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.pool.fit import HostFit, next_step
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.shapes import Fits
-from vgpu_cfg.render.layout import Cell, Column, both_ends, counted, fold_names, hanging, size, table
+from vgpu_cfg.render.layout import (
+    Cell,
+    Column,
+    both_ends,
+    counted,
+    fold_hosts,
+    fold_names,
+    hanging,
+    size,
+    table,
+)
 
 _COLUMNS = (
     Column("HOST"),
@@ -50,14 +60,15 @@ def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Tex
         lines += [Text(""), *table(_COLUMNS, [_cells(fit, view) for fit in near], width)]
     lines.append(Text(""))
     if far:
-        names = fold_names(fit.host.name for fit in far)
+        names = fold_hosts(fit.host.name for fit in far)
         lines += hanging(
             "NOT ON", f"{counted(len(far), 'host')} without such a board: {names}", width, indent=0
         )
     if view.left_out:
-        words = f"{fold_names(view.left_out)}: in maintenance mode or not connected"
+        words = f"{fold_hosts(view.left_out)}: in maintenance mode or not connected"
         lines += hanging("LEFT OUT", words, width, indent=0)
-    lines += _gains(view, width)
+    if view.fits.total:
+        lines += _gains(view, width)
     lines += hanging("TOTAL", _total(view), width, indent=0, style="bold")
     if view.next_step:
         lines += hanging("DO", view.next_step, width, indent=0, style="bold")

@@ -19,7 +19,7 @@ from vgpu_cfg.render.layout import (
     by_row,
     counted,
     fold,
-    fold_names,
+    fold_hosts,
     hanging,
     size,
     table,
@@ -174,7 +174,7 @@ def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[T
             lines += entry
     if idle:
         count = sum(len(group) for _, group in idle)
-        names = fold_names(host for host, _ in idle)
+        names = fold_hosts(host for host, _ in idle)
         text = f"{counted(count, 'GPU')} on {counted(len(idle), 'host')} without a VM: {names}"
         lines += [Text(""), *hanging("IDLE", text, width, indent=0, style="bold")]
     return lines

@@ -55,8 +55,8 @@ def test_where_nothing_fits_the_next_step_names_who_is_in_the_way() -> None:
     assert found.total == 0
     said = next_step(found.hosts)
     assert said.startswith(
-        "nothing fits. esx-01: small-01, small-02 bind 2 GPUs to 4 GB. "
-        "without small-01 there would be room for 2; "
+        "nothing fits: small-01, small-02 bind 2 GPUs to 4 GB (esx-01); "
+        "without small-01 there would be room for 2; or take the size"
     )
     assert next_step(fit("grid_a100-4c", host, vms).hosts) == ""
 

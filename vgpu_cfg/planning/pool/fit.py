@@ -9,12 +9,11 @@ from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Demand, Shape
 from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.pool.limits import Limit, find_limits
+from vgpu_cfg.planning.pool.limits import COPY, Limit, find_limits
 from vgpu_cfg.planning.remedies import REMEDIES, closeness
 
 MOST_COPIES = 10_000
 """Where the count of one host ends; nothing real comes near it."""
-_COPY = "one more"
 _MADE_BY_VMS = (Code.SAME_SIZE_LOCK, Code.GPU_FULL, Code.MIXED_SIZE_NO_ROOM, Code.NO_MIG_SLICE)
 
 
@@ -62,24 +61,22 @@ def next_step(fits: Sequence[HostFit]) -> str:
         return ""
     closest = max(
         ((limit, fit) for fit in fits for limit in fit.limits[:1]),
-        key=lambda pair: (closeness(pair[0].code), pair[0].gpus),
+        key=lambda pair: (bool(pair[1].gains), closeness(pair[0].code), pair[0].gpus),
         default=None,
     )
     if closest is None:
         return "no host is in question"
     limit, fit = closest
-    remedy = REMEDIES.get(limit.code, "")
-    gained = max(fit.gains, key=lambda gain: gain.more, default=None)
-    if gained is not None:
-        remedy = f"without {gained.vm} there would be room for {gained.more}; {remedy}"
-    return f"nothing fits. {fit.host.name}: {limit.text}" + (f". {remedy}" if remedy else "")
+    steps = [f"without {gain.vm} there would be room for {gain.more}" for gain in fit.gains[:1]]
+    steps += [f"or {remedy}" if steps else remedy] if (remedy := REMEDIES.get(limit.code, "")) else []
+    return "; ".join([f"nothing fits: {limit.text} ({fit.host.name})", *steps])
 
 
 def _fill(trial: HostState, shape: Shape) -> tuple[int, int]:
     """Put copies on a host until it has no place; return how many, and how many of them are tight."""
     count = tight = 0
     while count < MOST_COPIES and (found := trial.fit(shape)) is not None:
-        trial.commit(Demand(_COPY, shape.line, shape), found)
+        trial.commit(Demand(COPY, shape.line, shape), found)
         tight += found.numa_level > 0
         count += 1
     return count, tight

@@ -14,6 +14,9 @@ from vgpu_cfg.planning.remedies import closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
 
+COPY = "one more"
+"""What a VM is called that is put on a host to count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -45,7 +48,7 @@ def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
         return (Limit(code, _host_words(code, host, shape)),)
     code = host.refuse_slots(shape)
     if code is not None:
-        return (Limit(code, CHECKS[code].title, vms=_device_holders(host)),)
+        return (_device_limit(code, host),)
     refused: _Groups = {}
     short: list[Limit] = []
     for variant in shape.variants:
@@ -179,5 +182,8 @@ def _names(variant: Variant) -> str:
     return " and ".join(dict.fromkeys(need.name for need in variant))
 
 
-def _device_holders(host: HostState) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(host.holders.values()))
+def _device_limit(code: Code, host: HostState) -> Limit:
+    vms = tuple(vm for vm in dict.fromkeys(host.holders.values()) if vm != COPY)
+    if code is not Code.PASSTHROUGH_TAKEN:
+        return Limit(code, CHECKS[code].title)
+    return Limit(code, f"all such devices in use{f' ({listed(vms)})' if vms else ''}", vms=vms)
