@@ -7,6 +7,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning import desires
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.inventory import DeviceGroupInfo
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.pool.fit import Gain, next_step
@@ -164,6 +165,30 @@ def test_whole_gpus_are_counted_by_what_is_free() -> None:
     held = {"a": runs(passthrough=[{"pci": A}])}
     found = fit_vm(host=host, gpus=gpus, vms=held)
     assert (found.total, found.hosts[0].limits[0].vms[:1]) == (1, ("a",))
+
+
+def test_hosts_that_are_to_be_kept_free_take_none() -> None:
+    place = {"keep_free": 1}
+    assert fit_vm("grid_a100-10c", place=place).total == 0
+    assert fit_vm("grid_a100-10c", place=place, vms={"a": runs("grid_a100-10c")}).total == 7
+
+
+def test_nvlink_peers_need_a_set_that_is_all_idle() -> None:
+    gpus = tuple({"kind": "vgpu", "profiles": ("grid_a100-40c",), "peers": 1, "uvm": False} for _ in range(2))
+    group = DeviceGroupInfo(name="pair", components=(("nvidiaVgpu", "grid_a100-40c"),) * 2)
+
+    def count(vms: dict[str, Any]) -> tuple[int, list[str]]:
+        rows = [a100(f"0000:{bus}:00.0") for bus in ("21", "41", "a1", "e2")]
+        observed = make_inventory({"hosts": {"esx-01": {"gpus": rows}}, "vms": vms})
+        host = observed.hosts[0].model_copy(update={"device_groups": (group,)})
+        vm = desires.vm("copy", gpus=gpus)
+        ground = Ground(observed.model_copy(update={"hosts": (host,)}), CATALOG)
+        found = ground.fit_vm(desires.plan_for(vm), vm, lambda _: True)
+        return found.total, [limit.code for limit in found.hosts[0].limits]
+
+    assert count({})[0] == 2
+    alone = {"a": runs("grid_a100-40c"), "b": runs("grid_a100-40c", on="0000:a1:00.0")}
+    assert count(alone) == (0, [Code.NVLINK_GROUP_BROKEN, Code.GPU_FULL])
 
 
 def test_a_vm_that_the_estate_cannot_have_is_an_error_and_no_count() -> None:

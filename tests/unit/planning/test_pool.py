@@ -177,35 +177,37 @@ def test_nothing_is_said_of_a_gpu_whose_holder_is_not_known() -> None:
 # ---------------------------------------------------------------- NVLink
 
 
-def test_the_free_half_of_a_pair_has_lost_its_peer() -> None:
-    group = DeviceGroupInfo(
-        name="Nvidia:2@grid_a100-40c%NVLink", components=(("nvidiaVgpu", "grid_a100-40c"),) * 2
+def links(board: str, profile: str, sizes: list[int], count: int, vms: dict[str, Any]) -> list[list[str]]:
+    """Return what each GPU of a host says of NVLink whose device groups have these sizes."""
+    addresses = (A, B, C, D)[:count]
+    rows = [{"board": board, "pci": pci, "node": 0} for pci in addresses]
+    groups = tuple(
+        DeviceGroupInfo(name=f"Nvidia:{size}@{profile}%NVLink", components=(("nvidiaVgpu", profile),) * size)
+        for size in sizes
     )
-
-    def links(vms: dict[str, Any]) -> list[list[str]]:
-        observed = observe({"hosts": {"esx-01": {"gpus": [a100(), a100(B)]}}, "vms": vms})
-        host = observed.hosts[0].model_copy(update={"device_groups": (group,)})
-        found = pooled_gpus(observed.model_copy(update={"hosts": (host,)}), CATALOG)
-        return [[one.text for one in gpu.stranded if one.kind is Kind.NVLINK] for gpu in found]
-
-    assert links({"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used alone by a"]]
-    assert links({"a": runs("grid_a100-40c", "grid_a100-40c", on=[A, B])}) == [[], []]
-    assert links({}) == [[], []]
+    observed = observe({"hosts": {"esx-01": {"gpus": rows}}, "vms": vms})
+    host = observed.hosts[0].model_copy(update={"device_groups": groups})
+    found = pooled_gpus(observed.model_copy(update={"hosts": (host,)}), CATALOG)
+    return [[one.text for one in gpu.stranded if one.kind is Kind.NVLINK] for gpu in found]
 
 
-def test_without_a_group_of_all_gpus_nobody_knows_the_pairs() -> None:
-    found = gpus({"gpus": [a100(), a100(B)]}, {"a": runs("grid_a100-40c")})
-    assert not any(one.kind is Kind.NVLINK for gpu in found for one in gpu.stranded)
+def test_the_free_half_of_a_pair_has_lost_its_peer() -> None:
+    pair = ("A100", "grid_a100-40c", [2], 2)
+    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used alone by a"]]
+    assert links(*pair, {"a": runs("grid_a100-40c", "grid_a100-40c", on=[A, B])}) == [[], []]
+    assert links(*pair, {}) == [[], []]
 
 
-def test_one_gpu_of_an_nvswitch_that_is_used_alone_leaves_no_group_of_all() -> None:
-    row = {"board": "H100XM", "node": 0}
-    host = {"gpus": [row | {"pci": pci} for pci in (A, B, C, D)]}
-    found = gpus(host, {"a": runs("nvidia_h100xm-80c")})
-    texts = [[one.text for one in gpu.stranded] for gpu in found]
-    assert texts == [[], *[["no NVLink group of all 4: a uses one alone"]] * 3]
-    both = gpus(host, {"a": runs(*["nvidia_h100xm-80c"] * 2, on=[A, B])})
-    assert not any(gpu.stranded for gpu in both)
+def test_without_device_groups_nobody_knows_the_pairs() -> None:
+    assert links("A100", "grid_a100-40c", [], 2, {"a": runs("grid_a100-40c")}) == [[], []]
+
+
+def test_one_gpu_of_an_nvswitch_that_is_used_alone_leaves_smaller_groups() -> None:
+    four = ("H100XM", "nvidia_h100xm-80c", [2, 4], 4)
+    words = "in no NVLink group of 4 any more: a uses a GPU alone"
+    assert links(*four, {"a": runs("nvidia_h100xm-80c")}) == [[], [words], [words], [words]]
+    both = runs(*["nvidia_h100xm-80c"] * 2, on=[A, B])
+    assert links(*four, {"a": both}) == [[], [], [], []]
 
 
 # ---------------------------------------------------------------- GPUs and the pool

@@ -24,9 +24,8 @@ from vgpu_cfg.render.pool_data import fit_data, pool_data
 from vgpu_cfg.render.status_view import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
-ROW_KEY = re.compile(
-    r"(vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off)\[\]\.\w+"
-)
+ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off"
+ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
 

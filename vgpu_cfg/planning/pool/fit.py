@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.checks import Code
@@ -51,8 +51,19 @@ def fit_on(state: HostState, shape: Shape) -> HostFit:
 
 
 def how_many(states: Sequence[HostState], shape: Shape) -> tuple[HostFit, ...]:
-    """Count on every host that is in question for the shape, in the order of its clusters."""
-    return tuple(fit_on(states[index], shape) for index, _ in shape.hosts)
+    """Count on every host that is in question for the shape, in the order of its clusters.
+
+    Of idle hosts as many as the shape asks for stay free, those that take the fewest.
+    """
+    found = [fit_on(states[index], shape) for index, _ in shape.hosts]
+    idle = [place for place, (index, _) in enumerate(shape.hosts) if not states[index].is_in_use]
+    kept = shape.keep_free - sum(found[place].count == 0 for place in idle) if shape.has_gpus else 0
+    for place in sorted((place for place in idle if found[place].count), key=lambda one: found[one].count):
+        if kept > 0:
+            limit = Limit(Code.SPREAD_IMPOSSIBLE, f"kept free, as one of {shape.keep_free}")
+            found[place] = replace(found[place], count=0, limits=(limit,), gains=(), numa_tight=0)
+            kept -= 1
+    return tuple(found)
 
 
 def next_step(fits: Sequence[HostFit]) -> str:

@@ -13,7 +13,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.planning.gpu_state import GpuState
-from vgpu_cfg.planning.pool.nvlink import find_lost_links, peers_of
+from vgpu_cfg.planning.pool.nvlink import find_lost_links
 from vgpu_cfg.planning.pool.stranding import Stranding, find_stranded
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
@@ -109,7 +109,7 @@ class PoolReader:
         host = found.host
         gpus = {gpu.pci_id: gpu for gpu in host.gpus}
         holders = {slot.pci.pci_id: slot.holder for slot in found.slots if slot.holder}
-        links = find_lost_links(found, peers_of(found, self._capacity.needs))
+        links = find_lost_links(found)
         cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
         for state in found.gpus:
             gpu = gpus[state.pci_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.planning.demand import Shape, Variant
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.remedies import closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
@@ -56,12 +57,16 @@ def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
         if code is not None and code is not Code.PROFILE_NOT_OFFERED:
             short.append(Limit(code, _variant_words(code, host, variant)))
             continue
+        peers = sum(need.peers is not None for need in variant)
+        if peers and has_group_api(host.host) and _has_board(host, variant) and host.fit(shape) is None:
+            words = f"no {peers} GPUs that NVLink joins are all idle"
+            short.append(Limit(Code.NVLINK_GROUP_BROKEN, words))
         _collect(host, shape, variant, refused, short)
         if code is not None and not refused and _has_board(host, variant):
             short.append(Limit(code, f"its driver does not offer {_names(variant)}"))
     found = [*short, *(_limit(code, one) for (code, _), one in refused.items())]
     found.sort(key=lambda limit: -closeness(limit.code))
-    return tuple(dict.fromkeys(found)) or _nothing(host, shape)
+    return tuple(dict.fromkeys(found)) or tuple(_others(host, shape))
 
 
 def _has_board(host: HostState, variant: Variant) -> bool:
@@ -91,11 +96,15 @@ def _collect(
             short.append(Limit(Code.GPU_FULL, words))
 
 
-def _nothing(host: HostState, shape: Shape) -> tuple[Limit, ...]:
+def _others(host: HostState, shape: Shape) -> Iterator[Limit]:
+    """Yield the reason where no single GPU refuses: no such board, or not all vGPUs of a VM at once."""
     if not shape.variants or host.fit(shape) is not None:
-        return ()
-    boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
-    return (Limit(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU"),)
+        return
+    if not any(_has_board(host, variant) for variant in shape.variants):
+        boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
+        yield Limit(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
+    else:
+        yield Limit(Code.GPU_FULL, "no GPUs that take all vGPUs of a VM at once")
 
 
 def _limit(code: Code, refused: _Refused) -> Limit:

@@ -1,68 +1,48 @@
-"""Which GPUs of a host reach each other over NVLink, as far as vCenter tells, and which of them lost it.
+"""Which idle GPUs have lost their NVLink group because a member is used alone.
 
-vCenter names device groups and their profiles, never their members. Known are therefore the GPUs of
-one NVSwitch, and all GPUs of a board where a group takes just so many. A member that is used alone, or
-for a fraction, has its NVLink turned off (field report by Frank Denneman).
+Which GPUs can be peers is told by planning/peer_groups.py, as far as anybody knows. A member that is used
+alone, or for a fraction, has its NVLink turned off (field report by Frank Denneman).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from vgpu_cfg.planning.capacity import HostCapacity
 from vgpu_cfg.planning.pool.stranding import Kind, Stranding
-from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import listed
 
-LEAST_PEERS = 2
+PAIR = 2
 
 
-def peers_of(
-    found: HostCapacity, needs: Callable[[str], Mapping[str, VgpuNeed]]
-) -> tuple[frozenset[str], ...]:
-    """Return the sets of GPUs, by PCI address, that are known to be joined."""
-    by_board: dict[str, list[str]] = {}
-    switched: set[str] = set()
-    for gpu in found.gpus:
-        if gpu.board is not None:
-            by_board.setdefault(gpu.board.key, []).append(gpu.pci_id)
-            if gpu.board.is_nvswitch:
-                switched.add(gpu.board.key)
-    joined = dict.fromkeys(board_key for board_key in by_board if board_key in switched)
-    for group in found.host.device_groups:
-        profiles = [profile for _, profile in group.components if profile]
-        for board_key, members in by_board.items():
-            is_all = len(profiles) == len(members)
-            if is_all and all(board_key in needs(profile) for profile in profiles):
-                joined[board_key] = None
-    return tuple(frozenset(by_board[key]) for key in joined if len(by_board[key]) >= LEAST_PEERS)
-
-
-def find_lost_links(found: HostCapacity, peers: Iterable[frozenset[str]]) -> dict[str, tuple[Stranding, ...]]:
-    """Say of each GPU whose peers are used alone that a group with them cannot start."""
+def find_lost_links(found: HostCapacity) -> dict[str, tuple[Stranding, ...]]:
+    """Say of each idle GPU, by its address, which sizes of group it can no longer be in."""
+    holders = [tuple(dict.fromkeys(held.vm for held in gpu.held)) for gpu in found.gpus]
+    alone = {index for index in range(len(holders)) if holders[index] and _is_alone(index, holders, found)}
     lost: dict[str, tuple[Stranding, ...]] = {}
-    for joined in peers:
-        members = [gpu for gpu in found.gpus if gpu.pci_id in joined]
-        holders = {gpu.pci_id: tuple(dict.fromkeys(held.vm for held in gpu.held)) for gpu in members}
-        alone = {pci_id: vms for pci_id, vms in holders.items() if vms and _is_alone(pci_id, holders)}
-        if not alone or len(alone) == len(members):
+    for index, gpu in enumerate(found.gpus):
+        own = [one for one in found.peer_sets if index in one]
+        broken = [one for one in own if one & alone]
+        sizes = {len(one) for one in own} - {len(one) for one in own if one not in broken}
+        if holders[index] or not sizes:
             continue
-        for gpu in members:
-            if not holders[gpu.pci_id]:
-                words, vms = _words(gpu.pci_id, alone, len(members))
-                lost[gpu.pci_id] = (Stranding(Kind.NVLINK, words, vms=vms),)
+        culprits = sorted({other for one in broken if len(one) in sizes for other in one & alone})
+        vms = tuple(dict.fromkeys(vm for other in culprits for vm in holders[other]))
+        addresses = {found.gpus[other].pci_id: None for other in culprits}
+        words = _words(sorted(sizes), tuple(addresses), vms)
+        lost[gpu.pci_id] = (Stranding(Kind.NVLINK, words, vms=vms),)
     return lost
 
 
-def _is_alone(pci_id: str, holders: Mapping[str, Sequence[str]]) -> bool:
-    """Whether none of a GPU's VMs has another GPU of the set."""
-    others = {vm for other, vms in holders.items() if other != pci_id for vm in vms}
-    return others.isdisjoint(holders[pci_id])
+def _is_alone(index: int, holders: Sequence[Sequence[str]], found: HostCapacity) -> bool:
+    """Whether none of a GPU's VMs has another GPU that could be its peer."""
+    domain = frozenset[int]().union(*(one for one in found.peer_sets if index in one))
+    others = {vm for other in domain - {index} for vm in holders[other]}
+    return bool(domain) and others.isdisjoint(holders[index])
 
 
-def _words(pci_id: str, alone: Mapping[str, Sequence[str]], count: int) -> tuple[str, tuple[str, ...]]:
-    vms = tuple(dict.fromkeys(vm for names in alone.values() for vm in names))
-    if count == LEAST_PEERS:
-        peer = next(other for other in alone if other != pci_id)
-        return f"NVLink peer {peer} is used alone by {listed(vms)}", vms
-    return f"no NVLink group of all {count}: {listed(vms)} uses one alone", vms
+def _words(sizes: Sequence[int], addresses: Sequence[str], vms: Sequence[str]) -> str:
+    if sizes == [PAIR] and len(addresses) == 1:
+        return f"NVLink peer {addresses[0]} is used alone by {listed(vms)}"
+    groups = " or ".join(str(size) for size in sizes)
+    return f"in no NVLink group of {groups} any more: {listed(vms)} uses a GPU alone"
