@@ -14,6 +14,7 @@ from vgpu_cfg.cli import (
     fit_command,
     lab_commands,
     plan_commands,
+    rebalance_command,
     runbook_command,
 )
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
@@ -32,6 +33,7 @@ plan_commands.register(app)
 runbook_command.register(app)
 estate_commands.register(app)
 fit_command.register(app)
+rebalance_command.register(app)
 explain_commands.register(app)
 app.add_typer(lab_commands.app, name="lab")
 

@@ -17,14 +17,16 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.planning.pool.summary import read_pool
+from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance
 from vgpu_cfg.render import data
 from vgpu_cfg.render.fit_text import FitView
 from vgpu_cfg.render.inventory_view import view_inventory
 from vgpu_cfg.render.pool_data import fit_data, pool_data
+from vgpu_cfg.render.rebalance_text import rebalance_data
 from vgpu_cfg.render.status_view import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
-ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off"
+ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|moves"
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
@@ -55,6 +57,11 @@ def documents() -> dict[str, dict[str, Any]]:
         "inventory": data.inventory_data(view_inventory(observed, catalog)),
         "pool": pool_data(read_pool(crowded(), catalog), crowded()),
         "fit": fit_data(fit_view()),
+        "rebalance": rebalance_data(
+            Rebalance(Outcome.MOVES, ("b",), (Move("a", "vm-1", "x", "y", How.COLD, ("grid_a100-4c",)),)),
+            "demo",
+            "vc.example",
+        ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
     }
 
