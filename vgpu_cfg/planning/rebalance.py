@@ -211,7 +211,8 @@ class _Rebalancing:
             for vm in sorted(self.observed.vms_by_host.get(host.moid, ()), key=lambda one: one.name):
                 if not vm.is_on or vm.moid in changing or vm.detail is None:
                     continue
-                if not vm.detail.vgpus or vm.detail.passthrough:
+                has_functions = any(nic.kind == "sriov" for nic in vm.detail.nics)
+                if not vm.detail.vgpus or vm.detail.passthrough or has_functions:
                     continue
                 if protects_vm(self.desired.protect, vm.name, folders.get(vm.folder_moid or "")):
                     continue
@@ -222,7 +223,10 @@ class _Rebalancing:
     def _shape_of(self, detail: VmDetail, source: int) -> Shape | None:
         """Say what a VM needs of another host of its cluster: the same board, its networks and datastores."""
         try:
-            asked = [DesiredVgpu(profiles=(VgpuProfile.parse(one.profile),)) for one in detail.vgpus]
+            asked = [
+                DesiredVgpu(profiles=(VgpuProfile.parse(one.profile),), peers=one.group_key)
+                for one in detail.vgpus
+            ]
         except ValueError:
             return None
         by_key = {network.portgroup_key: network.moid for network in self.observed.networks}
@@ -284,7 +288,7 @@ def why_cold(detail: VmDetail) -> str:
         return "vCenter says that its vGPUs cannot move"
     if any(key.endswith(_UVM) and value.strip() == "1" for key, value in detail.extra_config.items()):
         return "unified memory is on"
-    return "it has a device passed through" if detail.passthrough else ""
+    return ""
 
 
 def stun_ms(detail: VmDetail, host: Host) -> int | None:
