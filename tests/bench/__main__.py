@@ -27,9 +27,11 @@ from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.report import OutcomeStatus
+from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.vsphere.reader import VCenterReader
@@ -37,6 +39,7 @@ from vgpu_cfg.vsphere.session import Session
 from vgpu_cfg.vsphere.writer import VCenterWriter
 
 T = TypeVar("T")
+PROFILE = VgpuProfile.parse("grid_a100-10c")
 HOSTS = 100
 GPUS_PER_HOST = 8
 PLAN = """
@@ -115,6 +118,9 @@ def measure(count: int) -> list[Row]:
             return make_plan(desired, reader.read_inventory(scope_of(desired)), catalog, PlanOptions())
 
         observed = counted("read", lambda: reader.read_inventory(scope_of(desired)))
+        counted(
+            "fit", lambda: Ground(reader.read_inventory(ReadScope()), catalog).fit_profile(PROFILE, every)
+        )
         plan = counted("plan", lambda: make_plan(desired, observed, catalog, PlanOptions()))
         if plan.errors:
             raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
@@ -130,6 +136,11 @@ def measure(count: int) -> list[Row]:
             raise SystemExit(f"a second plan is not empty: {again.changes[0].id}")
         counted("read again", lambda: reader.read_inventory(scope_of(desired)))
     return rows
+
+
+def every(host: str) -> bool:
+    """Want every host."""
+    return bool(host)
 
 
 def scope_of(desired: DesiredPlan) -> ReadScope:

@@ -12,8 +12,19 @@ from typer.core import TyperGroup
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import app
 
-OF_RECORDINGS = {"plan", "runbook", "status", "inventory"}
-CONNECTED = {"plan", "apply", "runbook", "status", "destroy", "inventory", "explain", "record"}
+OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "rebalance"}
+CONNECTED = {
+    "plan",
+    "apply",
+    "runbook",
+    "status",
+    "destroy",
+    "inventory",
+    "fit",
+    "rebalance",
+    "explain",
+    "record",
+}
 
 
 def commands() -> dict[str, TyperGroup]:
@@ -43,7 +54,7 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "lab list", "lab serve", "lab hand", "lab reset",
+        "record", "explain", "fit", "rebalance", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

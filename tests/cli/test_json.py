@@ -16,6 +16,9 @@ COMMANDS = {
     "plan": ["plan", PLAN],
     "status": ["status", PLAN],
     "inventory": ["inventory", "--server", "lab:two-a100"],
+    "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
+    "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
+    "rebalance": ["rebalance", PLAN, "--dry-run"],
     "profiles": ["profiles", "--board", "A100"],
     "report": ["apply", "--yes", PLAN],
 }

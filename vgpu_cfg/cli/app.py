@@ -8,7 +8,15 @@ import traceback
 
 import typer
 
-from vgpu_cfg.cli import estate_commands, explain_commands, lab_commands, plan_commands, runbook_command
+from vgpu_cfg.cli import (
+    estate_commands,
+    explain_commands,
+    fit_command,
+    lab_commands,
+    plan_commands,
+    rebalance_command,
+    runbook_command,
+)
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -24,6 +32,8 @@ app = typer.Typer(
 plan_commands.register(app)
 runbook_command.register(app)
 estate_commands.register(app)
+fit_command.register(app)
+rebalance_command.register(app)
 explain_commands.register(app)
 app.add_typer(lab_commands.app, name="lab")
 

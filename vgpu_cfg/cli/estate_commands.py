@@ -14,7 +14,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
-        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --from vcenter.json"
+        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --gpus --from vcenter.json"
     )(inventory)
     app.command(
         epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
@@ -32,14 +32,22 @@ def inventory(
     clusters: Annotated[
         list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
     ] = None,
+    gpus: Annotated[
+        bool, typer.Option("--gpus", help="The GPUs as a pool: slots used and free, and what is stranded.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
     """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
-    from vgpu_cfg.cli import flow, show
+    from vgpu_cfg.cli import flow, show, show_pool
+    from vgpu_cfg.cli.host_choice import wanted_hosts
 
     observed = flow.read_all(connection)
+    if gpus:
+        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        show_pool.pool(observed, wants_host, output, verbose=verbose)
+        return
     show.inventory(
         observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose
     )

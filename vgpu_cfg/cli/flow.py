@@ -188,6 +188,13 @@ def plan_once(
     return make_plan(desired, observed, load_catalog(), options), observed
 
 
+def read_of(asked: Asked, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
+    """Read the estate that a plan is for; return it with the plan as it is meant there."""
+    connection, desired = locate(asked, flags)
+    with compose.connect_reader(connection) as reader:
+        return desired, read_for(desired, reader)
+
+
 def read_all(flags: ConnectionFlags) -> Inventory:
     """Read a whole estate. Raises NotFound for a datacenter that it has not."""
     from vgpu_cfg.ports import ReadScope

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
+from vgpu_cfg.cli.host_choice import wanted_hosts
 from vgpu_cfg.cli.options import OutputFormat
-from vgpu_cfg.errors import NotFound
-from vgpu_cfg.planning.options import matches_any
 from vgpu_cfg.render.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout import counted, fold_names
 
@@ -157,22 +156,7 @@ def inventory(
     from vgpu_cfg.render.inventory_text import render_inventory
     from vgpu_cfg.render.inventory_view import view_inventory
 
-    cluster_of = {
-        host.name: observed.cluster_by_moid[host.cluster_moid].name
-        for host in observed.hosts
-        if host.cluster_moid is not None and host.cluster_moid in observed.cluster_by_moid
-    }
-
-    def wanted(name: str) -> bool:
-        cluster = cluster_of.get(name, "")
-        return (not hosts or matches_any(name, hosts)) and (not clusters or matches_any(cluster, clusters))
-
-    if (hosts or clusters) and not any(wanted(host.name) for host in observed.hosts):
-        raise NotFound(
-            f"no host matches {' '.join([*clusters, *hosts])}",
-            subject=observed.vcenter.address,
-            remedy="`vgpu-cfg inventory` without --host and --cluster lists them all",
-        )
+    wanted = wanted_hosts(observed, hosts=hosts, clusters=clusters)
     view = view_inventory(observed, load_catalog(), wants_host=wanted)
     if output is OutputFormat.JSON:
         data(inventory_data(view))

@@ -141,6 +141,13 @@ def without_domain(names: Iterable[str]) -> dict[str, str]:
     return {name: name.partition(".")[0] for name in listed}
 
 
+def fold_hosts(names: Iterable[str], most: int = 8) -> str:
+    """Write host names in short: without the domain that all share, runs folded, long lists cut with "…"."""
+    listed = list(names)
+    parts = fold_names(without_domain(listed)[name] for name in listed).split(", ")
+    return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])}, …"
+
+
 def by_row(lines: Iterable[Text], indent: int = 2) -> list[list[Text]]:
     """Gather the lines of a table by row, the heading first; a row's first cell is never blank."""
     rows: list[list[Text]] = []

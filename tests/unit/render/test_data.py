@@ -7,17 +7,27 @@ from typing import Any
 
 import pytest
 
+from tests.plans.estate import make_inventory
 from tests.unit.execution import makers
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.pool.shapes import Ground
+from vgpu_cfg.planning.pool.summary import read_pool
+from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance
 from vgpu_cfg.render import data
+from vgpu_cfg.render.fit_text import FitView
 from vgpu_cfg.render.inventory_view import view_inventory
+from vgpu_cfg.render.pool_data import fit_data, pool_data
+from vgpu_cfg.render.rebalance_text import rebalance_data
 from vgpu_cfg.render.status_view import view_status
 
-OPEN_MAPS = ("room", "extra_config")
-ROW_KEY = re.compile(r"(vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults)\[\]\.\w+")
+OPEN_MAPS = ("room", "used", "extra_config")
+ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|moves"
+ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
 
@@ -45,8 +55,32 @@ def documents() -> dict[str, dict[str, Any]]:
         "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
         "inventory": data.inventory_data(view_inventory(observed, catalog)),
+        "pool": pool_data(read_pool(crowded(), catalog), crowded()),
+        "fit": fit_data(fit_view()),
+        "rebalance": rebalance_data(
+            Rebalance(Outcome.MOVES, ("b",), (Move("a", "vm-1", "x", "y", How.COLD, ("grid_a100-4c",)),)),
+            "demo",
+            "vc.example",
+        ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
     }
+
+
+def crowded() -> Inventory:
+    """Observe a GPU that a small VM binds, and a VM that is off."""
+    gpu = {"board": "A100", "pci": "0000:21:00.0"}
+    vms = {
+        "small": {"gpus": ["grid_a100-4c"], "on": ["0000:21:00.0"]},
+        "off": {"gpus": ["grid_a100-4c"], "power": "poweredOff"},
+    }
+    return make_inventory({"hosts": {"esx-01": {"gpus": [gpu]}}, "vms": vms})
+
+
+def fit_view() -> FitView:
+    observed, catalog = crowded(), load_catalog()
+    profile = VgpuProfile.parse("grid_a100-40c")
+    found = Ground(observed, catalog).fit_profile(profile, lambda _: True)
+    return FitView("vc.example", "", profile.name, found, {}, {})
 
 
 def keys(value: Any, path: str = "") -> set[str]:

@@ -1,0 +1,77 @@
+"""`fit` and `inventory --gpus`: what they count is what can be applied, and what they read is no more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.cli.command_line import CommandLine
+
+STRANDED = "lab:estates/stranded.yaml"
+SEVEN = "examples/mig-seven.yaml"
+
+
+def told(vgpu_cfg: CommandLine, *words: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(vgpu_cfg.done(*words, "--output", "json").out)
+    return document
+
+
+def test_as_many_as_are_counted_can_be_made_and_then_there_are_no_more(vgpu_cfg: CommandLine) -> None:
+    counted = ("fit", "--plan", SEVEN)
+    assert told(vgpu_cfg, *counted)["total"] == 14
+    vgpu_cfg.done("apply", "--yes", SEVEN)
+    assert told(vgpu_cfg, *counted)["total"] == 7
+    text = (vgpu_cfg.folder / SEVEN).read_text(encoding="utf-8")
+    more = vgpu_cfg.write("more.yaml", text.replace("name: mig-seven", "name: more").replace("slice-", "m-"))
+    vgpu_cfg.done("apply", "--yes", more)
+    full = vgpu_cfg(*counted, "--exit-code")
+    assert full.code == 10
+    assert "nothing fits: 2 GPUs without free slices where grid_a100-1-5c may start" in full.told
+
+
+def test_without_exit_code_nothing_that_fits_is_an_answer_like_others(vgpu_cfg: CommandLine) -> None:
+    answer = told(vgpu_cfg, "fit", "grid_a100-8c", "--server", STRANDED)
+    assert (answer["total"], len(answer["hosts"])) == (0, 3)
+    by_name = {host["name"]: host for host in answer["hosts"]}
+    assert by_name["esx-same-01.lab"]["limits"][0] == {
+        "code": "VG104",
+        "text": "small-01, small-02 bind 2 GPUs to 4 GB",
+        "gpus": 2,
+        "vms": ["small-01", "small-02"],
+    }
+    assert by_name["esx-same-01.lab"]["gains"] == [
+        {"vm": "small-01", "more": 5},
+        {"vm": "small-02", "more": 5},
+    ]
+
+
+def test_both_work_on_a_recording_of_the_fixed_reads(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("record", "all.json", "--server", STRANDED)
+    for words in (["inventory", "--gpus"], ["fit", "grid_a100-4c"]):
+        live = told(vgpu_cfg, *words, "--server", STRANDED)
+        recorded = told(vgpu_cfg, *words, "--from", "all.json")
+        assert {**live, "read_at": "", "server": ""} == {**recorded, "read_at": "", "server": ""}
+
+
+def test_the_pool_tells_what_is_stranded_on_each_gpu(vgpu_cfg: CommandLine) -> None:
+    answer = told(vgpu_cfg, "inventory", "--gpus", "--server", STRANDED)
+    kinds = {(gpu["host"], gpu["pci_id"]): [one["kind"] for one in gpu["stranded"]] for gpu in answer["gpus"]}
+    assert kinds == {
+        ("esx-same-01.lab", "0000:21:00.0"): ["size_lock"],
+        ("esx-same-01.lab", "0000:e2:00.0"): ["size_lock"],
+        ("esx-mig-01.lab", "0000:21:00.0"): ["compute_slices"],
+        ("esx-mig-01.lab", "0000:e2:00.0"): [],
+        ("esx-mixed-01.lab", "0000:21:00.0"): ["placement"],
+    }
+    assert [holder["vm"] for holder in answer["off"]] == ["forgotten"]
+
+
+def test_a_fleet_is_counted_and_its_hosts_are_not_listed_where_they_have_no_such_board(
+    vgpu_cfg: CommandLine,
+) -> None:
+    done = vgpu_cfg.done("fit", "grid_a100-10c", "--server", "lab:fleet-12x8-100vms")
+    assert "NOT ON 9 hosts without such a board" in done.told
+    answer = told(vgpu_cfg, "fit", "grid_a100-10c", "--server", "lab:fleet-12x8-100vms")
+    pool = told(vgpu_cfg, "inventory", "--gpus", "--server", "lab:fleet-12x8-100vms")
+    (row,) = [row for row in pool["pool"] if "grid_a100-10c" in row["room"]]
+    assert answer["total"] == row["room"]["grid_a100-10c"] > 0

@@ -1,0 +1,63 @@
+"""What `inventory --gpus` and `fit` print: the same values as text, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli import show
+from vgpu_cfg.cli.host_choice import cluster_names
+from vgpu_cfg.cli.options import OutputFormat
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.planning.pool.shapes import Fits
+
+
+def pool(
+    observed: Inventory, wants_host: Callable[[str], bool], output: OutputFormat, *, verbose: bool
+) -> None:
+    """Print the GPUs of the wanted hosts as a pool."""
+    from vgpu_cfg.planning.pool.summary import read_pool
+    from vgpu_cfg.render.gpus_text import render_pool
+    from vgpu_cfg.render.pool_data import pool_data
+
+    found = read_pool(observed, load_catalog(), wants_host=wants_host)
+    if output is OutputFormat.JSON:
+        show.data(pool_data(found, observed))
+        return
+    show.lines(lambda width: render_pool(found, observed.vcenter, width, with_all=verbose))
+
+
+def fits(
+    observed: Inventory,
+    asked: str,
+    found: Fits,
+    wants_host: Callable[[str], bool],
+    output: OutputFormat,
+    *,
+    verbose: bool,
+) -> None:
+    """Print how many fit; `asked` says of what."""
+    from vgpu_cfg.planning.pool.gpus import pooled_gpus
+    from vgpu_cfg.render.fit_text import FitView, render_fit
+    from vgpu_cfg.render.pool_data import fit_data
+
+    counted = {fit.host.moid: fit.host for fit in found.hosts}
+    names = {host.name for host in counted.values()}
+    gpus = pooled_gpus(observed, load_catalog(), wants_host=lambda name: name in names)
+    unusable = [host for host in observed.hosts if wants_host(host.name) and not host.is_usable]
+    view = FitView(
+        server=observed.vcenter.address,
+        read_at=observed.read_at.isoformat(),
+        asked=asked,
+        fits=found,
+        clusters=cluster_names(observed),
+        gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},
+        left_out=tuple(host.name for host in unusable),
+    )
+    if output is OutputFormat.JSON:
+        show.data(fit_data(view))
+        return
+    show.lines(lambda width: render_fit(view, width, with_all=verbose))

@@ -1,0 +1,212 @@
+"""Every GPU of an estate with its mode, what runs on it, what it still takes and what is stranded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.inventory import Connection, Gpu, Host, Inventory
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
+from vgpu_cfg.planning.checks import CHECKS, Code
+from vgpu_cfg.planning.gpu_state import GpuState
+from vgpu_cfg.planning.pool.nvlink import find_lost_links
+from vgpu_cfg.planning.pool.stranding import Stranding, find_stranded
+from vgpu_cfg.planning.vgpu_need import VgpuNeed
+
+
+class Mode(StrEnum):
+    """How a GPU is used; NOT_TOLD where it is idle and nobody says."""
+
+    SAME_SIZE = "same size"
+    MIXED_SIZE = "mixed size"
+    MIG = "MIG"
+    PASSTHROUGH = "passthrough"
+    NOT_TOLD = "not told"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A VM on a GPU. `profile` is empty for one that has all of it or could not be read.
+
+    `start` is where its vGPU is thought to stand: memory slices (MIG) or GB (mixed sizes), None where
+    it needs no place.
+    """
+
+    vm: str
+    profile: str
+    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PooledGpu:
+    """A GPU of the pool.
+
+    `room` counts, per profile, how many more it takes if it takes only these. `obstacle` says why it
+    takes no vGPU at all, or why nothing can start on its host; empty where something can.
+    """
+
+    host: str
+    host_moid: str
+    cluster: str
+    pci_id: str
+    board: str
+    board_key: str
+    numa_node: int | None
+    mode: Mode
+    runs: tuple[Run, ...]
+    room: Mapping[str, int]
+    free_framebuffer_mib: int
+    stranded: tuple[Stranding, ...] = ()
+    obstacle: str = ""
+    label: str = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs on it and something could."""
+        return not self.runs and not self.obstacle
+
+    @property
+    def used(self) -> Counter[str]:
+        """How many vGPUs of each profile run on it."""
+        return Counter(run.profile for run in self.runs if run.profile)
+
+    @property
+    def lost_mib(self) -> int:
+        """Free framebuffer that no profile can have."""
+        return sum(one.lost_mib for one in self.stranded)
+
+    @property
+    def bound_mib(self) -> int:
+        """Free framebuffer that only one size can have."""
+        return sum(one.bound_mib for one in self.stranded)
+
+
+@dataclass(slots=True)
+class PoolReader:
+    """Looks at hosts one by one; what alike GPUs have in common is worked out once."""
+
+    observed: Inventory
+    catalog: Catalog
+    _capacity: CapacityReader = field(init=False)
+    _known: dict[tuple[object, ...], tuple[dict[str, int], tuple[Stranding, ...]]] = field(
+        default_factory=dict
+    )
+    _needs: dict[tuple[str, frozenset[str] | None], tuple[VgpuNeed, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._capacity = CapacityReader(self.observed, self.catalog)
+
+    def capacity(self, host: Host) -> HostCapacity:
+        """Read what is free on a host."""
+        return self._capacity.read(host)
+
+    def gpus(self, found: HostCapacity) -> Iterator[PooledGpu]:
+        """Yield the GPUs of a host, in its order."""
+        host = found.host
+        gpus = {gpu.pci_id: gpu for gpu in host.gpus}
+        holders = {slot.pci.pci_id: slot.holder for slot in found.slots if slot.holder}
+        links = find_lost_links(found)
+        cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
+        for state in found.gpus:
+            gpu = gpus[state.pci_id]
+            room, stranded = self._measure(state, found)
+            runs = tuple(Run(one.vm, one.need.name if one.need else "", one.start) for one in state.held)
+            if not runs and state.pci_id in holders:
+                runs = (Run(holders[state.pci_id] or "", ""),)
+            obstacle = obstacle_words(state, gpu) or out_of_use(host)
+            yield PooledGpu(
+                host=host.name,
+                host_moid=host.moid,
+                cluster=cluster.name if cluster else "",
+                pci_id=state.pci_id,
+                board=state.board.name if state.board else gpu.name,
+                board_key=state.board_key or "",
+                numa_node=state.node,
+                mode=mode_of(state, gpu),
+                runs=runs,
+                room={} if obstacle else room,
+                free_framebuffer_mib=0 if obstacle or gpu.is_passthrough else state.free_framebuffer_mib,
+                stranded=() if obstacle else (*stranded, *links.get(state.pci_id, ())),
+                obstacle=obstacle,
+                label=gpu.pci.hardware_label or "",
+            )
+
+    def _measure(self, state: GpuState, found: HostCapacity) -> tuple[dict[str, int], tuple[Stranding, ...]]:
+        if state.board is None or state.obstacle is not None:
+            return {}, ()
+        offered = found.offered if found.host.profiles is not None else None
+        holders = tuple(held.vm for held in state.held)
+        key = (*state.signature(), offered, holders)
+        if key not in self._known:
+            needs = self._needs_of(state.board, offered)
+            beside = {held.need for held in state.held if held.need and held.need.series != "C"}
+            every = dict.fromkeys((*needs, *sorted(beside, key=lambda need: need.name)))
+            room = {need.name: count for need in every if (count := state.room(need))}
+            self._known[key] = (room, find_stranded(state, needs))
+        return self._known[key]
+
+    def _needs_of(self, board: Board, offered: frozenset[str] | None) -> tuple[VgpuNeed, ...]:
+        """Return the C profiles of a board that its host's driver has, all of them where it does not tell."""
+        if (board.key, offered) not in self._needs:
+            needs = (self._capacity.needs(entry.name)[board.key] for entry in board.profiles)
+            self._needs[board.key, offered] = tuple(
+                need for need in needs if offered is None or need.name in offered
+            )
+        return self._needs[board.key, offered]
+
+
+def pooled_gpus(
+    observed: Inventory, catalog: Catalog, *, wants_host: Callable[[str], bool] = lambda _: True
+) -> tuple[PooledGpu, ...]:
+    """List every GPU of the hosts that are wanted by name, hosts in the inventory's order."""
+    reader = PoolReader(observed, catalog)
+    hosts: Iterable[Host] = (host for host in observed.hosts if host.gpus and wants_host(host.name))
+    return tuple(gpu for host in hosts for gpu in reader.gpus(reader.capacity(host)))
+
+
+def mode_of(state: GpuState, gpu: Gpu) -> Mode:
+    """Say how a GPU is used."""
+    if gpu.is_passthrough:
+        return Mode.PASSTHROUGH
+    is_mixed = state.mode is VgpuMode.MIXED_SIZE
+    match state.shared_as:
+        case Sharing.MIG:
+            return Mode.MIG
+        case Sharing.TIME_SLICED:
+            return Mode.MIXED_SIZE if is_mixed else Mode.SAME_SIZE
+        case None:
+            return Mode.MIXED_SIZE if is_mixed else Mode.NOT_TOLD
+
+
+def obstacle_words(state: GpuState, gpu: Gpu) -> str:
+    """Say why a GPU takes no vGPU; nothing where it does, and where it is passed through as a whole."""
+    match state.obstacle:
+        case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:
+            return ""
+        case Code.NO_HOST_DRIVER:
+            return "no host driver serves it"
+        case Code.NOT_SHARED_DIRECT:
+            return "graphics type not sharedDirect"
+        case None:
+            return "" if state.board is not None else "board not in the catalogue"
+        case _:
+            return CHECKS[state.obstacle].title
+
+
+def out_of_use(host: Host) -> str:
+    """Say why nothing can start on a host, empty where something can."""
+    if host.connection is not Connection.CONNECTED:
+        return f"host is {host.connection.value}"
+    return "host is in maintenance mode" if host.is_in_maintenance_mode else ""
+
+
+def counted_room(gpus: Sequence[PooledGpu]) -> Counter[str]:
+    """Sum up, per profile, how many more all of these take if they take only that one."""
+    total: Counter[str] = Counter()
+    for gpu in gpus:
+        total.update(gpu.room)
+    return total

@@ -1,0 +1,115 @@
+"""What is counted: one more of a profile, or of a VM as a plan file describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.change import Diagnostic
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
+from vgpu_cfg.planning.capacity import CapacityReader
+from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
+from vgpu_cfg.planning.demand import Shape, make_variants
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.pool.fit import HostFit, how_many
+from vgpu_cfg.planning.site import Site
+from vgpu_cfg.planning.stage import Stage, device_names, hosts_in_order, make_shape, set_stage
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """The answer: a row per host in question, with what was asked in numbers.
+
+    `errors` are findings that keep the VM off every host, whatever is free; then there are no rows.
+    """
+
+    hosts: tuple[HostFit, ...]
+    profiles: tuple[str, ...]
+    cpus: int = 0
+    memory_mib: int = 0
+    errors: tuple[Diagnostic, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """How many fit in all."""
+        return sum(fit.count for fit in self.hosts)
+
+
+@dataclass(slots=True)
+class Ground:
+    """The hosts as they are, read once for any number of questions."""
+
+    observed: Inventory
+    catalog: Catalog
+    reader: CapacityReader = field(init=False)
+    hosts: list[Host] = field(init=False)
+    states: list[HostState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = CapacityReader(self.observed, self.catalog)
+        self.hosts = hosts_in_order(self.observed)
+        stage: Stage = set_stage(self.hosts, self.observed, (), (), self.reader, Findings())
+        self.states = stage.states
+
+    def fit_profile(self, profile: VgpuProfile, wants_host: Callable[[str], bool]) -> Fits:
+        """Count one more vGPU of a profile, on hosts that are wanted by name and usable.
+
+        Only GPUs decide: a profile says nothing of CPUs and memory.
+        """
+        asked = (DesiredVgpu(profiles=(profile,)),)
+        usable = tuple(
+            (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
+        )
+        shape = Shape(hosts=usable, variants=make_variants(asked, self.reader.needs))
+        return Fits(how_many(self.states, shape), (profile.name,))
+
+    def fit_vm(self, desired: DesiredPlan, vm: DesiredVm, wants_host: Callable[[str], bool]) -> Fits:
+        """Count one more VM like one of a plan file, as if none of them existed by that name.
+
+        Its clusters, hosts, networks, datastore and template decide as they do in planning. What the
+        plan would do to hosts, and its other VMs, do not count before they are there.
+        """
+        findings = Findings.for_plan(desired)
+        site = Site(desired, self.observed, findings)
+        lookup = Lookup(
+            site, Site(desired, self.observed, Findings()), device_names(self.observed, self.catalog)
+        )
+        case = make_case(vm, site.folder_of(vm), None, lookup, findings)
+        profiles = tuple(gpu.profiles[0].name for gpu in vm.gpus if isinstance(gpu, DesiredVgpu))
+        if case is None:
+            return Fits((), profiles, errors=_errors(findings))
+        leave_protected(case, desired.protect, findings)
+        if case.is_hopeless:
+            return Fits((), profiles, case.cpus, case.memory_mib, _errors(findings))
+        shape = self._shape_of(case, findings, wants_host)
+        states: Sequence[HostState] = set_stage(
+            self.hosts, self.observed, (), (), self.reader, findings
+        ).states
+        found = how_many(states, shape) if shape is not None else ()
+        errors = _errors(findings) if shape is None else ()
+        return Fits(found, profiles, case.cpus, case.memory_mib, errors)
+
+    def _shape_of(self, case: Case, findings: Findings, wants_host: Callable[[str], bool]) -> Shape | None:
+        candidates = Candidates(
+            self.hosts,
+            {network.moid: network for network in self.observed.networks},
+            {datastore.moid: datastore for datastore in self.observed.datastores},
+        )
+        wish = Wish(
+            clusters_in_order(case.clusters),
+            case.desired.place.hosts,
+            case.network_moids,
+            case.datastore_moids,
+        )
+        ranked = candidates.of(wish, case.desired, findings)
+        kept = tuple(pair for pair in ranked if wants_host(self.hosts[pair[0]].name))
+        return make_shape(case, kept, self.reader) if ranked else None
+
+
+def _errors(findings: Findings) -> tuple[Diagnostic, ...]:
+    return tuple(found for found in findings.diagnostics() if found.severity == "error")

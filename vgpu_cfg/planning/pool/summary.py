@@ -1,0 +1,137 @@
+"""The pool by board and mode, and the VMs that have a GPU and may not need it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Host, Inventory
+from vgpu_cfg.model.vm import PassthroughDevice, Vm
+from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu, counted_room, pooled_gpus
+from vgpu_cfg.planning.vgpu_need import needs_of
+
+HALF_SLICES = 4
+"""Memory and compute slices of the instance that is the first to run out of places: 4g."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """All GPUs of one board in one mode.
+
+    `used` and `room` count vGPUs by profile; `free_4g` is how many 4g instances could start, None
+    where the GPUs are not in MIG mode. `not_ready` GPUs take nothing for now; `idle` ones could take all.
+    """
+
+    board: str
+    board_key: str
+    mode: Mode
+    hosts: int
+    gpus: int
+    idle: int
+    not_ready: int
+    used: Mapping[str, int]
+    room: Mapping[str, int]
+    whole_held: int
+    free_4g: int | None
+    lost_mib: int
+    bound_mib: int
+    lost_compute_slices: int
+    nvlink_lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A VM that has GPU devices and is not running with them.
+
+    `state` is vSphere's power state. A powered-off VM reserves no GPU; it will want one. A suspended
+    one wants the same when it is resumed.
+    """
+
+    vm: str
+    host: str
+    state: str
+    devices: tuple[str, ...]
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The pool as a whole."""
+
+    rows: tuple[PoolRow, ...]
+    gpus: tuple[PooledGpu, ...]
+    off: tuple[Holder, ...]
+
+
+def read_pool(
+    observed: Inventory, catalog: Catalog, *, wants_host: Callable[[str], bool] = lambda _: True
+) -> Pool:
+    """Work the pool of the wanted hosts out of one reading."""
+    gpus = pooled_gpus(observed, catalog, wants_host=wants_host)
+    return Pool(tuple(summarize(gpus, catalog)), gpus, tuple(_holders(observed, wants_host)))
+
+
+def summarize(gpus: Iterable[PooledGpu], catalog: Catalog) -> Iterator[PoolRow]:
+    """Yield a row per board and mode, in the order of the boards' names."""
+    groups: dict[tuple[str, str, Mode], list[PooledGpu]] = {}
+    for gpu in gpus:
+        groups.setdefault((gpu.board, gpu.board_key, gpu.mode), []).append(gpu)
+    for (board, board_key, mode), group in sorted(groups.items()):
+        used: Counter[str] = Counter()
+        for gpu in group:
+            used.update(gpu.used)
+        room = counted_room(group)
+        yield PoolRow(
+            board=board,
+            board_key=board_key,
+            mode=mode,
+            hosts=len({gpu.host_moid for gpu in group}),
+            gpus=len(group),
+            idle=sum(gpu.is_idle for gpu in group),
+            not_ready=sum(bool(gpu.obstacle) for gpu in group),
+            used=dict(used),
+            room=dict(room),
+            whole_held=sum(any(not run.profile for run in gpu.runs) for gpu in group),
+            free_4g=_free_4g(room, board_key, catalog) if mode is Mode.MIG else None,
+            lost_mib=sum(gpu.lost_mib for gpu in group),
+            bound_mib=sum(gpu.bound_mib for gpu in group),
+            lost_compute_slices=sum(one.compute_slices for gpu in group for one in gpu.stranded),
+            nvlink_lost=sum(any(one.kind == "nvlink" for one in gpu.stranded) for gpu in group),
+        )
+
+
+def _free_4g(room: Mapping[str, int], board_key: str, catalog: Catalog) -> int:
+    """Count the 4g instances that could start; each GPU has one place for one."""
+    counts = [0]
+    for profile, count in room.items():
+        need = needs_of(profile, catalog).get(board_key)
+        if need is not None and need.mig_compute == HALF_SLICES and need.mig_per_instance == 1:
+            counts.append(count)
+    return max(counts)
+
+
+def _holders(observed: Inventory, wants_host: Callable[[str], bool]) -> Iterator[Holder]:
+    for host in observed.hosts:
+        if not wants_host(host.name):
+            continue
+        here: Sequence[Vm] = observed.vms_by_host.get(host.moid, ())
+        for vm in sorted(here, key=lambda one: one.name):
+            if vm.is_on or vm.is_template or vm.detail is None:
+                continue
+            devices = [vgpu.profile for vgpu in vm.detail.vgpus]
+            devices += [word for passed in vm.detail.passthrough if (word := _gpu_word(passed, host))]
+            if devices:
+                plan = vm.mark.plan if vm.mark else ""
+                yield Holder(vm.name, host.name, vm.power_state.value, tuple(devices), plan)
+
+
+def _gpu_word(device: PassthroughDevice, host: Host) -> str:
+    """Name a passed-through GPU by its address or label; empty for what is no GPU."""
+    if device.pci_id is not None:
+        pci = host.device(device.pci_id)
+        return device.pci_id if pci is None or pci.is_gpu else ""
+    if all(vendor_id != NVIDIA_VENDOR_ID for vendor_id, _ in device.allowed):
+        return ""
+    return f"label {device.label}" if device.label else "any GPU of its kind"
