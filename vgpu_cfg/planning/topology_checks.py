@@ -107,8 +107,13 @@ def check_nics_near(
 
 
 def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
-    """Tell of a VM that spans NUMA nodes although GPUs of one node would do."""
+    """Tell of a VM that spans NUMA nodes although GPUs of one node would do.
+
+    Not of fractions of GPUs, since ESXi spreads those as its assignment policy says.
+    """
     if case.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
+        return
+    if any(need.max_per_gpu > 1 for need in fit.variant):
         return
     for node in initial.nodes:
         gpus = _gpus_on(node, case, fit, initial)
