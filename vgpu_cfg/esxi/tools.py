@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from vgpu_cfg.model.host_facts import LINKS_UNREAD, FirmwareValue, ShellFacts
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware, parse_mst_status
-from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query_leniently
+from vgpu_cfg.parsers.nvidia_smi import BUS_ID_FIELDS, parse_gpu_csv, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import links_by_address, parse_topology
 from vgpu_cfg.ports import ShellResult
 
@@ -60,11 +60,15 @@ def read_links(run: Run) -> ShellFacts:
     table = run((NVIDIA_SMI, f"--query-gpu={','.join(_INDEX_FIELDS)}", "--format=csv"))
     try:
         found = parse_topology(matrix.stdout or matrix.stderr)
-        rows = parse_gpu_csv(table.stdout or table.stderr, _INDEX_FIELDS)
-        addresses = {f"GPU{row['index']}": row["gpu_bus_id"] or "" for row in rows}
+        rows = parse_gpu_csv(table.stdout or table.stderr)
+        addresses = {f"GPU{row.get('index')}": _address_in(row) for row in rows}
         return ShellFacts(links=links_by_address(found, addresses))
     except UnreadableOutput as error:
         return ShellFacts(unread={LINKS_UNREAD: _why(error)})
+
+
+def _address_in(row: Mapping[str, str | None]) -> str:
+    return next((row[name] or "" for name in sorted(BUS_ID_FIELDS & row.keys())), "")
 
 
 def read_firmware(run: Run, pci_ids: Sequence[str]) -> ShellFacts:

@@ -113,7 +113,9 @@ def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings)
     """
     if case.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
         return
-    if any(need.max_per_gpu > 1 for need in fit.variant):
+    held = {initial.gpus[index].node for index in fit.gpus}
+    held |= {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu}
+    if len(held) < 2 or any(need.max_per_gpu > 1 for need in fit.variant):
         return
     for node in initial.nodes:
         gpus = _gpus_on(node, case, fit, initial)
