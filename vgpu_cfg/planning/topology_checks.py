@@ -175,17 +175,17 @@ def _report(
         )
         severity = Severity.INFO
     findings.add_vm(
-        Code.GPU_FAR_FROM_NIC, case.desired, message, _better(case, gpu.pci_id, nic, link, place), severity
+        Code.GPU_FAR_FROM_NIC, case.desired, message, _better(gpu.pci_id, nic, link, place), severity
     )
 
 
-def _better(case: Case, gpu: str, nic: str, link: Link, place: tuple[HostState, Topology]) -> str:
+def _better(gpu: str, nic: str, link: Link, place: tuple[HostState, Topology]) -> str:
     """Name what is nearer: a NIC for the GPU, else a GPU for the NIC."""
     host, topology = place
     nics = [
         f"{near.pci_id} ({near.device})" if near.device else near.pci_id
         for near in topology.nics_near(gpu)
-        if near.link.rank < link.rank and near.pci_id != nic and _is_free(near.pci_id, case, host)
+        if near.link.rank < link.rank and near.pci_id != nic and _is_free(near.pci_id, host)
     ]
     if nics:
         return f"take a NIC that is near the GPU: {listed(nics)}"
@@ -193,7 +193,7 @@ def _better(case: Case, gpu: str, nic: str, link: Link, place: tuple[HostState, 
         one.pci_id
         for one in host.host.gpus
         if one.pci_id != gpu
-        and _is_free(one.pci_id, case, host)
+        and _is_free(one.pci_id, host)
         and (way := topology.distance(one.pci_id, nic)) is not None
         and way.rank < link.rank
     ]
@@ -202,9 +202,10 @@ def _better(case: Case, gpu: str, nic: str, link: Link, place: tuple[HostState, 
     return "no free NIC or GPU of this host is nearer: GPUDirect over this way is slow, or does not work"
 
 
-def _is_free(pci_id: str, case: Case, host: HostState) -> bool:
+def _is_free(pci_id: str, host: HostState) -> bool:
+    """Whether nobody has a function once the plan is carried out, the VM itself neither."""
     state = next((gpu for gpu in host.gpus if gpu.pci_id == pci_id), None)
-    return host.holders.get(pci_id, case.name) == case.name and not (state is not None and state.held)
+    return pci_id not in host.holders and not (state is not None and state.held)
 
 
 def _gpus_on(node: NodeState, case: Case, fit: Fit, initial: HostState) -> list[str] | None:
