@@ -219,6 +219,22 @@ def test_this_tools_own_client_reads_what_the_shell_tells(tmp_path: Path) -> Non
     assert facts.firmware["0000:24:00.0"]["ATS_ENABLED"].current == "False"
 
 
+def test_this_tools_own_client_reads_whom_nvlink_joins(tmp_path: Path) -> None:
+    lab = open_lab("nvlink-4xa100", clock=VirtualClock())
+    host = lab.state.all(Host)[0]
+    set_ssh(lab, host.name, is_on=True)
+    with serve_ssh(lab, tmp_path):
+        shell = own_client(tmp_path).connect(host.name, ACCESS)
+        facts = shell.read_facts(frozenset({FactGroup.SHELL_TOPOLOGY}), [])
+        shell.close()
+    assert not facts.unread
+    assert facts.links is not None
+    row = facts.links.links["0000:4a:00.0"]
+    assert row["0000:61:00.0"].startswith("NV")
+    assert row["0000:ca:00.0"] == "SYS"
+    assert facts.links.numa_nodes["0000:e1:00.0"] == 1
+
+
 def test_this_tools_own_client_is_told_of_lockdown_mode(
     lab: Lab, endpoints: Endpoints, tmp_path: Path
 ) -> None:

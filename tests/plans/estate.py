@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.plans.host_rows import device_ids, make_facts, make_nic
+from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.inventory import (
     NVIDIA_VENDOR_ID,
@@ -195,7 +195,8 @@ def _host(
     }
     made = [_gpu(gpu, holders[gpu["pci"]]) for gpu in gpus]
     nics = [make_nic(nic) for nic in row.get("nics") or ()]
-    devices = (*(gpu.pci for gpu in made), *(nic.pci for nic in nics if nic.pci is not None))
+    bridges = [make_bridge(address, above) for address, above in (row.get("bridges") or {}).items()]
+    devices = (*(gpu.pci for gpu in made), *(nic.pci for nic in nics if nic.pci is not None), *bridges)
     tells_nodes = row.get("tells_nodes", True)
     nodes = [
         NumaNode(
@@ -241,6 +242,7 @@ def _host(
             for one in datastores
             if one.name in row.get("datastores", [one.name for one in datastores])
         ),
+        device_groups=tuple(make_group(group) for group in row.get("groups") or ()),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
     )
@@ -276,6 +278,7 @@ def _gpu(row: Row, holders: tuple[str, ...]) -> Gpu:
             passthrough_enabled=is_passed or row.get("passthrough_pending", False),
             passthrough_active=is_passed,
             hardware_label=row.get("label"),
+            parent_bridge=row.get("bridge"),
             numa_node=node if node != "unknown" else None,
         ),
         name=board.name if board else "Something new",
@@ -353,6 +356,7 @@ def _detail(row: Row) -> VmDetail:
         secure_boot=row.get("secure_boot", False),
         cpus=row.get("cpus", 16),
         cores_per_socket=row.get("cores_per_socket", 1),
+        cores_per_numa_node=row.get("cores_per_node"),
         memory_mib=memory,
         memory_reservation_mib=memory if is_reserved else 0,
         memory_reservation_locked=is_reserved,

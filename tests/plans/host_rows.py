@@ -13,6 +13,7 @@ from vgpu_cfg.model.host_facts import (
     EstateFacts,
     FactGroup,
     FirmwareValue,
+    GpuLinks,
     GpuShellFacts,
     HostFacts,
     HostMark,
@@ -23,7 +24,7 @@ from vgpu_cfg.model.host_facts import (
     SoftwarePackage,
     Vmknic,
 )
-from vgpu_cfg.model.inventory import HostNic, PciDevice, Sriov
+from vgpu_cfg.model.inventory import DeviceGroupInfo, HostNic, PciDevice, Sriov
 from vgpu_cfg.planning.words import version_tuple
 
 Row = Mapping[str, Any]
@@ -59,6 +60,7 @@ def make_nic(row: Row) -> HostNic:
         passthrough_enabled=passed or row.get("passthrough_pending", False),
         passthrough_active=passed,
         hardware_label=row.get("label"),
+        parent_bridge=row.get("bridge"),
         numa_node=row.get("node", 0),
         sriov=Sriov(
             is_capable=row.get("most", 16) > 0,
@@ -76,6 +78,17 @@ def make_nic(row: Row) -> HostNic:
         pci=device,
         numa_node=device.numa_node,
     )
+
+
+def make_bridge(pci_id: str, above: str | None) -> PciDevice:
+    """Build a PCI bridge under another one, or under none that is told."""
+    return PciDevice(pci_id=pci_id, vendor_id=0x8086, device_id=0x347A, class_id=0x0604, parent_bridge=above)
+
+
+def make_group(name: str) -> DeviceGroupInfo:
+    """Build a vendor's device group of vGPUs, as its name tells: Nvidia:2@grid_a100-40c%NVLink."""
+    count, profile = name.partition(":")[2].partition("%")[0].split("@")
+    return DeviceGroupInfo(name=name, components=(("nvidiaVgpu", profile),) * int(count))
 
 
 def make_facts(estate: Row) -> EstateFacts:
@@ -181,6 +194,7 @@ def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
             ecc_current=gpu.get("ecc", True),
             ecc_pending=gpu.get("ecc_pending", gpu.get("ecc", True)),
             host_vgpu_mode=gpu.get("vgpu_host_mode", "SR-IOV"),
+            module_id=gpu.get("module"),
         )
     firmware = {
         nic["pci"]: {
@@ -192,6 +206,13 @@ def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
         for nic in row.get("nics") or ()
         if not nic.get("passthrough") and nic["pci"] not in unread
     }
+    told = (row.get("facts") or {}).get("links")
+    nodes = (row.get("facts") or {}).get("nodes") or {}
+    links = GpuLinks(links=told, numa_nodes=nodes) if told is not None else None
     return ShellFacts(
-        gpus=gpus, firmware=firmware, driver_version="580.95.02" if has_driver else None, unread=unread
+        links=links,
+        gpus=gpus,
+        firmware=firmware,
+        driver_version="580.95.02" if has_driver else None,
+        unread=unread,
     )

@@ -242,6 +242,7 @@ class _World:
                 "cpus",
                 "cores_per_socket",
                 "memory_mib",
+                "cores_per_numa_node",
             )
             if (value := getattr(spec, name)) is not None
         }
@@ -349,7 +350,7 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
     key = next(number for number in range(13000, 13200) if number not in keys)
     match edit:
         case NewVgpu():
-            made = (*detail.vgpus, VgpuDevice(key=key, profile=edit.profile))
+            made = (*detail.vgpus, VgpuDevice(key=key, profile=edit.profile, numa_node=edit.numa_node))
             learned = {f"pciPassthru{key - 13000}.cfg.enable_uvm": "1"} if edit.uvm else {}
             return detail.model_copy(update={"vgpus": made}), learned
         case NewPassthrough():
@@ -358,11 +359,17 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
                 pci_id=edit.pci_id,
                 system_id=edit.system_id,
                 is_nic=edit.vendor_id != NVIDIA_VENDOR_ID,
+                numa_node=edit.numa_node,
             )
             return detail.model_copy(update={"passthrough": (*detail.passthrough, fixed)}), {}
         case NewDynamicPassthrough():
-            is_nic = any(vendor_id != NVIDIA_VENDOR_ID for vendor_id, _ in edit.allowed)
-            device = PassthroughDevice(key=key, allowed=edit.allowed, label=edit.label, is_nic=is_nic)
+            device = PassthroughDevice(
+                key=key,
+                allowed=edit.allowed,
+                label=edit.label,
+                is_nic=any(vendor_id != NVIDIA_VENDOR_ID for vendor_id, _ in edit.allowed),
+                numa_node=edit.numa_node,
+            )
             return detail.model_copy(update={"passthrough": (*detail.passthrough, device)}), {}
         case NewNic():
             number = 1 + max((nic.key for nic in detail.nics), default=3999)

@@ -43,12 +43,17 @@ class EsxiShell:
     def read_facts(self, groups: frozenset[FactGroup], nic_pci_ids: Sequence[str]) -> ShellFacts:
         """Ask nvidia-smi and mlxconfig; what a tool does not tell stands in `unread`.
 
-        Of GPUs "" stands for all of them; a NIC is always in `firmware` or in `unread`.
+        Of GPUs "" stands for all of them; a NIC is always in `firmware` or in `unread`. With the
+        topology come the GPUs, for their module ids.
         Raises HostShellError where the connection breaks.
         """
         facts = ShellFacts()
-        if FactGroup.SHELL_GPUS in groups:
+        if groups & {FactGroup.SHELL_GPUS, FactGroup.SHELL_TOPOLOGY}:
             facts = tools.read_gpus(self.run)
+        if FactGroup.SHELL_TOPOLOGY in groups:
+            found = tools.read_links(self.run)
+            unread = {**facts.unread, **found.unread}
+            facts = facts.model_copy(update={"links": found.links, "unread": unread})
         if FactGroup.SHELL_NICS in groups:
             nics = tools.read_firmware(self.run, nic_pci_ids)
             facts = facts.model_copy(

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from vgpu_cfg.model.host_facts import FirmwareValue, ShellFacts
+from vgpu_cfg.model.host_facts import LINKS_UNREAD, FirmwareValue, ShellFacts
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware, parse_mst_status
-from vgpu_cfg.parsers.nvidia_smi import parse_query_leniently
+from vgpu_cfg.parsers.nvidia_smi import BUS_ID_FIELDS, parse_gpu_csv, parse_query_leniently
+from vgpu_cfg.parsers.nvidia_topology import links_by_address, parse_topology
 from vgpu_cfg.ports import ShellResult
 
 NVIDIA_SMI = "nvidia-smi"
@@ -46,6 +47,28 @@ def read_gpus(run: Run) -> ShellFacts:
         driver_version=report.driver_version,
         unread=unread,
     )
+
+
+_INDEX_FIELDS = ("index", "gpu_bus_id", "name")
+
+
+def read_links(run: Run) -> ShellFacts:
+    """Ask `nvidia-smi topo -m`, and which address each GPU of its matrix has."""
+    matrix = run((NVIDIA_SMI, "topo", "-m"))
+    if matrix.status in _NOT_THERE:
+        return ShellFacts(unread={LINKS_UNREAD: "nvidia-smi is not on this host"})
+    table = run((NVIDIA_SMI, f"--query-gpu={','.join(_INDEX_FIELDS)}", "--format=csv"))
+    try:
+        found = parse_topology(matrix.stdout or matrix.stderr)
+        rows = parse_gpu_csv(table.stdout or table.stderr)
+        addresses = {f"GPU{row.get('index')}": _address_in(row) for row in rows}
+        return ShellFacts(links=links_by_address(found, addresses))
+    except UnreadableOutput as error:
+        return ShellFacts(unread={LINKS_UNREAD: _why(error)})
+
+
+def _address_in(row: Mapping[str, str | None]) -> str:
+    return next((row[name] or "" for name in sorted(BUS_ID_FIELDS & row.keys())), "")
 
 
 def read_firmware(run: Run, pci_ids: Sequence[str]) -> ShellFacts:

@@ -31,9 +31,10 @@ class FactGroup(StrEnum):
     LICENCE = "licence"
     SHELL_GPUS = "shell-gpus"
     SHELL_NICS = "shell-nics"
+    SHELL_TOPOLOGY = "shell-topology"
 
 
-SHELL_GROUPS = frozenset({FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS})
+SHELL_GROUPS = frozenset({FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS, FactGroup.SHELL_TOPOLOGY})
 _SAME_BOOT_SECONDS = 10
 
 
@@ -166,12 +167,31 @@ class FirmwareValue(Frozen):
     next_boot: str | None = None
 
 
+class GpuLinks(Frozen):
+    """What `nvidia-smi topo -m` tells of the GPUs that the host's driver serves, by PCI address.
+
+    `links` maps a GPU to its links to the others, as printed ("NV12", "SYS"), `numa_nodes` to its NUMA
+    node. NICs are left out: the matrix names them by RDMA device, which is no address.
+    """
+
+    links: Mapping[str, Mapping[str, str]] = Field(default_factory=dict)
+    numa_nodes: Mapping[str, int] = Field(default_factory=dict)
+
+
+LINKS_UNREAD = "topology"
+"""The key in `ShellFacts.unread` of why the links were not read."""
+
+
 class ShellFacts(Frozen):
-    """What the host's shell tells, by PCI address. `unread` maps a device, or "" for all, to a reason."""
+    """What the host's shell tells, by PCI address. `unread` maps a device, or "" for all, to a reason.
+
+    `links` is None where they were not asked for, or not read (`LINKS_UNREAD`).
+    """
 
     gpus: Mapping[str, GpuShellFacts] = Field(default_factory=dict)
     firmware: Mapping[str, Mapping[str, FirmwareValue]] = Field(default_factory=dict)
     driver_version: str | None = None
+    links: GpuLinks | None = None
     unread: Mapping[str, str] = Field(default_factory=dict)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.host_facts import GpuLinks
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia_tree import raise_failure
 from vgpu_cfg.parsers.text import Line, lines_of, lines_with_content, value_or_none
@@ -114,6 +115,27 @@ def parse_topology(text: str) -> Topology:
     named = (_NIC_NAME.fullmatch(line.text.strip()) for line in rest)
     nics = {found[1]: found[2] for found in named if found is not None}
     return Topology(devices=devices, rows=rows, cpus=cpus, numa=numa, nics=nics)
+
+
+def links_by_address(topology: Topology, addresses: Mapping[str, str]) -> GpuLinks:
+    """Return the links between GPUs with `addresses`, from GPU0 to its PCI address, in place of numbers.
+
+    A NUMA node that is printed as a range, as where a node is cut in parts, is left out.
+    Raises UnreadableOutput for a GPU without an address.
+    """
+    unnamed = [gpu for gpu in topology.gpus if not addresses.get(gpu)]
+    if unnamed:
+        raise UnreadableOutput(TOPOLOGY, f"no PCI address is known for {', '.join(unnamed)}")
+    known = {gpu: addresses[gpu] for gpu in topology.gpus}
+    return GpuLinks(
+        links={
+            address: {known[other]: topology.rows[gpu][other] for other in known if other != gpu}
+            for gpu, address in known.items()
+        },
+        numa_nodes={
+            known[gpu]: int(text) for gpu, text in topology.numa.items() if text.isdigit() and gpu in known
+        },
+    )
 
 
 def _is_header(line: Line) -> bool:

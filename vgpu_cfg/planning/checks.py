@@ -116,6 +116,11 @@ class Code(StrEnum):
     ASSIGNED_NODE_OPEN = "VG317"
 
     HOST_CPUS = "VG318"
+    NODE_TOLD_TWICE = "VG319"
+    NVLINK_NOT_SHOWN = "VG320"
+    NVLINK_ACROSS_BOARDS = "VG321"
+    GPU_FAR_FROM_NIC = "VG322"
+    ONE_NODE_WOULD_DO = "VG323"
 
     NETWORK_NOT_FOUND = "VG401"
     NETWORK_AMBIGUOUS = "VG402"
@@ -292,6 +297,11 @@ CHECKS: dict[Code, Check] = {
         (Code.NUMA_UNEVEN, "the CPUs cannot be split evenly over the NUMA nodes", _W, _R),
         (Code.ASSIGNED_NODE_OPEN, "the device that is assigned may be of another NUMA node", _W, _R),
         (Code.HOST_CPUS, "the VM has more CPUs than the host has threads", _E, _V),
+        (Code.NODE_TOLD_TWICE, "vCenter and nvidia-smi name different NUMA nodes of a GPU", _W, _V),
+        (Code.NVLINK_NOT_SHOWN, "a device group is offered, and nvidia-smi shows no such NVLink", _W, _V),
+        (Code.NVLINK_ACROSS_BOARDS, "NVLink joins GPUs that are different boards", _W, _V),
+        (Code.GPU_FAR_FROM_NIC, "a VM's GPU and NIC are far apart", _W, _V),
+        (Code.ONE_NODE_WOULD_DO, "a VM spans NUMA nodes, and GPUs of one node would do", _I, _R),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),

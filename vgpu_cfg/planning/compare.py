@@ -22,6 +22,7 @@ from vgpu_cfg.planning.other_devices import DeviceEdits, WantedNic, compare_disk
 from vgpu_cfg.planning.words import gib, node_list
 
 EFI = "efi"
+_OF_NEW_HARDWARE = frozenset({"cores_per_numa_node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class WantedVm:
 
     None means that the template or vCenter decides. `affinity` None leaves the NUMA
     affinity alone, an empty one removes it. `nics` None leaves them alone, and the `functions`, which are
-    the NICs that are no vmxnet3 ones. Over `nodes` NUMA
-    nodes the CPUs are split into sockets.
+    the NICs that are no vmxnet3 ones. Over `nodes` NUMA nodes the CPUs are split into sockets.
+    `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as
+    they are.
     """
 
     cpus: int | None
@@ -48,6 +50,7 @@ class WantedVm:
     affinity_note: str = ""
     secure_boot: bool = False
     nodes: int = 1
+    cores_per_numa_node: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,15 +66,26 @@ class Difference:
     functions: DeviceEdits = field(default_factory=DeviceEdits)
     disks: DeviceEdits = field(default_factory=DeviceEdits)
 
+    @property
+    def late_edits(self) -> list[Edit]:
+        """The edits of what the hardware version must know."""
+        hardware = (edit for edit in self.edits if edit.key in _OF_NEW_HARDWARE)
+        return [*self.gpus.edits, *self.functions.edits, *hardware]
+
     def spec(self, *, with_gpus: bool = True, only_gpus: bool = False, **more: Any) -> VmSpec:
-        """Return the ConfigSpec of everything, of all but new GPUs and NICs' functions, or of those alone."""
+        """Return the ConfigSpec of everything, of all but new GPUs and NICs' functions, or of those alone.
+
+        What the hardware version must know stands with the GPU devices.
+        """
+        late = {key: value for key, value in self.fields.items() if key in _OF_NEW_HARDWARE}
         new = [*self.gpus.additions, *self.functions.additions]
         if only_gpus:
-            return VmSpec(devices=tuple(new), **more)
+            return VmSpec(devices=tuple(new), **(late | more))
         removals = [*self.gpus.removals, *self.functions.removals, *self.nics.removals]
         additions = [*(new if with_gpus else ()), *self.nics.additions, *self.disks.additions]
+        early = {key: value for key, value in self.fields.items() if key not in late}
         return VmSpec(
-            **(self.fields | more),
+            **(early | (late if with_gpus else {}) | more),
             extra_config=dict(sorted(self.extra_config.items())),
             devices=(*removals, *additions),
         )
@@ -103,6 +117,8 @@ def compare_vm(
         _compare_reservation(detail, found)
     if manages("numa") and wanted.affinity is not None:
         _compare_affinity(wanted.affinity, wanted.affinity_note, detail, found)
+    if manages("numa") or ("cpus" in found.fields and detail.cores_per_numa_node):
+        _compare_virtual_nodes(wanted.cores_per_numa_node, detail, found)
     if manages("nics") and wanted.nics is not None:
         names = dict(network_names or {})
         found.functions = compare_functions(wanted.functions, detail, names)
@@ -187,6 +203,22 @@ def _compare_affinity(nodes: Sequence[int], note: str, detail: VmDetail, found: 
                 note=note,
             )
         )
+
+
+def _compare_virtual_nodes(wanted: int | None, detail: VmDetail, found: Difference) -> None:
+    """Compare the CPUs of a virtual NUMA node; what the API does not tell is ESXi's choice."""
+    current = detail.cores_per_numa_node or 0
+    if wanted is None or wanted == current:
+        return
+    found.fields["cores_per_numa_node"] = wanted
+    found.edits.append(
+        Edit(
+            key="cores_per_numa_node",
+            before=str(current) if current else None,
+            after=str(wanted) if wanted else None,
+            is_default=True,
+        )
+    )
 
 
 def _current(key: str, detail: VmDetail) -> str | None:

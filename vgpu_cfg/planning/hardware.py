@@ -8,7 +8,7 @@ QueryConfigOptionEx (vGPUs by version).
 from __future__ import annotations
 
 from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.planning.words import version_tuple
+from vgpu_cfg.planning.words import is_at_least, version_tuple
 
 _VERSIONS = (
     ((9, 0), 22),
@@ -22,6 +22,9 @@ _VERSIONS = (
 VGPU_FROM = 11
 SEVERAL_VGPUS_FROM = 15
 DYNAMIC_PASSTHROUGH_FROM = 17
+VIRTUAL_NUMA_FROM = 20
+_VIRTUAL_NUMA_API = (8, 0, 0, 1)
+"""Of `ConfigSpec.virtualNuma` and `VirtualDevice.numaNode`. Source: vSphere API reference."""
 
 
 def highest_version(host: Host) -> int | None:
@@ -67,3 +70,9 @@ def least_version(vgpus: int, dynamic: int, passthrough: int) -> int:
     if passthrough > 16:
         least = max(least, 20)
     return least
+
+
+def can_shape_nodes(api_version: str, version: int | None) -> bool:
+    """Whether the virtual NUMA nodes of a VM of this hardware version can be stated over this API."""
+    has_api = bool(api_version) and is_at_least(api_version, _VIRTUAL_NUMA_API)
+    return has_api and version is not None and version >= VIRTUAL_NUMA_FROM

@@ -72,8 +72,8 @@ def plan_new(
     more: dict[str, Any] = _always(case)
     if is_scratch:
         more["hardware_version"] = place.hardware_version
-    late = [*found.gpus.edits, *found.functions.edits] if upgrades else []
-    edits = [*_head(case, place), *(edit for edit in found.edits if edit not in late)]
+    late_edits = found.late_edits if upgrades else []
+    edits = [*_head(case, place), *(edit for edit in found.edits if edit not in late_edits)]
     create = CreateVm(
         id=change_id("create", name),
         subject=subject,
@@ -118,7 +118,7 @@ def _upgrade(case: Case, place: NewPlace, found: Difference, create: CreateVm) -
     devices = ReconfigureVm(
         id=change_id("reconfigure", name),
         subject=create.subject,
-        edits=(*found.gpus.edits, *found.functions.edits),
+        edits=tuple(found.late_edits),
         needs=(upgrade.id,),
         host_moid=create.host_moid,
         vm=create.vm,

@@ -42,6 +42,8 @@ from vgpu_cfg.planning.stage import (
     report_failures,
     set_stage,
 )
+from vgpu_cfg.planning.topology import Topologies
+from vgpu_cfg.planning.topology_checks import check_topology
 from vgpu_cfg.planning.vm_checks import (
     check_date,
     check_settings,
@@ -109,6 +111,7 @@ class _Planning:
         self.site = Site(desired, observed, self.findings)
         self.lookup = Lookup(self.site, Site(desired, observed, Findings()), device_names(observed, catalog))
         self.reader = CapacityReader(observed, catalog)
+        self.topologies = Topologies(observed, catalog)
         self.hosts = hosts_in_order(observed)
         self.candidates = Candidates(
             self.hosts,
@@ -128,7 +131,9 @@ class _Planning:
         self._shape(cases)
         stage, placed = self._place(cases, pruned)
         result = VmPlans()
-        planner = VmPlanner(self.desired, self.observed, self.lookup, self.options, self.findings)
+        planner = VmPlanner(
+            self.desired, self.observed, self.lookup, self.options, self.findings, self.topologies
+        )
         self._remove(pruned, result)
         for case in cases:
             planner.plan_case(case, placed, result)
@@ -258,6 +263,7 @@ class _Planning:
         for index, users in used.items():
             host = stage.hosts[index]
             check_host(host, stage.claims[index], users, stage.unread[index], self.findings)
+            check_topology(self.topologies.of(host), self.findings)
         for index in {index for case in cases if case.shape for index, _ in case.shape.hosts}:
             check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
 

@@ -224,6 +224,7 @@ def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:
         (spec.hardware_version, UPGRADE),
         (spec.cpus, CPU_COUNT),
         (spec.cores_per_socket, CPU_COUNT),
+        (spec.cores_per_numa_node, CPU_COUNT),
         (spec.memory_mib, MEMORY),
         (spec.reserve_all_memory, RESOURCE),
         (spec.extra_config or None, ADVANCED),

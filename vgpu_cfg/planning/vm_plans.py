@@ -14,13 +14,15 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hardware import highest_version, least_version
+from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version, least_version
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
+from vgpu_cfg.planning.topology import Topologies
+from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
 from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio
 from vgpu_cfg.planning.wanted import make_wanted
 
@@ -50,9 +52,10 @@ class VmPlanner:
         lookup: Lookup,
         options: PlanOptions,
         findings: Findings,
+        topologies: Topologies,
     ) -> None:
         self.desired, self.observed, self.lookup = desired, observed, lookup
-        self.options, self.findings = options, findings
+        self.options, self.findings, self.topologies = options, findings, topologies
         self.site = lookup.loud
         self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._common_versions: dict[str, int | None] = {}
@@ -61,11 +64,15 @@ class VmPlanner:
         """Plan one VM, once all have their places."""
         initial = placed.initial[case.fit.host] if case.fit else None
         final = placed.hosts[case.fit.host] if case.fit else None
-        wanted = make_wanted(case, initial, final, self.lookup.device_names)
+        shapes_nodes = can_shape_nodes(self.observed.vcenter.api_version, self._final_version(case))
+        wanted = make_wanted(case, initial, final, self.lookup.device_names, shapes_nodes=shapes_nodes)
         check_mmio(case.desired, wanted, self.findings)
         if case.fit is not None and initial is not None and final is not None:
             check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
             check_assignable(case, case.fit, initial, self.findings)
+            topology = self.topologies.of(final.host)
+            check_nics_near(case, case.fit, (initial, final), topology, self.findings)
+            check_one_node(case, case.fit, initial, self.findings)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
@@ -144,6 +151,15 @@ class VmPlanner:
         if common is None or base >= _least_version(case):
             return base
         return max(common, base)
+
+    def _final_version(self, case: Case) -> int | None:
+        """Return the hardware version that a VM will have, None where nobody tells."""
+        cluster = self._cluster_of(case.host)
+        if case.existing is not None:
+            return self._upgrade_of(case, cluster) or case.base.hardware_version
+        if case.host is None or cluster is None:
+            return None
+        return self._hardware_version(case, case.host, cluster)
 
     def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
         """Return the version that a VM must be raised to for its devices, None where its own does."""

@@ -20,16 +20,27 @@ from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_funct
 from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
 from vgpu_cfg.planning.other_devices import WantedNic
+from vgpu_cfg.planning.virtual_numa import cores_per_node, with_virtual_nodes
 from vgpu_cfg.planning.words import counted, whole_gib
 
 
 def make_wanted(
-    case: Case, initial: HostState | None, final: HostState | None, names: DeviceNames
+    case: Case,
+    initial: HostState | None,
+    final: HostState | None,
+    names: DeviceNames,
+    *,
+    shapes_nodes: bool = False,
 ) -> WantedVm:
-    """Fill in what a VM shall have; `initial` and `final` are its host before and after placement."""
+    """Fill in what a VM shall have; `initial` and `final` are its host before and after placement.
+
+    `shapes_nodes` tells whether its virtual NUMA nodes can be stated.
+    """
     vm = case.desired
-    gpus = tuple(_gpus(case, final, names))
     affinity = wanted_affinity(case, case.fit, initial)
+    gpus = tuple(_gpus(case, final, names))
+    if shapes_nodes:
+        gpus = with_virtual_nodes(case, gpus, affinity, initial)
     is_sized_anew = case.existing is None or vm.cpus not in (None, case.base.cpus)
     notes = tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus)
     return WantedVm(
@@ -46,6 +57,7 @@ def make_wanted(
         affinity=affinity,
         affinity_note=_node_note(affinity, final),
         nodes=max(1, len(affinity or ())) if is_sized_anew else 1,
+        cores_per_numa_node=cores_per_node(case, affinity) if shapes_nodes else None,
     )
 
 
@@ -78,7 +90,7 @@ def _vmxnet3(case: Case) -> tuple[WantedNic, ...] | None:
 
 def _functions(case: Case, host: HostState | None) -> tuple[FunctionPlan, ...]:
     own = case.base if case.existing is not None else None
-    chosen: tuple[str, ...] = getattr(case.fit, "nics", ()) if case.nics is not None else ()
+    chosen: tuple[str, ...] = case.fit.nics if case.fit is not None and case.nics is not None else ()
     there = host.host if host is not None else case.host
     return plan_functions(functions_of(case.nics or ()), own, there, chosen)
 

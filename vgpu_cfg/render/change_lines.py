@@ -316,6 +316,7 @@ def topic_of(key: str) -> tuple[str, str]:
 _TOPICS = {
     "cpus": ("CPU, mem", "CPUs"),
     "cores_per_socket": ("CPU, mem", "cores per socket"),
+    "cores_per_numa_node": ("CPU, mem", "cores per vNUMA node"),
     "memory": ("CPU, mem", "memory"),
     "memory_reservation": ("CPU, mem", "memory reserved:"),
     "numa": ("CPU, mem", "NUMA"),

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from vgpu_cfg.render.inventory_view import GpuRow, HostRow, InventoryView, profile_words
 from vgpu_cfg.render.layout import Cell, Column, both_ends, by_row, counted, fold, size, table
+from vgpu_cfg.render.topology_view import nic_words, nvlink_words, short
 
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -21,6 +22,7 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
     lines = both_ends(left, right, width)
     lines += _titled("HOSTS", _hosts(hosts), width)
     lines += _gpus(view, width)
+    lines += _links(view, width)
     lines += _titled("VGPUS", _profiles(view), width)
     if with_all:
         lines += _titled("NICS", _nics(view, names), width)
@@ -116,6 +118,36 @@ def _gpu_cells(gpu: GpuRow) -> list[Cell]:
         held_by(gpu),
         Text(gpu.obstacle or gpu.free, style=_free_style(gpu)),
     ]
+
+
+def _links(view: InventoryView, width: int) -> list[Text]:
+    """Lay out whom NVLink joins and which NICs are near, GPUs of a host that are alike in one row."""
+    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    for gpu in view.gpus:
+        row = (
+            gpu.host,
+            _node(gpu.numa_node),
+            nvlink_words(gpu.nvlink, gpu.module),
+            nic_words(gpu.nics_near),
+        )
+        if any(row[2:]):
+            grouped.setdefault(row, []).append(short(gpu.pci_id))
+    columns = (
+        Column("HOST", is_flexible=True),
+        Column("GPUS", is_flexible=True),
+        Column("NODE", is_right=True),
+        Column("NVLINK", is_flexible=True),
+        Column("NEAREST NICS", is_flexible=True),
+    )
+    rows: list[list[Cell]] = []
+    last = ""
+    for (host, node, nvlink, nics), gpus in grouped.items():
+        rows.append(["" if host == last else host, ", ".join(gpus), node, nvlink, nics])
+        last = host
+    lines = _titled("LINKS", _Table(columns, rows), width)
+    for found in view.disagreements:
+        lines += fold(Text(f"  {found.code} {found.host}: {found.message}", "yellow"), width, hang=4)
+    return lines
 
 
 def held_by(gpu: GpuRow) -> str:

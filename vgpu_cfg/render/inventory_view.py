@@ -16,6 +16,15 @@ from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.planning.gpu_state import GpuState
+from vgpu_cfg.planning.topology import Topologies
+from vgpu_cfg.render.topology_view import (
+    DisagreementRow,
+    NearNicRow,
+    NvlinkRow,
+    disagreement_rows,
+    near_nic_rows,
+    nvlink_row,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,8 @@ class GpuRow:
     """A GPU. `room` counts, per profile of its board's C series, how many more it takes as it is.
 
     `obstacle` says why it takes no vGPU at all; empty where it does, and for a GPU that is handed
-    through as a whole: `free` then says whether it is. `label` is its hardware label.
+    through as a whole: `free` then says whether it is. `label` is its hardware label. `nvlink` is None
+    where NVLink joins it to none that is known, `module` its HGX module where the host's shell was read.
     """
 
     host: str
@@ -67,6 +77,9 @@ class GpuRow:
     free: str
     obstacle: str
     label: str = ""
+    nvlink: NvlinkRow | None = None
+    module: int | None = None
+    nics_near: tuple[NearNicRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +143,7 @@ class InventoryView:
     numa_nodes: tuple[NumaRow, ...]
     profiles: tuple[ProfileRow, ...]
     datastores: tuple[DatastoreRow, ...]
+    disagreements: tuple[DisagreementRow, ...] = ()
 
 
 def view_inventory(
@@ -138,7 +152,8 @@ def view_inventory(
     """Make the rows of the hosts that are wanted by name."""
     hosts = [host for host in observed.hosts if wants_host(host.name)]
     capacity = CapacityReader(observed, catalog)
-    rooms = _Rooms(capacity)
+    topologies = Topologies(observed, catalog)
+    rooms = _Rooms(capacity, topologies)
     return InventoryView(
         server=observed.vcenter.address,
         version=observed.vcenter.version,
@@ -154,6 +169,7 @@ def view_inventory(
             for one in observed.datastores
             if any(one.moid in host.datastore_moids for host in hosts)
         ),
+        disagreements=disagreement_rows(topologies.of(host) for host in hosts if host.gpus),
     )
 
 
@@ -165,13 +181,14 @@ def profile_words(profiles: Iterable[str]) -> str:
 class _Rooms:
     """Tells the room on GPUs, once for all that are alike."""
 
-    def __init__(self, capacity: CapacityReader) -> None:
-        self._capacity = capacity
+    def __init__(self, capacity: CapacityReader, topologies: Topologies) -> None:
+        self._capacity, self._topologies = capacity, topologies
         self._known: dict[tuple[object, ...], tuple[dict[str, int], str]] = {}
 
     def rows(self, host: HostCapacity) -> Iterable[GpuRow]:
         by_pci = {gpu.pci_id: gpu for gpu in host.host.gpus}
         holders = {slot.pci.pci_id: slot.holder for slot in host.slots if slot.holder}
+        topology = self._topologies.of(host.host)
         for state in host.gpus:
             gpu = by_pci[state.pci_id]
             room, free = self._room(state)
@@ -195,6 +212,9 @@ class _Rooms:
                 free=free,
                 obstacle=obstacle,
                 label=gpu.pci.hardware_label or "",
+                nvlink=nvlink_row(topology, state.pci_id),
+                module=topology.module(state.pci_id),
+                nics_near=near_nic_rows(topology, state.pci_id),
             )
 
     def _room(self, state: GpuState) -> tuple[dict[str, int], str]:

@@ -199,6 +199,10 @@ def _left_to_client(spec: VmSpec) -> str:
             )
     if spec.cores_per_socket is not None:
         words.append(f"set {spec.cores_per_socket} cores per socket")
+    if spec.cores_per_numa_node is not None:
+        count = spec.cores_per_numa_node
+        nodes = f"so many that each has {count} CPUs" if count else "assigned at power on"
+        words.append(f"set the NUMA nodes of the CPU topology: {nodes}")
     return f"In the vSphere Client: {'; '.join(words)}." if words else ""
 
 

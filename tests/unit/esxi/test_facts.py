@@ -8,13 +8,23 @@ from tests.unit.esxi.scripted import ScriptedChannel
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi.shell import EsxiShell
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup, GpuShellFacts, ShellFacts
+from vgpu_cfg.model.host_facts import LINKS_UNREAD, SHELL_GROUPS, FactGroup, GpuShellFacts, ShellFacts
 from vgpu_cfg.ports import ShellResult
 
 SMI = "nvidia-smi -q"
 MST = "/opt/mellanox/bin/mst status -vv"
 GPUS = frozenset({FactGroup.SHELL_GPUS})
 NICS = frozenset({FactGroup.SHELL_NICS})
+TOPO = "nvidia-smi topo -m"
+INDEX = "nvidia-smi --query-gpu=index,gpu_bus_id,name --format=csv"
+LINKS = frozenset({FactGroup.SHELL_TOPOLOGY})
+TABLE = """\
+index, pci.bus_id, name
+0, 00000000:4A:00.0, NVIDIA A100 80GB PCIe
+1, 00000000:61:00.0, NVIDIA A100 80GB PCIe
+2, 00000000:CA:00.0, NVIDIA A100 80GB PCIe
+3, 00000000:E1:00.0, NVIDIA A100 80GB PCIe
+"""
 PORTS = ("0000:3b:00.0", "0000:3b:00.1")
 
 
@@ -121,15 +131,50 @@ def test_without_the_tool_no_nic_is_read_and_one_is_asked() -> None:
     assert lines == [MST, query(PORTS[0])]
 
 
+def test_links_are_asked_by_the_matrix_and_the_table() -> None:
+    answers = {
+        SMI: said("query-2xa100-esxi-mig-pending.txt"),
+        TOPO: said("topo-4xa100-two-bridges.txt"),
+        INDEX: ShellResult(status=0, stdout=TABLE),
+    }
+    found, lines = facts(answers, LINKS)
+    assert found.links is not None
+    assert found.links.links["0000:4a:00.0"]["0000:61:00.0"] == "NV12"
+    assert found.links.numa_nodes["0000:e1:00.0"] == 1
+    assert found.gpus["0000:36:00.0"].module_id == 1
+    assert (found.unread, lines) == ({}, [SMI, TOPO, INDEX])
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({}, "not on this host"),
+        (
+            {TOPO: said("topo-wrapped-by-a-terminal.txt"), INDEX: ShellResult(status=0, stdout=TABLE)},
+            "NODENODE",
+        ),
+        (
+            {TOPO: said("topo-4xa100-two-bridges.txt"), INDEX: ShellResult(status=0, stdout="oops")},
+            "no PCI address",
+        ),
+        ({TOPO: said("query-driver-not-loaded.txt", 9)}, "communicate with the NVIDIA driver"),
+    ],
+)
+def test_links_that_are_not_told_have_their_reason(answers: dict[str, ShellResult], reason: str) -> None:
+    found, _ = facts(answers, LINKS)
+    assert found.links is None
+    assert reason in found.unread[LINKS_UNREAD]
+
+
 def test_both_groups_together_and_no_nic_asks_nothing() -> None:
-    found, lines = facts({SMI: said("query-m60-old-driver-na.txt")}, SHELL_GROUPS, ())
+    found, lines = facts({SMI: said("query-m60-old-driver-na.txt")}, GPUS | NICS, ())
     assert (list(found.gpus), lines) == (["0000:83:00.0"], [SMI])
     assert facts({}, frozenset({FactGroup.BASE})) == (ShellFacts(), [])
 
 
 def test_what_both_groups_lack_stands_together() -> None:
     found, _ = facts({}, SHELL_GROUPS)
-    assert set(found.unread) == {"", *PORTS}
+    assert set(found.unread) == {"", LINKS_UNREAD, *PORTS}
 
 
 def test_a_connection_that_breaks_is_no_silence() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.nvidia_topology import DISTANCES, distance, parse_topology
+from vgpu_cfg.parsers.nvidia_topology import DISTANCES, distance, links_by_address, parse_topology
 
 BRIDGES = "topo-4xa100-two-bridges.txt"
 NICS = "topo-2xh100-nics-tabs.txt"
@@ -25,6 +25,28 @@ def test_affinity_columns_are_kept_as_printed_where_they_are() -> None:
     found = parse_topology(printed(BRIDGES))
     assert (found.cpus["GPU2"], found.numa["GPU2"]) == ("24-47", "1")
     assert parse_topology(printed("topo-4xa100-bare-matrix.txt")).numa == {}
+
+
+def test_links_go_by_address_once_the_numbers_are_known() -> None:
+    addresses = {f"GPU{number}": f"0000:0{number}:00.0" for number in range(4)}
+    found = links_by_address(parse_topology(printed(BRIDGES)), addresses)
+    assert found.links["0000:00:00.0"] == {
+        "0000:01:00.0": "NV12",
+        "0000:02:00.0": "SYS",
+        "0000:03:00.0": "SYS",
+    }
+    assert found.numa_nodes["0000:02:00.0"] == 1
+    assert not links_by_address(parse_topology(printed("topo-4xa100-bare-matrix.txt")), addresses).numa_nodes
+
+
+def test_nics_have_no_address_in_the_matrix() -> None:
+    found = links_by_address(parse_topology(printed(NICS)), {"GPU0": "0000:17:00.0", "GPU1": "0000:ca:00.0"})
+    assert set(found.links["0000:17:00.0"]) == {"0000:ca:00.0"}
+
+
+def test_a_gpu_without_an_address_is_an_error() -> None:
+    with pytest.raises(UnreadableOutput, match="GPU1, GPU2, GPU3"):
+        links_by_address(parse_topology(printed(BRIDGES)), {"GPU0": "0000:4a:00.0", "GPU1": ""})
 
 
 def test_nics_stand_in_the_matrix_and_have_names() -> None:

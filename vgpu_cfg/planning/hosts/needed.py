@@ -21,8 +21,12 @@ _ALWAYS = frozenset({FactGroup.BASE, FactGroup.OWNERS})
 def needed_facts(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
 ) -> Mapping[str, frozenset[FactGroup]]:
-    """Return, by the moid of each host that the plan prepares, the groups of facts to read."""
+    """Return, by the moid of each host that the plan prepares, the groups of facts to read.
+
+    The topology is read where VMs of the plan ask for NVLink peers.
+    """
     needed: dict[str, frozenset[FactGroup]] = {}
+    has_peers = any(gpu.kind == "vgpu" and gpu.peers is not None for vm in desired.vms for gpu in vm.gpus)
     for case in host_cases(desired, observed, catalog, options or PlanOptions(), Findings()):
         entry = case.entry
         if entry.prepare == "from_vms":
@@ -32,6 +36,8 @@ def needed_facts(
             groups |= setting.facts
         if entry.gpus or entry.driver is not None:
             groups.add(FactGroup.SOFTWARE)
+        if has_peers and case.view.boards and entry.access.ssh != "off":
+            groups.add(FactGroup.SHELL_TOPOLOGY)
         needed[case.view.host.moid] = frozenset(groups)
     return needed
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from tests.unit.planning.desires import plan_for
 from tests.unit.planning.hosts.asked import SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm, ScratchSource
+from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access, wants_shell
 from vgpu_cfg.planning.options import PlanOptions
 
@@ -35,6 +38,19 @@ def needed(*only: str, **entry: Any) -> dict[str, set[FactGroup]]:
 )
 def test_only_what_a_wish_takes_is_read(entry: dict[str, Any], more: set[FactGroup]) -> None:
     assert needed(**entry) == {"host-esx-01": ALWAYS | more, "host-esx-02": ALWAYS | more}
+
+
+@pytest.mark.parametrize(
+    ("peers", "ssh", "is_read"), [(1, "on", True), (None, "on", False), (1, "off", False)]
+)
+def test_the_topology_is_read_for_vms_with_nvlink_peers(
+    peers: int | None, ssh: Literal["on", "off"], *, is_read: bool
+) -> None:
+    gpu = DesiredVgpu(profiles=(VgpuProfile.parse("grid_a100-40c"),), peers=peers)
+    vm = DesiredVm(name="a", line="a", source=ScratchSource(guest_id="ubuntu64Guest"), gpus=(gpu, gpu))
+    plan = wanted(access=DesiredAccess(ssh=ssh)).model_copy(update={"vms": (vm,)})
+    found = needed_facts(plan, estate(host()), CATALOG)["host-esx-01"]
+    assert (FactGroup.SHELL_TOPOLOGY in found) is is_read
 
 
 def test_only_the_chosen_hosts_are_read() -> None:

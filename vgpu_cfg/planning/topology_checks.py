@@ -1,0 +1,242 @@
+"""What a host's topology says against a plan: sources that disagree, GPUs far from NICs, needless spans.
+
+Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (a GPU and its NIC belong on one NUMA node and one
+PCIe root complex); nvidia-smi topo -m against vSphere's HostNumaNode.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.change import Severity, Subject
+from vgpu_cfg.model.desired import NumaPolicy
+from vgpu_cfg.planning.affinity import choosable_gpus
+from vgpu_cfg.planning.capacity import PassthroughSlot
+from vgpu_cfg.planning.case import Case
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.host_state import Fit, HostState
+from vgpu_cfg.planning.numa import NodeState
+from vgpu_cfg.planning.pci_tree import SYS
+from vgpu_cfg.planning.topology import (
+    Disagreement,
+    GroupWithoutLink,
+    Link,
+    LinkAcrossBoards,
+    NodeDisagrees,
+    Topology,
+)
+from vgpu_cfg.planning.words import listed, node_list
+
+_CLASS_NETWORK = 0x02
+
+
+def check_topology(topology: Topology, findings: Findings) -> None:
+    """Report where nvidia-smi and vCenter tell different things of a host that the plan uses."""
+    host = topology.host
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
+    for one in topology.disagreements:
+        code, message, remedy = disagreement_words(one)
+        findings.add(code, subject, message, remedy)
+
+
+def disagreement_words(one: Disagreement) -> tuple[Code, str, str]:
+    """Return code, message and remedy of a disagreement."""
+    match one:
+        case NodeDisagrees():
+            message = (
+                f"GPU {one.gpu} is on NUMA node {one.vcenter} as vCenter tells, and on {one.shell} as "
+                "`nvidia-smi topo -m` does: vCenter is believed"
+            )
+            return Code.NODE_TOLD_TWICE, message, "compare with `esxcli hardware pci list` on the host"
+        case GroupWithoutLink():
+            shown = f"joins {one.largest} at most" if one.largest else "joins none"
+            message = (
+                f"vCenter offers {one.group}, and NVLink {shown} of these GPUs as `nvidia-smi topo -m` shows"
+            )
+            remedy = "look at the bridges, and at what uses the GPUs: one used alone loses its NVLink"
+            return Code.NVLINK_NOT_SHOWN, message, remedy
+        case LinkAcrossBoards():
+            message = (
+                f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, which are different "
+                f"boards as vCenter tells: {listed(one.boards)}"
+            )
+            remedy = "vGPUs of one VM must be of one board: see which GPU the bridge joins"
+            return Code.NVLINK_ACROSS_BOARDS, message, remedy
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A GPU that the VM has or may be given."""
+
+    pci_id: str
+    is_chosen: bool
+
+    @property
+    def words(self) -> str:
+        return f"its GPU {self.pci_id}" if self.is_chosen else f"a GPU that ESXi may choose, {self.pci_id},"
+
+
+def check_nics_near(
+    case: Case, fit: Fit, states: tuple[HostState, HostState], topology: Topology, findings: Findings
+) -> None:
+    """Report a GPU and NIC of one VM on different NUMA nodes or root complexes, with a better choice.
+
+    `states` is the host before and after placement. Only NICs that are functions of the host count.
+    """
+    initial, final = states
+    nics = [pci_id for pci_id in fit.slots if _is_nic(pci_id, final)]
+    if not nics:
+        return
+    gpus = _gpus_of(fit, initial, final)
+    told: set[str] = set()
+    for gpu in gpus:
+        nic, link = _nearest(gpu.pci_id, nics, topology)
+        if link is None or not _is_far(gpu.pci_id, nic, link, topology):
+            continue
+        told |= {nic}
+        _report(case, gpu, nic, link, (final, topology), findings)
+    for nic in nics:
+        at, link = _nearest(nic, [gpu.pci_id for gpu in gpus], topology)
+        if nic in told or link is None or link.word != SYS:
+            continue
+        held = next(gpu for gpu in gpus if gpu.pci_id == at)
+        _report(case, held, nic, link, (final, topology), findings)
+
+
+def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+    """Tell of a VM that spans NUMA nodes although GPUs of one node would do.
+
+    Not of fractions of GPUs, since ESXi spreads those as its assignment policy says.
+    """
+    if case.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
+        return
+    held = {initial.gpus[index].node for index in fit.gpus}
+    held |= {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu}
+    if len(held) < 2 or any(need.max_per_gpu > 1 for need in fit.variant):
+        return
+    for node in initial.nodes:
+        gpus = _gpus_on(node, case, fit, initial)
+        if gpus is None:
+            continue
+        message = (
+            f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, and {listed(gpus, shown=8)} "
+            f"of node {node.node_id} would do"
+        )
+        remedy = (
+            "name them with `pin`" if fit.slots else "keep the plan's other VMs off them, see `place.hosts`"
+        )
+        findings.add_vm(Code.ONE_NODE_WOULD_DO, case.desired, message, remedy)
+        return
+
+
+def _gpus_of(fit: Fit, initial: HostState, final: HostState) -> list[_Held]:
+    choosable = choosable_gpus(initial, fit) if fit.variant else ()
+    is_open = len(choosable) > len(set(fit.gpus))
+    found = [_Held(pci_id, not is_open) for pci_id in choosable]
+    passed = {slot.pci.pci_id for slot in final.slots if slot.pci.is_gpu}
+    return [*found, *(_Held(pci_id, is_chosen=True) for pci_id in fit.slots if pci_id in passed)]
+
+
+def _is_nic(pci_id: str, host: HostState) -> bool:
+    device = host.host.device(pci_id)
+    return device is not None and device.class_id >> 8 == _CLASS_NETWORK
+
+
+def _nearest(one: str, others: Sequence[str], topology: Topology) -> tuple[str, Link | None]:
+    """Return the nearest of some functions; no link where nobody tells how far any is."""
+    known = [(link.rank, other, link) for other in others if (link := topology.distance(one, other))]
+    if not known:
+        return "", None
+    _, other, link = min(known, key=lambda row: row[:2])
+    return other, link
+
+
+def _is_far(gpu: str, nic: str, link: Link, topology: Topology) -> bool:
+    return link.word == SYS or topology.is_one_root(gpu, nic) is False
+
+
+def _report(
+    case: Case, gpu: _Held, nic: str, link: Link, place: tuple[HostState, Topology], findings: Findings
+) -> None:
+    host, topology = place
+    if link.word == SYS:
+        nodes = topology.numa_node(nic), topology.numa_node(gpu.pci_id)
+        message = (
+            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {gpu.words} on {nodes[1]}"
+        )
+        severity = None
+    else:
+        message = (
+            f"its NIC {nic} and {gpu.words} are of different root complexes of {host.host.name}: no direct "
+            "way between them"
+        )
+        severity = Severity.INFO
+    findings.add_vm(
+        Code.GPU_FAR_FROM_NIC, case.desired, message, _better(gpu.pci_id, nic, link, place), severity
+    )
+
+
+def _better(gpu: str, nic: str, link: Link, place: tuple[HostState, Topology]) -> str:
+    """Name what is nearer: a NIC for the GPU, else a GPU for the NIC."""
+    host, topology = place
+    nics = [
+        f"{near.pci_id} ({near.device})" if near.device else near.pci_id
+        for near in topology.nics_near(gpu)
+        if near.link.rank < link.rank and near.pci_id != nic and _is_free(near.pci_id, host)
+    ]
+    if nics:
+        return f"take a NIC that is near the GPU: {listed(nics)}"
+    gpus = [
+        one.pci_id
+        for one in host.host.gpus
+        if one.pci_id != gpu
+        and _is_free(one.pci_id, host)
+        and (way := topology.distance(one.pci_id, nic)) is not None
+        and way.rank < link.rank
+    ]
+    if gpus:
+        return f"take a GPU that is near the NIC: {listed(gpus)}"
+    return "no free NIC or GPU of this host is nearer: GPUDirect over this way is slow, or does not work"
+
+
+def _is_free(pci_id: str, host: HostState) -> bool:
+    """Whether nobody has a function once the plan is carried out, the VM itself neither."""
+    state = next((gpu for gpu in host.gpus if gpu.pci_id == pci_id), None)
+    return pci_id not in host.holders and not (state is not None and state.held)
+
+
+def _gpus_on(node: NodeState, case: Case, fit: Fit, initial: HostState) -> list[str] | None:
+    """Return GPUs of a node that the VM could have in place of its own, None where it has not enough."""
+    if node.level(case.cpus, case.memory_mib) > 1:
+        return None
+    found: list[str] = []
+    left = [gpu.copy() for gpu in initial.gpus if gpu.node == node.node_id]
+    for need in fit.variant:
+        gpu = next((one for one in left if one.refuse(need) is None), None)
+        if gpu is None:
+            return None
+        gpu.take(need, case.name)
+        found.append(gpu.pci_id)
+    chosen = [slot for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu]
+    free = [slot for slot in initial.slots if _is_open(slot, node, initial)]
+    for kind, count in Counter(_kind(slot) for slot in chosen).items():
+        same = [slot.pci.pci_id for slot in free if _kind(slot) == kind]
+        if len(same) < count:
+            return None
+        found += same[:count]
+    return list(dict.fromkeys(found))
+
+
+def _is_open(slot: PassthroughSlot, node: NodeState, initial: HostState) -> bool:
+    return (
+        slot.pci.numa_node == node.node_id
+        and slot.pci.passthrough_active
+        and slot.pci.pci_id not in initial.holders
+    )
+
+
+def _kind(slot: PassthroughSlot) -> tuple[int, int, int]:
+    return (slot.pci.vendor_id, slot.pci.device_id, slot.pci.subsystem_id)
