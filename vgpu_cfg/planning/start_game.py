@@ -240,7 +240,7 @@ class StartGame:
         key = (gpu.board_key, gpu.sharing, gpu.mode, gpu.obstacle, tuple(held))
         if key not in self._numbers:
             self._numbers[key] = len(self._states)
-            self._states.append(gpu)
+            self._states.append(gpu.copy())
         return self._numbers[key]
 
     def _ordered(self, numbers: list[int]) -> Position:
