@@ -30,14 +30,15 @@ class WantedVm:
 
     None means that the template or vCenter decides. `affinity` None leaves the NUMA
     affinity alone, an empty one removes it. `nics` None leaves them alone, and the `functions`, which are
-    the NICs that are no vmxnet3 ones. Over `nodes` NUMA
-    nodes the CPUs are split into sockets.
+    the NICs that are no vmxnet3 ones. Over `nodes` NUMA nodes the CPUs are split into sockets.
+    `device_groups` names the groups that members in `gpus` bear the keys of.
     """
 
     cpus: int | None
     memory_mib: int | None
     gpus: tuple[WantedGpu, ...] = ()
     gpu_notes: tuple[str, ...] = ()
+    device_groups: Mapping[int, str] = field(default_factory=dict)
     mmio_gb: int | None = None
     nics: tuple[WantedNic, ...] | None = None
     functions: tuple[FunctionPlan, ...] = ()
@@ -67,13 +68,14 @@ class Difference:
         """Return the ConfigSpec of everything, of all but new GPUs and NICs' functions, or of those alone."""
         new = [*self.gpus.additions, *self.functions.additions]
         if only_gpus:
-            return VmSpec(devices=tuple(new), **more)
+            return VmSpec(devices=tuple(new), device_groups=dict(self.gpus.device_groups), **more)
         removals = [*self.gpus.removals, *self.functions.removals, *self.nics.removals]
         additions = [*(new if with_gpus else ()), *self.nics.additions, *self.disks.additions]
         return VmSpec(
             **(self.fields | more),
             extra_config=dict(sorted(self.extra_config.items())),
             devices=(*removals, *additions),
+            device_groups=dict(self.gpus.device_groups) if with_gpus else {},
         )
 
 
@@ -95,7 +97,7 @@ def compare_vm(
     if manages("memory"):
         _compare_memory(wanted, detail, found)
     if manages("gpus"):
-        found.gpus = compare_gpus(wanted.gpus, detail, wanted.gpu_notes)
+        found.gpus = compare_gpus(wanted.gpus, detail, wanted.gpu_notes, wanted.device_groups)
         found.extra_config |= found.gpus.extra_config
         found.edits += found.gpus.edits
         _compare_mmio(wanted, detail, found)

@@ -22,6 +22,7 @@ _VERSIONS = (
 VGPU_FROM = 11
 SEVERAL_VGPUS_FROM = 15
 DYNAMIC_PASSTHROUGH_FROM = 17
+DEVICE_GROUPS_FROM = 20
 
 
 def highest_version(host: Host) -> int | None:
@@ -51,8 +52,11 @@ def passthrough_limit(version: int | None) -> int:
     return 128 if version is None or version >= 20 else 16
 
 
-def least_version(vgpus: int, dynamic: int, passthrough: int) -> int:
-    """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices."""
+def least_version(vgpus: int, dynamic: int, passthrough: int, *, groups: bool = False) -> int:
+    """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices.
+
+    `groups` tells that vGPUs come as a device group.
+    """
     least = 0
     if vgpus:
         least = VGPU_FROM
@@ -66,4 +70,6 @@ def least_version(vgpus: int, dynamic: int, passthrough: int) -> int:
         least = max(least, DYNAMIC_PASSTHROUGH_FROM)
     if passthrough > 16:
         least = max(least, 20)
+    if groups:
+        least = max(least, DEVICE_GROUPS_FROM)
     return least

@@ -194,4 +194,7 @@ class VmPlanner:
 def _least_version(case: Case) -> int:
     """Return the lowest hardware version that can have the VM's GPUs."""
     kinds = [gpu.kind for gpu in case.gpus]
-    return least_version(kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds))
+    has_groups = case.fit is not None and bool(case.fit.groups)
+    return least_version(
+        kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds), groups=has_groups
+    )
