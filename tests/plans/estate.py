@@ -19,6 +19,7 @@ from vgpu_cfg.model.inventory import (
     ClusterRule,
     Connection,
     Datastore,
+    DeviceGroupInfo,
     Folder,
     Gpu,
     GraphicsType,
@@ -241,6 +242,11 @@ def _host(
             for one in datastores
             if one.name in row.get("datastores", [one.name for one in datastores])
         ),
+        device_groups=tuple(
+            DeviceGroupInfo(name=f"Nvidia:{size}@{one}%NVLink", components=(("nvidiaVgpu", one),) * size)
+            for one, sizes in (row.get("groups") or {}).items()
+            for size in sizes
+        ),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
     )
@@ -348,7 +354,7 @@ def _detail(row: Row) -> VmDetail:
     return VmDetail(
         change_version="1",
         hardware_version=row.get("hardware", 21),
-        guest_id="ubuntu64Guest",
+        guest_id=row.get("guest", "ubuntu64Guest"),
         firmware=row.get("firmware", "efi"),
         secure_boot=row.get("secure_boot", False),
         cpus=row.get("cpus", 16),
@@ -358,9 +364,10 @@ def _detail(row: Row) -> VmDetail:
         memory_reservation_locked=is_reserved,
         extra_config=extra,
         vgpus=tuple(
-            VgpuDevice(key=13000 + number, profile=profile)
+            VgpuDevice(key=13000 + number, profile=profile, group_key=0 if "group" in row else None)
             for number, profile in enumerate(row.get("gpus") or ())
         ),
+        device_groups={0: row["group"]} if "group" in row else {},
         passthrough=tuple(
             _passthrough(13020 + number, device) for number, device in enumerate(row.get("passthrough") or ())
         ),

@@ -17,6 +17,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import highest_version, least_version
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.numa import nodes_of_affinity
+from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
 from vgpu_cfg.planning.placement import Placed
@@ -66,6 +67,7 @@ class VmPlanner:
         if case.fit is not None and initial is not None and final is not None:
             check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
             check_assignable(case, case.fit, initial, self.findings)
+            check_peers_place(case, case.fit, initial, self.findings)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
