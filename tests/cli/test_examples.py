@@ -116,6 +116,33 @@ def test_one_vm_with_two_gpus_gets_both_nodes(vgpu_cfg: CommandLine) -> None:
     assert int(vm.extra_config["pciPassthru.64bitMMIOSizeGB"]) >= 256
 
 
+@pytest.mark.parametrize("choice", GPU_CHOICES)
+def test_two_vms_get_a_bridged_pair_each(choice: str, vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "examples/nvlink-pair.yaml", VGPU_CFG_LAB_GPU_CHOICE=choice)
+    state = vgpu_cfg.lab("nvlink-4xa100").state
+    peers = {gpu.pci_id: set(gpu.nvlink_peers) for host in state.all(Host) for gpu in host.gpus}
+    for name in ("pair-01", "pair-02"):
+        vm = vm_named(state, name)
+        (one, _, node), (other, _, other_node) = gpus_of(state, vm)
+        assert other in peers[one]
+        assert node == other_node
+        assert vm.extra_config["numa.nodeAffinity"] == str(node)
+        assert list(vm.device_groups.values()) == ["Nvidia:2@grid_a100d-80c%NVLink"]
+        assert int(vm.extra_config["pciPassthru.64bitMMIOSizeGB"]) >= 512
+
+
+def test_one_vm_has_all_of_an_hgx_server(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "examples/hgx-eight-gpu.yaml")
+    state = vgpu_cfg.lab("hgx-h100").state
+    vm = vm_named(state, "hgx-01")
+    held = gpus_of(state, vm)
+    assert len({address for address, _, _ in held}) == 8
+    assert {node for _, _, node in held} == {0, 1}
+    assert vm.extra_config["numa.nodeAffinity"] == "0,1"
+    assert vm.extra_config["pciPassthru.64bitMMIOSizeGB"] == "2048"
+    assert list(vm.device_groups.values()) == ["Nvidia:8@nvidia_h100xm-80c%NVLink"]
+
+
 def test_seven_slices_fill_one_gpu(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", "examples/mig-seven.yaml")
     state = vgpu_cfg.lab("mig-a100").state

@@ -351,7 +351,7 @@ def _detail(row: Row) -> VmDetail:
     return VmDetail(
         change_version="1",
         hardware_version=row.get("hardware", 21),
-        guest_id="ubuntu64Guest",
+        guest_id=row.get("guest", "ubuntu64Guest"),
         firmware=row.get("firmware", "efi"),
         secure_boot=row.get("secure_boot", False),
         cpus=row.get("cpus", 16),
@@ -362,9 +362,10 @@ def _detail(row: Row) -> VmDetail:
         memory_reservation_locked=is_reserved,
         extra_config=extra,
         vgpus=tuple(
-            VgpuDevice(key=13000 + number, profile=profile)
+            VgpuDevice(key=13000 + number, profile=profile, group_key=0 if "group" in row else None)
             for number, profile in enumerate(row.get("gpus") or ())
         ),
+        device_groups={0: row["group"]} if "group" in row else {},
         passthrough=tuple(
             _passthrough(13020 + number, device) for number, device in enumerate(row.get("passthrough") or ())
         ),

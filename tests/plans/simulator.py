@@ -62,6 +62,9 @@ from vgpu_cfg.model.vm_spec import (
     VmSpec,
 )
 
+NEW_GROUP = 1000
+"""Added to the key of a device group while a spec is carried out."""
+
 Chooser = Callable[[list[Gpu]], Gpu]
 
 
@@ -253,6 +256,7 @@ class _World:
         for edit in spec.devices:
             detail, learned = _with_device(detail, edit)
             extra |= learned
+        detail = _with_groups(detail, spec)
         kept = {key: value for key, value in extra.items() if value}
         if detail.memory_reservation_locked:
             detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
@@ -350,7 +354,9 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
     key = next(number for number in range(13000, 13200) if number not in keys)
     match edit:
         case NewVgpu():
-            made = (*detail.vgpus, VgpuDevice(key=key, profile=edit.profile, numa_node=edit.numa_node))
+            group = None if edit.group is None else NEW_GROUP + edit.group
+            vgpu = VgpuDevice(key=key, profile=edit.profile, group_key=group, numa_node=edit.numa_node)
+            made = (*detail.vgpus, vgpu)
             learned = {f"pciPassthru{key - 13000}.cfg.enable_uvm": "1"} if edit.uvm else {}
             return detail.model_copy(update={"vgpus": made}), learned
         case NewPassthrough():
@@ -393,6 +399,21 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
             return detail.model_copy(update=_without_key(detail, edit.key)), {}
         case _:
             assert_never(edit)
+
+
+def _with_groups(detail: VmDetail, spec: VmSpec) -> VmDetail:
+    """Give new device groups a key that stays, and forget those without members."""
+    groups = dict(detail.device_groups)
+    first = 1 + max(groups, default=-1)
+    keys = {NEW_GROUP + group: first + number for number, group in enumerate(sorted(spec.device_groups))}
+    groups |= {keys[NEW_GROUP + group]: name for group, name in spec.device_groups.items()}
+    vgpus = tuple(
+        one if one.group_key not in keys else one.model_copy(update={"group_key": keys[one.group_key]})
+        for one in detail.vgpus
+    )
+    used = {device.group_key for device in vgpus}
+    kept = {key: name for key, name in groups.items() if key in used}
+    return detail.model_copy(update={"vgpus": vgpus, "device_groups": kept})
 
 
 def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:

@@ -220,12 +220,12 @@ def test_a_later_value_is_refused_by_name(path: str, value: str, area: str, tmp_
 
 def test_later_keys_are_refused_in_defaults_and_except_too(tmp_path: Path) -> None:
     text = HEADER + (
-        "defaults: {ha: {restart: low}, gpus: [{profile: grid_t4-16c, nvlink: true}]}\n"
+        "defaults: {ha: {restart: low}, nics: [{network: n, near: gpu}]}\n"
         "vms: [{name: a, template: t, except: {a: {drs: manual, place: {host_group: g}}}}]\n"
     )
     assert complaints(text, tmp_path) == [
         "`ha` is not supported by this release (not planned yet)",
-        "`nvlink` is not supported by this release (NVLink and NUMA placement)",
+        "`near` is not supported by this release (NVLink and NUMA placement)",
         "`drs` is not supported by this release (not planned yet)",
         "`host_group` is not supported by this release (NVLink and NUMA placement)",
     ]

@@ -118,6 +118,7 @@ class Board:
     All numbers are per GPU. `mmio_gb` is the 64-bit MMIO space that a VM needs for
     one GPU (None: no large BAR, so none is needed). `mixed_placement` maps a size in
     GB to the GB at which a vGPU of that size may start (None: not published).
+    `nvlink_groups` are how many GPUs can be peers of each other (empty: not published).
     `unproven` tells by the file's key what is derived or recalled, and from what.
     """
 
@@ -132,6 +133,7 @@ class Board:
     mmio_gb: int | None
     nvlink_p2p_profile: VgpuProfile | None
     is_nvswitch: bool
+    nvlink_groups: tuple[int, ...]
     is_esxi: bool
     mig: MigGeometry | None
     mixed_placement: Mapping[int, tuple[int, ...]] | None

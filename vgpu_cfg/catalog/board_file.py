@@ -40,10 +40,11 @@ class AliasRow(Frozen):
 
 
 class NvlinkRow(Frozen):
-    """The one type that can be an NVLink peer."""
+    """The one type that can be an NVLink peer, and how many of it can be peers of each other."""
 
     p2p: str
     nvswitch: bool = False
+    groups: tuple[Count, ...] = ()
 
 
 class TimeSlicedRow(Frozen):
@@ -168,6 +169,7 @@ def _board(row: BoardFile) -> Board:
         mmio_gb=row.mmio_gb,
         nvlink_p2p_profile=VgpuProfile.parse(f"{row.prefix}-{row.nvlink.p2p}") if row.nvlink else None,
         is_nvswitch=row.nvlink is not None and row.nvlink.nvswitch,
+        nvlink_groups=row.nvlink.groups if row.nvlink else (),
         is_esxi=row.esxi,
         mig=_geometry(row),
         mixed_placement=MappingProxyType(row.mixed_placement) if row.mixed_placement is not None else None,

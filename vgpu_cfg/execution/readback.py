@@ -7,7 +7,7 @@ difference is again a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
@@ -49,7 +49,8 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
     that only the keys of new devices tell (unified memory of a vGPU).
     """
     detail = vm.detail or VmDetail()
-    devices, learned = _missing_devices(spec.devices, detail, before)
+    devices, learned = _missing_devices(spec, detail, before)
+    groups = {edit.group for edit in devices if isinstance(edit, NewVgpu)}
     return VmSpec(
         hardware_version=(
             spec.hardware_version
@@ -70,13 +71,17 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
         }
         | learned,
         devices=devices,
+        device_groups={key: name for key, name in spec.device_groups.items() if key in groups},
+        cores_per_numa_node=_unless_equal(spec.cores_per_numa_node, detail.cores_per_numa_node),
         change_version=detail.change_version or None,
     )
 
 
 def describe_spec(spec: VmSpec) -> str:
     """List in vSphere's words what a request would set: "firmware, memory, vGPU grid_a100-40c"."""
-    return ", ".join([*_fields(spec), *spec.extra_config, *(_device_words(edit) for edit in spec.devices)])
+    groups = (f"device group {name}" for name in spec.device_groups.values())
+    devices = (_device_words(edit) for edit in spec.devices)
+    return ", ".join([*_fields(spec), *spec.extra_config, *groups, *devices])
 
 
 def _unless_equal(wanted: T | None, found: T) -> T | None:
@@ -84,13 +89,14 @@ def _unless_equal(wanted: T | None, found: T) -> T | None:
 
 
 def _missing_devices(
-    edits: tuple[DeviceEdit, ...], detail: VmDetail, before: VmDetail | None
+    spec: VmSpec, detail: VmDetail, before: VmDetail | None
 ) -> tuple[tuple[DeviceEdit, ...], dict[str, str]]:
+    edits = spec.devices
     removals = {edit.key for edit in edits if isinstance(edit, RemoveDevice)}
     stood = {device.key for device in _devices(before)} if before is not None else set()
     unclaimed = [device for device in _devices(detail) if device.key not in stood - removals]
     missing: list[DeviceEdit] = []
-    learned: dict[str, str] = {}
+    claimed: list[tuple[NewVgpu, _Device]] = []
     for edit in edits:
         if isinstance(edit, RemoveDevice):
             continue
@@ -98,18 +104,43 @@ def _missing_devices(
             if not _is_edited(edit, detail):
                 missing.append(edit)
             continue
-        matches = [device for device in unclaimed if _answers(device, edit)]
+        matches = [device for device in unclaimed if _answers(device, edit, spec.device_groups)]
         if not matches:
             missing.append(edit)
             continue
         if isinstance(edit, NewVgpu):
             matches = [one for one in matches if _has_uvm(one.key, detail) is edit.uvm] or matches
-            if edit.uvm and not _has_uvm(matches[0].key, detail):
-                learned[uvm_key(matches[0].key)] = "1"
+            claimed.append((edit, matches[0]))
         unclaimed.remove(matches[0])
     left = {device.key for device in unclaimed}
+    new = [device for device in unclaimed if device.key not in stood]
     stubborn = [edit for edit in edits if isinstance(edit, RemoveDevice) and edit.key in left]
-    return (*stubborn, *missing), learned
+    whole, again, remains = _split_groups(claimed, missing, new)
+    learned = {
+        uvm_key(device.key): "1" for edit, device in whole if edit.uvm and not _has_uvm(device.key, detail)
+    }
+    return (*stubborn, *remains, *missing, *again), learned
+
+
+def _split_groups(
+    claimed: list[tuple[NewVgpu, _Device]], missing: list[DeviceEdit], spare: list[_Device]
+) -> tuple[list[tuple[NewVgpu, _Device]], list[NewVgpu], list[RemoveDevice]]:
+    """Take apart the device groups of which a member is missing: they can only be added as a whole.
+
+    Returns what stays claimed, the members that are to be added again beside those that are
+    missing, and what is to be removed for that: members, and vGPUs that came without their group.
+    """
+    lacking = [edit for edit in missing if isinstance(edit, NewVgpu) and edit.group is not None]
+    broken = {edit.group for edit in lacking}
+    whole = [(edit, device) for edit, device in claimed if edit.group not in broken or edit.group is None]
+    torn = [(edit, device) for edit, device in claimed if edit.group in broken and edit.group is not None]
+    profiles = {edit.profile for edit in lacking}
+    loose = [one for one in spare if one.identity[0] == "vgpu" and one.identity[1] in profiles]
+    remains = [
+        RemoveDevice(key=device.key, was=str(device.identity[1]))
+        for device in [*(device for _, device in torn), *loose]
+    ]
+    return whole, [edit for edit, _ in torn], remains
 
 
 def _has_uvm(device_key: int, detail: VmDetail) -> bool:
@@ -118,7 +149,8 @@ def _has_uvm(device_key: int, detail: VmDetail) -> bool:
 
 def _devices(detail: VmDetail) -> Iterator[_Device]:
     for vgpu in detail.vgpus:
-        yield _Device(vgpu.key, ("vgpu", vgpu.profile))
+        group = None if vgpu.group_key is None else detail.device_groups.get(vgpu.group_key, "")
+        yield _Device(vgpu.key, ("vgpu", vgpu.profile, group))
     for device in detail.passthrough:
         if device.is_fixed:
             yield _Device(device.key, ("fixed", device.pci_id))
@@ -132,11 +164,14 @@ def _devices(detail: VmDetail) -> Iterator[_Device]:
 
 
 def _answers(
-    device: _Device, edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewDisk
+    device: _Device,
+    edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewDisk,
+    groups: Mapping[int, str],
 ) -> bool:
     match edit:
         case NewVgpu():
-            return device.identity == ("vgpu", edit.profile)
+            group = None if edit.group is None else groups.get(edit.group, "")
+            return device.identity == ("vgpu", edit.profile, group)
         case NewPassthrough():
             return device.identity == ("fixed", edit.pci_id)
         case NewDynamicPassthrough():
@@ -188,6 +223,7 @@ def _fields(spec: VmSpec) -> Iterator[str]:
         "cores per socket": spec.cores_per_socket,
         "memory": spec.memory_mib,
         "memory reservation": spec.reserve_all_memory,
+        "cores per virtual NUMA node": spec.cores_per_numa_node,
     }
     return (word for word, value in words.items() if value is not None)
 

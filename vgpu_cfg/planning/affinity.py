@@ -7,6 +7,7 @@ clone; otherwise whoever powers the VM on looks, and pins it anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from vgpu_cfg.model.change import NumaPin
@@ -19,10 +20,18 @@ from vgpu_cfg.planning.numa import nodes_of_affinity
 
 
 def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:
-    """List the GPUs that ESXi could choose for the VM's vGPUs, whatever else of the plan starts first."""
+    """List the GPUs that ESXi could choose for the VM's vGPUs, whatever else of the plan starts first.
+
+    For a device group those are the sets of NVLink peers that are all idle.
+    """
     found = {initial.gpus[index].pci_id for index in fit.gpus}
-    for need in set(fit.variant):
-        found |= {gpu.pci_id for gpu in initial.gpus if gpu.refuse(need) is None}
+    grouped = {number for number, _ in fit.groups}
+    for need, count in Counter(fit.variant).items():
+        if need.peers in grouped:
+            sets = initial.free_sets(need, count, initial.gpus)
+            found |= {initial.gpus[index].pci_id for members in sets for index in members}
+        else:
+            found |= {gpu.pci_id for gpu in initial.gpus if gpu.refuse(need) is None}
     return tuple(gpu.pci_id for gpu in initial.gpus if gpu.pci_id in found)
 
 

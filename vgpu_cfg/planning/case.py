@@ -19,12 +19,13 @@ from vgpu_cfg.model.vm_spec import NicBacking
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Shape
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.gpu_match import DeviceNames, effective_gpus, has_wanted_gpus
+from vgpu_cfg.planning.gpu_match import DEVICE_GROUPS_SINCE, DeviceNames, effective_gpus, has_wanted_gpus
 from vgpu_cfg.planning.host_state import Fit
 from vgpu_cfg.planning.nic_match import AnyNic
 from vgpu_cfg.planning.other_devices import WantedFunction, WantedNic
 from vgpu_cfg.planning.ownership import protects_cluster
 from vgpu_cfg.planning.site import Site
+from vgpu_cfg.planning.words import is_at_least
 
 _MAY_READ = "see that its host is connected, and that the account may read it"
 
@@ -158,7 +159,11 @@ def _existing_case(
     if vm.is_managed("nics"):
         case.nics, case.network_moids = _nics(vm, lookup.loud)
     case.gpus = effective_gpus(vm, base)
-    case.keeps_gpus = existing.is_on and has_wanted_gpus(case.gpus, base, lookup.device_names)
+    host = lookup.quiet.observed.host_by_moid.get(existing.host_moid or "")
+    has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
+    case.keeps_gpus = existing.is_on and has_wanted_gpus(
+        case.gpus, base, lookup.device_names, has_device_groups=has_groups
+    )
     case.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus
     case.memory_mib = vm.memory_mib if vm.memory_mib and vm.is_managed("memory") else base.memory_mib
     return case

@@ -81,6 +81,14 @@ class Code(StrEnum):
     SYSTEM_ID_UNKNOWN = "VG137"
     NVLINK_GROUP_ABSENT = "VG138"
     NVLINK_GROUP_BROKEN = "VG139"
+    NVLINK_NEEDS_LINUX = "VG140"
+    NVLINK_NEEDS_WHOLE = "VG141"
+    NOT_AN_NVLINK_PEER = "VG142"
+    NVLINK_GROUP_SIZE = "VG143"
+    NVSWITCH_NEEDS_NEWER_ESXI = "VG144"
+    NVLINK_BLACKWELL = "VG145"
+    NVLINK_CHOICE_OPEN = "VG146"
+    NVLINK_MEMBER_ALONE = "VG147"
 
     TEMPLATE_NOT_FOUND = "VG201"
     TEMPLATE_AMBIGUOUS = "VG202"
@@ -265,6 +273,14 @@ CHECKS: dict[Code, Check] = {
         (Code.SYSTEM_ID_UNKNOWN, "the host's system id for fixed passthrough was not read", _E, _V),
         (Code.NVLINK_GROUP_ABSENT, "the host offers no such NVLink device group", _E, _V),
         (Code.NVLINK_GROUP_BROKEN, "no set of NVLink peers is all idle", _E, _V),
+        (Code.NVLINK_NEEDS_LINUX, "NVLink peers in a guest that is not Linux", _E, _V),
+        (Code.NVLINK_NEEDS_WHOLE, "NVLink peers that do not have all of a GPU", _E, _V),
+        (Code.NOT_AN_NVLINK_PEER, "the board's vGPUs cannot be NVLink peers", _E, _V),
+        (Code.NVLINK_GROUP_SIZE, "so many GPUs cannot all be NVLink peers", _E, _R),
+        (Code.NVSWITCH_NEEDS_NEWER_ESXI, "NVSwitch peers need a newer ESXi", _E, _V),
+        (Code.NVLINK_BLACKWELL, "NVLink on HGX B200 and B300 is documented for KVM only", _W, _R),
+        (Code.NVLINK_CHOICE_OPEN, "ESXi may choose GPUs that NVLink does not join", _W, _R),
+        (Code.NVLINK_MEMBER_ALONE, "a GPU of an NVLink group is used by itself", _I, _F),
         (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
         (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
         (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),

@@ -34,12 +34,14 @@ class WantedVm:
     the NICs that are no vmxnet3 ones. Over `nodes` NUMA nodes the CPUs are split into sockets.
     `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as
     they are.
+    `device_groups` names the groups that members in `gpus` bear the keys of.
     """
 
     cpus: int | None
     memory_mib: int | None
     gpus: tuple[WantedGpu, ...] = ()
     gpu_notes: tuple[str, ...] = ()
+    device_groups: Mapping[int, str] = field(default_factory=dict)
     mmio_gb: int | None = None
     nics: tuple[WantedNic, ...] | None = None
     functions: tuple[FunctionPlan, ...] = ()
@@ -80,7 +82,8 @@ class Difference:
         late = {key: value for key, value in self.fields.items() if key in _OF_NEW_HARDWARE}
         new = [*self.gpus.additions, *self.functions.additions]
         if only_gpus:
-            return VmSpec(devices=tuple(new), **(late | more))
+            groups = dict(self.gpus.device_groups)
+            return VmSpec(devices=tuple(new), device_groups=groups, **(late | more))
         removals = [*self.gpus.removals, *self.functions.removals, *self.nics.removals]
         additions = [*(new if with_gpus else ()), *self.nics.additions, *self.disks.additions]
         early = {key: value for key, value in self.fields.items() if key not in late}
@@ -88,6 +91,7 @@ class Difference:
             **(early | (late if with_gpus else {}) | more),
             extra_config=dict(sorted(self.extra_config.items())),
             devices=(*removals, *additions),
+            device_groups=dict(self.gpus.device_groups) if with_gpus else {},
         )
 
 
@@ -109,7 +113,7 @@ def compare_vm(
     if manages("memory"):
         _compare_memory(wanted, detail, found)
     if manages("gpus"):
-        found.gpus = compare_gpus(wanted.gpus, detail, wanted.gpu_notes)
+        found.gpus = compare_gpus(wanted.gpus, detail, wanted.gpu_notes, wanted.device_groups)
         found.extra_config |= found.gpus.extra_config
         found.edits += found.gpus.edits
         _compare_mmio(wanted, detail, found)

@@ -25,7 +25,9 @@ def expect_gpus(placed: Placed, demands: Sequence[Demand]) -> Placed:
             Start(demand.vm, fit.variant) for demand in group if (fit := placed.fits[demand.vm]).variant
         ]
         given, stranded = simulate_starts(placed.initial[index], starts)
-        if starts and stranded is None:
+        # Of a device group ESXi takes a whole set of peers, which the policy's rule does not know.
+        has_groups = any(placed.fits[demand.vm].groups for demand in group)
+        if starts and stranded is None and not has_groups:
             _follow(placed, index, group, given)
     return placed
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
+from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.desired import DesiredGpu, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.capacity import CapacityReader
@@ -112,7 +113,12 @@ def _check_unified_memory(
             message = (
                 f"with unified memory on, the {entry.name} vGPUs of a VM do not reach each other over NVLink"
             )
-            findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, "remove `uvm` where the GPUs are to be peers")
+            if any(gpu.peers is not None for gpu in vgpus):
+                remedy = "remove `uvm`, or `nvlink`"
+                findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
+            else:
+                remedy = "remove `uvm` where the GPUs are to be peers"
+                findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy)
     findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be moved by vMotion")
 
 

@@ -7,8 +7,9 @@ removal and an addition (there is no proof that vSphere lets it be edited).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.vm import PassthroughDevice, VgpuDevice, VmDetail
@@ -37,6 +38,7 @@ class GpuEdits:
     removals: list[DeviceEdit] = field(default_factory=list)
     additions: list[DeviceEdit] = field(default_factory=list)
     extra_config: dict[str, str] = field(default_factory=dict)
+    device_groups: dict[int, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
 
     @property
@@ -45,18 +47,33 @@ class GpuEdits:
         return not (self.removals or self.additions or self.extra_config)
 
 
-def compare_gpus(wanted: Sequence[WantedGpu], detail: VmDetail, notes: Sequence[str] = ()) -> GpuEdits:
-    """List the edits that give a VM exactly these GPU devices; `notes` go with the wanted ones."""
+def compare_gpus(
+    wanted: Sequence[WantedGpu],
+    detail: VmDetail,
+    notes: Sequence[str] = (),
+    groups: Mapping[int, str] = MappingProxyType({}),
+) -> GpuEdits:
+    """List the edits that give a VM exactly these GPU devices; `notes` go with the wanted ones.
+
+    `groups` names the device groups that wanted vGPUs are members of. Members stay together: a
+    group that the VM has otherwise goes as a whole, and a new one comes as a whole.
+    """
     result = GpuEdits()
     remarks = {index: note for index, note in enumerate(notes) if note}
     left_vgpus = list(detail.vgpus)
     left_others = list(detail.passthrough_gpus)
     new: list[tuple[WantedGpu, str]] = []
+    own_groups = {
+        key: _take_group([gpu for gpu in wanted if _group_of(gpu) == key], name, left_vgpus, detail)
+        for key, name in groups.items()
+    }
     for index, gpu in enumerate(wanted):
         if isinstance(gpu, NewVgpu):
-            found = _best_vgpu(gpu, left_vgpus, detail)
+            plain = [device for device in left_vgpus if device.group_key is None]
+            among = plain if gpu.group is None else own_groups[gpu.group]
+            found = _best_vgpu(gpu, among, detail)
             if found is not None:
-                left_vgpus.remove(found)
+                (left_vgpus if gpu.group is None else own_groups[gpu.group]).remove(found)
                 _compare_uvm(gpu, found, detail, result)
                 continue
         else:
@@ -69,14 +86,65 @@ def compare_gpus(wanted: Sequence[WantedGpu], detail: VmDetail, notes: Sequence[
     before += [(device.key, _passthrough_words(device)) for device in left_others]
     result.removals = [RemoveDevice(key=key, was=was) for key, was in before]
     result.additions = [gpu for gpu, _ in new]
+    added = {_group_of(gpu) for gpu, _ in new}
+    result.device_groups = {key: name for key, name in groups.items() if key in added}
     result.extra_config |= {
         key: "" for device in left_vgpus if (key := uvm_key(device.key)) in detail.extra_config
     }
-    for place in range(max(len(before), len(new))):
-        was = before[place][1] if place < len(before) else None
-        gpu_is, note = (gpu_words(new[place][0]), new[place][1]) if place < len(new) else (None, "")
+    rows_before = [*_rows_before(left_vgpus, detail), *map(_passthrough_words, left_others)]
+    rows_after = list(_rows_after(new, groups))
+    for place in range(max(len(rows_before), len(rows_after))):
+        was = rows_before[place] if place < len(rows_before) else None
+        gpu_is, note = rows_after[place] if place < len(rows_after) else (None, "")
         result.edits.append(Edit(key="gpu", before=was, after=gpu_is, note=note))
     return result
+
+
+def _group_of(gpu: WantedGpu) -> int | None:
+    return gpu.group if isinstance(gpu, NewVgpu) else None
+
+
+def _take_group(
+    members: Sequence[WantedGpu], name: str, left: list[VgpuDevice], detail: VmDetail
+) -> list[VgpuDevice]:
+    """Take the vGPUs of a device group with this name and these members from what is left, if it is there."""
+    profiles = sorted(gpu.profile for gpu in members if isinstance(gpu, NewVgpu))
+    for key, own_name in sorted(detail.device_groups.items()):
+        own = [device for device in left if device.group_key == key]
+        if own_name == name and sorted(device.profile for device in own) == profiles:
+            for device in own:
+                left.remove(device)
+            return own
+    return []
+
+
+def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[str]:
+    told: set[int] = set()
+    for device in left:
+        key = device.group_key
+        if key is None:
+            yield device.profile
+        elif key not in told:
+            told.add(key)
+            count = sum(other.group_key == key for other in left)
+            yield group_words(device.profile, count, detail.device_groups.get(key, ""))
+
+
+def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str]) -> Iterator[tuple[str, str]]:
+    told: set[int] = set()
+    for gpu, note in new:
+        key = _group_of(gpu)
+        if key is None:
+            yield gpu_words(gpu), note
+        elif key not in told:
+            told.add(key)
+            count = sum(_group_of(other) == key for other, _ in new)
+            yield group_words(gpu_words(gpu), count, groups.get(key, "")), note
+
+
+def group_words(member: str, count: int, name: str) -> str:
+    """Spell a device group for a reader by one of its members."""
+    return f"{count} × {member}, NVLink group {name}".rstrip()
 
 
 def gpu_words(gpu: WantedGpu) -> str:

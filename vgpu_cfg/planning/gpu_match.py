@@ -15,6 +15,8 @@ from vgpu_cfg.model.desired import (
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import PassthroughDevice, VmDetail
 
+DEVICE_GROUPS_SINCE = (8,)
+"""The ESXi release that brought device groups; before, NVLink peers are several plain vGPUs."""
 DeviceNames = Mapping[tuple[int, int], Sequence[str]]
 """What devices are called, by vendor and device id."""
 
@@ -36,12 +38,19 @@ def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[DesiredGpu, ...]:
     )
 
 
-def has_wanted_gpus(gpus: Sequence[DesiredGpu], detail: VmDetail, names: DeviceNames) -> bool:
-    """Whether a VM has exactly these GPU devices; unified memory aside, which moves none."""
-    profiles = sorted(device.profile for device in detail.vgpus)
-    if profiles != sorted(gpu.profiles[0].name for gpu in gpus if isinstance(gpu, DesiredVgpu)):
+def has_wanted_gpus(
+    gpus: Sequence[DesiredGpu], detail: VmDetail, names: DeviceNames, *, has_device_groups: bool = True
+) -> bool:
+    """Whether a VM has exactly these GPU devices; unified memory aside, which moves none.
+
+    NVLink peers are a device group of their own, plain vGPUs on a host that has no device groups.
+    """
+    vgpus = [gpu for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    if any(len(gpu.profiles) > 1 for gpu in vgpus):
         return False
-    if any(len(gpu.profiles) > 1 for gpu in gpus if isinstance(gpu, DesiredVgpu)):
+    wanted = [(gpu.peers if has_device_groups else None, gpu.profiles[0].name) for gpu in vgpus]
+    held = [(device.group_key if has_device_groups else None, device.profile) for device in detail.vgpus]
+    if _bundles(wanted) != _bundles(held):
         return False
     left = list(detail.passthrough_gpus)
     for gpu in gpus:
@@ -68,11 +77,39 @@ def is_wanted_device(
     return all(any(model in name.casefold() for name in names.get(ids, (model,))) for ids in device.allowed)
 
 
+def held_groups(gpus: Sequence[DesiredGpu], detail: VmDetail) -> dict[int, str]:
+    """Return, by peers number, the names of the device groups that a VM has for its NVLink peers."""
+    left = {
+        key: sorted(device.profile for device in detail.vgpus if device.group_key == key)
+        for key in detail.device_groups
+    }
+    found: dict[int, str] = {}
+    vgpus = [gpu for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    for peers in sorted({gpu.peers for gpu in vgpus if gpu.peers is not None}):
+        wanted = sorted(gpu.profiles[0].name for gpu in vgpus if gpu.peers == peers)
+        key = next((key for key, profiles in sorted(left.items()) if profiles == wanted), None)
+        if key is not None:
+            del left[key]
+            found[peers] = detail.device_groups[key]
+    return found
+
+
+def _bundles(vgpus: Sequence[tuple[int | None, str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the plain profiles, and those of each group: equal where two VMs have the same."""
+    groups = {group for group, _ in vgpus if group is not None}
+    return (
+        sorted(name for group, name in vgpus if group is None),
+        sorted(sorted(name for group, name in vgpus if group == one) for one in groups),
+    )
+
+
 def _own_gpus(detail: VmDetail) -> tuple[DesiredGpu, ...]:
     own: list[DesiredGpu] = []
+    numbers = {key: number for number, key in enumerate(sorted(detail.device_groups), start=1)}
     for vgpu in detail.vgpus:
+        peers = numbers.get(vgpu.group_key) if vgpu.group_key is not None else None
         with suppress(ValueError):
-            own.append(DesiredVgpu(profiles=(VgpuProfile.parse(vgpu.profile),)))
+            own.append(DesiredVgpu(profiles=(VgpuProfile.parse(vgpu.profile),), peers=peers))
     for device in detail.passthrough_gpus:
         if device.pci_id is not None:
             own.append(DesiredPassthrough(pci_id=device.pci_id))

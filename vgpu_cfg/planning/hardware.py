@@ -25,6 +25,7 @@ DYNAMIC_PASSTHROUGH_FROM = 17
 VIRTUAL_NUMA_FROM = 20
 _VIRTUAL_NUMA_API = (8, 0, 0, 1)
 """Of `ConfigSpec.virtualNuma` and `VirtualDevice.numaNode`. Source: vSphere API reference."""
+DEVICE_GROUPS_FROM = 20
 
 
 def highest_version(host: Host) -> int | None:
@@ -54,8 +55,11 @@ def passthrough_limit(version: int | None) -> int:
     return 128 if version is None or version >= 20 else 16
 
 
-def least_version(vgpus: int, dynamic: int, passthrough: int) -> int:
-    """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices."""
+def least_version(vgpus: int, dynamic: int, passthrough: int, *, groups: bool = False) -> int:
+    """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices.
+
+    `groups` tells that vGPUs come as a device group.
+    """
     least = 0
     if vgpus:
         least = VGPU_FROM
@@ -69,6 +73,8 @@ def least_version(vgpus: int, dynamic: int, passthrough: int) -> int:
         least = max(least, DYNAMIC_PASSTHROUGH_FROM)
     if passthrough > 16:
         least = max(least, 20)
+    if groups:
+        least = max(least, DEVICE_GROUPS_FROM)
     return least
 
 

@@ -178,15 +178,7 @@ def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) 
     gpus = {gpu.pci_id for gpu in host.gpus} | {slot.pci.pci_id for slot in host.slots if slot.pci.is_gpu}
     dynamic = len(passed) - len([gpu for gpu in vm.gpus if gpu.kind == "passthrough"])
     if count > 1 and len(gpus) > MANY_GPUS and (fit.gpus or dynamic > 0):
-        message = (
-            f"{host.host.name} has {len(gpus)} GPUs, and on servers with more than {MANY_GPUS} NVIDIA's "
-            "guide gives one VM several GPUs only by fixed passthrough on the recommended NUMA node"
-        )
-        remedy = (
-            "name the GPUs with `pin`, or, on vSphere 8 and later, write checks: "
-            f"{{{Code.MANY_GPU_SERVER}: warning}}"
-        )
-        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, remedy)
+        _check_many(vm, fit, host, len(gpus), findings)
     chosen = [slot.board for slot in host.slots if slot.pci.pci_id in fit.slots]
     if any(board is not None and board.is_nvswitch for board in chosen):
         is_new = is_at_least(host.host.version, (9,)) and bool(host.host.version)
@@ -198,6 +190,32 @@ def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) 
             findings.add_vm(Code.NVSWITCH_PASSTHROUGH, vm, message, remedy, Severity.WARNING)
         else:
             findings.refuse_vm(Code.NVSWITCH_PASSTHROUGH, vm, message, remedy)
+
+
+def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: Findings) -> None:
+    """Hold the guide's rule against several GPUs of a large server, unless a device group is asked for.
+
+    The guide is of the time before device groups (vSphere 7); the documents of those name no such limit.
+    """
+    guide = (
+        f"{host.host.name} has {count} GPUs, and on servers with more than {MANY_GPUS} NVIDIA's "
+        "guide gives one VM several GPUs only by fixed passthrough on the recommended NUMA node"
+    )
+    boards = [host.gpus[index].board for index in fit.gpus]
+    is_group = bool(fit.groups) and all(gpu.kind == "vgpu" and gpu.peers is not None for gpu in vm.gpus)
+    if is_group and all(board is not None and board.is_nvswitch for board in boards):
+        message = f"{guide}; a device group is what its NVSwitch documents ask for instead"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)
+    elif is_group:
+        message = f"{guide}; NVIDIA AI Enterprise documents device groups for vSphere 8, without such a limit"
+        remedy = "see with `nvidia-smi topo -m` in the guest that NVLink joins the GPUs"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, remedy, Severity.WARNING)
+    else:
+        can_join = boards and all(board is not None and board.nvlink_p2p_profile for board in boards)
+        is_new = can_join and is_at_least(host.host.version, (8,))
+        wish = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
+        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {wish}"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, guide, remedy)
 
 
 def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:

@@ -20,6 +20,7 @@ from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.nic_match import has_wanted_functions
+from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
 from vgpu_cfg.planning.place_checks import (
@@ -180,6 +181,8 @@ class _Planning:
             check_settings(case, self.findings)
             check_api(case.desired, case.gpus, self.observed.vcenter.api_version, self.findings)
             check_gpus(case, self.catalog, self.reader, offered, self.findings)
+            if not case.is_hopeless:
+                check_peers(case, self.catalog, self.hosts, self.findings)
             if case.keeps_gpus:
                 case.held_boards = tuple(self._held_boards(case))
 
@@ -266,6 +269,7 @@ class _Planning:
             check_topology(self.topologies.of(host), self.findings)
         for index in {index for case in cases if case.shape for index, _ in case.shape.hosts}:
             check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
+        check_lone_members(cases, self.hosts, self.observed.vms, self.catalog, self.findings)
 
     def _report_orphans(self, owned: Ownership, pruned: Sequence[Vm]) -> None:
         for vm in owned.orphans:

@@ -59,7 +59,8 @@ def check_hardware(case: Case, host: Host, version: int | None, findings: Findin
     vgpus, dynamic = kinds.count("vgpu"), kinds.count("dynamic_passthrough")
     if version is None:
         return
-    least = least_version(vgpus, dynamic, len(kinds))
+    has_groups = case.fit is not None and bool(case.fit.groups)
+    least = least_version(vgpus, dynamic, len(kinds), groups=has_groups)
     if version < least:
         message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
         remedy = "update the host, or ask for fewer devices"

@@ -17,6 +17,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version, least_version
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.numa import nodes_of_affinity
+from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
 from vgpu_cfg.planning.placement import Placed
@@ -73,6 +74,7 @@ class VmPlanner:
             topology = self.topologies.of(final.host)
             check_nics_near(case, case.fit, (initial, final), topology, self.findings)
             check_one_node(case, case.fit, initial, self.findings)
+            check_peers_place(case, case.fit, initial, self.findings)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
@@ -210,4 +212,7 @@ class VmPlanner:
 def _least_version(case: Case) -> int:
     """Return the lowest hardware version that can have the VM's GPUs."""
     kinds = [gpu.kind for gpu in case.gpus]
-    return least_version(kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds))
+    has_groups = case.fit is not None and bool(case.fit.groups)
+    return least_version(
+        kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds), groups=has_groups
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredPassthrough, DesiredVgpu
@@ -13,7 +14,7 @@ from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.demand import DynamicNeed
 from vgpu_cfg.planning.gpu_devices import WantedGpu
-from vgpu_cfg.planning.gpu_match import DeviceNames, is_wanted_device
+from vgpu_cfg.planning.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.mmio import mmio_size_gb
 from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_functions
@@ -37,8 +38,9 @@ def make_wanted(
     `shapes_nodes` tells whether its virtual NUMA nodes can be stated.
     """
     vm = case.desired
+    groups = dict(case.fit.groups) if case.fit else held_groups(case.gpus, case.base)
     affinity = wanted_affinity(case, case.fit, initial)
-    gpus = tuple(_gpus(case, final, names))
+    gpus = tuple(_gpus(case, final, names, groups))
     if shapes_nodes:
         gpus = with_virtual_nodes(case, gpus, affinity, initial)
     is_sized_anew = case.existing is None or vm.cpus not in (None, case.base.cpus)
@@ -48,6 +50,7 @@ def make_wanted(
         memory_mib=vm.memory_mib,
         gpus=gpus,
         gpu_notes=notes,
+        device_groups=groups,
         mmio_gb=mmio_size_gb(_boards(case, final)),
         nics=_vmxnet3(case),
         functions=_functions(case, final),
@@ -61,15 +64,26 @@ def make_wanted(
     )
 
 
-def _gpus(case: Case, host: HostState | None, names: DeviceNames) -> Iterator[WantedGpu]:
-    """Yield the GPU devices in the plan file's order; what the VM has already and may keep, as it is."""
+def _gpus(
+    case: Case, host: HostState | None, names: DeviceNames, groups: Mapping[int, str]
+) -> Iterator[WantedGpu]:
+    """Yield the GPU devices in the plan file's order; what the VM has already and may keep, as it is.
+
+    Peers are members of a device group where there is one for them.
+    """
     left = list(case.base.passthrough_gpus) if case.existing is not None else []
     chosen = iter(case.fit.variant if case.fit else ())
+    members: Counter[int] = Counter()
     for gpu in case.gpus:
         match gpu:
             case DesiredVgpu():
                 need = next(chosen, None)
-                yield NewVgpu(profile=need.name if need else gpu.profiles[0].name, uvm=gpu.uvm)
+                name = need.name if need else gpu.profiles[0].name
+                if gpu.peers is None or gpu.peers not in groups:
+                    yield NewVgpu(profile=name, uvm=gpu.uvm)
+                    continue
+                yield NewVgpu(profile=name, uvm=gpu.uvm, group=gpu.peers, sequence=members[gpu.peers])
+                members[gpu.peers] += 1
             case DesiredPassthrough():
                 yield _fixed(gpu.pci_id, host)
             case DesiredDynamicPassthrough():
@@ -136,6 +150,8 @@ def _gpu_note(gpu: WantedGpu, fit: Fit | None, initial: HostState | None) -> str
     choosable = choosable_gpus(initial, fit)
     if len(choosable) == len(set(fit.gpus)):
         return f"on {', '.join(choosable)}"
+    if gpu.group is not None:
+        return f"{counted(len(choosable), 'GPU')} to choose from: ESXi takes the group"
     return f"on one of {counted(len(choosable), 'GPU')}: ESXi chooses"
 
 

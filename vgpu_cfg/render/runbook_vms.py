@@ -158,7 +158,7 @@ def spec_commands(name: str, spec: VmSpec) -> Iterator[str]:
 def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]:
     vm = ("-vm", name)
     match device:
-        case NewVgpu():
+        case NewVgpu() if device.group is None:
             yield command("govc", "gpu.vm.add", *vm, "-profile", device.profile)
         case NewPassthrough():
             yield command("govc", "device.pci.add", *vm, device.pci_id)
@@ -172,7 +172,7 @@ def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]
         case GrowDisk():
             disk_key = ("-disk.key", device.key, "-size", f"{device.size_mib}M")
             yield command("govc", "vm.disk.change", *vm, *disk_key)
-        case NewDynamicPassthrough() | NewSriovNic() | EditNic() | RemoveDevice():
+        case NewVgpu() | NewDynamicPassthrough() | NewSriovNic() | EditNic() | RemoveDevice():
             return
         case _:
             assert_never(device)
@@ -197,6 +197,9 @@ def _left_to_client(spec: VmSpec) -> str:
                 f"add a network adapter of type SR-IOV passthrough on {device.backing.network_name}, "
                 f"physical function {device.function}{mac}{mtu}"
             )
+    words += [f"add the device group {name} as a PCI device" for name in spec.device_groups.values()]
+    if spec.cores_per_numa_node is not None:
+        words.append(f"set {spec.cores_per_numa_node or 'automatic'} cores per virtual NUMA node")
     if spec.cores_per_socket is not None:
         words.append(f"set {spec.cores_per_socket} cores per socket")
     if spec.cores_per_numa_node is not None:

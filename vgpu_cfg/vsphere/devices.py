@@ -6,7 +6,7 @@ controller with a free unit, so the edits of one VM are made together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, assert_never
 
@@ -56,6 +56,23 @@ def device_specs(edits: Sequence[DeviceEdit], current: Sequence[Any], vm: str) -
     return made.specs
 
 
+def group_instance_key(group: int) -> int:
+    """Return the key that a new device group bears until the server gives it its own."""
+    return -1 - group
+
+
+def device_groups(groups: Mapping[int, str]) -> Any:
+    """Return the device groups that a spec adds, by the keys that its devices name."""
+    return vim.vm.VirtualDeviceGroups(
+        deviceGroup=[
+            vim.vm.VirtualDeviceGroups.VendorDeviceGroup(
+                groupInstanceKey=group_instance_key(group), deviceGroupName=name
+            )
+            for group, name in sorted(groups.items())
+        ]
+    )
+
+
 class _Maker:
     """Collects the device specs of one VM."""
 
@@ -69,12 +86,11 @@ class _Maker:
         """Add what one edit asks for."""
         match edit:
             case NewVgpu():
-                backing = _passthrough.VmiopBackingInfo(vgpu=edit.profile)
-                self._new(_passthrough(key=next(self._keys), backing=backing))
+                self._new_gpu(_passthrough.VmiopBackingInfo(vgpu=edit.profile), edit)
             case NewPassthrough():
-                self._new(_passthrough(key=next(self._keys), backing=_fixed_backing(edit)))
+                self._new_gpu(_fixed_backing(edit), edit)
             case NewDynamicPassthrough():
-                self._new(_passthrough(key=next(self._keys), backing=_dynamic_backing(edit)))
+                self._new_gpu(_dynamic_backing(edit), edit)
             case NewNic():
                 self._new(self._nic(edit))
             case NewSriovNic():
@@ -101,6 +117,17 @@ class _Maker:
     def _new(self, device: Any) -> Any:
         self._devices.append(device)
         return self._put(_Operation.add, device)
+
+    def _new_gpu(self, backing: Any, edit: NewVgpu | NewPassthrough | NewDynamicPassthrough) -> None:
+        """Add a device; a member of a device group is made afresh, not from the host's template of it."""
+        device = _passthrough(key=next(self._keys), backing=backing)
+        if edit.numa_node is not None:
+            device.numaNode = edit.numa_node
+        if isinstance(edit, NewVgpu) and edit.group is not None:
+            device.deviceGroupInfo = vim.vm.device.VirtualDevice.DeviceGroupInfo(
+                groupInstanceKey=group_instance_key(edit.group), sequenceId=edit.sequence or 0
+            )
+        self._new(device)
 
     def _find(self, key: int) -> Any:
         for device in self._devices:

@@ -42,6 +42,9 @@ VM_DETAIL = (
     "config.memoryReservationLockedToMax",
     # Whole, since keys like pciPassthru<n>.cfg.* cannot be listed beforehand.
     "config.extraConfig",
+    # Left out where the API does not know them.
+    "config.deviceGroups",
+    "config.numaInfo",
     "resourcePool",
     "datastore",
     "snapshot.currentSnapshot",

@@ -107,6 +107,8 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
             if option.key in keys or option.key.startswith(OWN_KEYS)
         },
         vgpus=tuple(_vgpus(devices)),
+        device_groups=dict(_device_groups(item)),
+        cores_per_numa_node=_cores_per_numa_node(item),
         passthrough=tuple(_passthroughs(devices)),
         nics=tuple(_nics(devices)),
         disks=tuple(_disks(devices)),
@@ -126,7 +128,29 @@ def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
                 key=device.key,
                 profile=backing.vgpu or "",
                 group_key=None if group is None else group.groupInstanceKey,
+                migrates=getattr(backing, "migrateSupported", None),
+                numa_node=_numa_node(device),
             )
+
+
+def _device_groups(item: Item) -> Iterable[tuple[int, str]]:
+    """Yield key and name of the vendor's device groups; a group of another kind has no name."""
+    for group in getattr(item.get("config.deviceGroups"), "deviceGroup", None) or ():
+        yield group.groupInstanceKey, getattr(group, "deviceGroupName", None) or ""
+
+
+def _cores_per_numa_node(item: Item) -> int | None:
+    """Return the cores of a virtual NUMA node as they were set, 0 where ESXi shapes the nodes."""
+    info = item.get("config.numaInfo")
+    if info is None:
+        return None
+    return 0 if info.autoCoresPerNumaNode else info.coresPerNumaNode or 0
+
+
+def _numa_node(device: Any) -> int | None:
+    """Return the virtual NUMA node that a device is told to be of; a negative one is none."""
+    node = getattr(device, "numaNode", None)
+    return None if node is None or node < 0 else int(node)
 
 
 def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
@@ -134,7 +158,10 @@ def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
         match device.backing if isinstance(device, _passthrough) else None:
             case _passthrough.DeviceBackingInfo() as fixed:
                 yield PassthroughDevice(
-                    key=device.key, pci_id=pci_address(fixed.id or ""), system_id=fixed.systemId or None
+                    key=device.key,
+                    pci_id=pci_address(fixed.id or ""),
+                    system_id=fixed.systemId or None,
+                    numa_node=_numa_node(device),
                 )
             case _passthrough.DynamicBackingInfo() as dynamic:
                 yield PassthroughDevice(
@@ -145,6 +172,7 @@ def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
                     ),
                     label=dynamic.customLabel or None,
                     assigned_id=pci_address(dynamic.assignedId) if dynamic.assignedId else None,
+                    numa_node=_numa_node(device),
                 )
             case _:
                 pass

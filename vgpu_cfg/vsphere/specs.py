@@ -14,11 +14,15 @@ from pyVmomi import vim
 
 from vgpu_cfg.model.change import CloneFrom, CreateVm
 from vgpu_cfg.model.vm_spec import VmSpec
-from vgpu_cfg.vsphere.devices import device_specs
+from vgpu_cfg.vsphere.devices import device_groups, device_specs
 from vgpu_cfg.vsphere.reader_places import escaped
 
 SCRATCH_FIRMWARE = "efi"
 LINKED_CLONE = "createNewChildDiskBacking"
+
+
+NUMA_AND_GROUPS_SINCE = "8.0.0.1"
+"""The API version that brought device groups, virtual NUMA nodes and a node for each device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,28 @@ def config_spec(spec: VmSpec, current: Current, vm: str) -> Any:
         extraConfig=extra_config(spec.extra_config),
         deviceChange=device_specs(spec.devices, current.devices, vm),
     )
+    if spec.device_groups:
+        config.deviceGroups = device_groups(spec.device_groups)
+    if spec.cores_per_numa_node is not None:
+        config.virtualNuma = vim.vm.VirtualNuma(coresPerNumaNode=spec.cores_per_numa_node)
     if spec.secure_boot is not None:
         config.bootOptions = vim.vm.BootOptions(efiSecureBootEnabled=spec.secure_boot)
     if spec.reserve_all_memory is not None:
         _reserve(config, spec, current)
     return config
+
+
+def needed_api(spec: VmSpec) -> tuple[str, str]:
+    """Return the API version that can say a spec, and what in it needs that; empty where any version can.
+
+    An older session would leave those fields out without a word.
+    """
+    if spec.device_groups:
+        return NUMA_AND_GROUPS_SINCE, "a device group"
+    nodes = [getattr(edit, "numa_node", None) for edit in spec.devices]
+    if spec.cores_per_numa_node is not None or any(node is not None for node in nodes):
+        return NUMA_AND_GROUPS_SINCE, "virtual NUMA nodes"
+    return "", ""
 
 
 def creation_spec(change: CreateVm, current: Current) -> Any:

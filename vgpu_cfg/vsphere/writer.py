@@ -16,7 +16,7 @@ from vgpu_cfg.vsphere.devices import needs_current
 from vgpu_cfg.vsphere.faults import translated
 from vgpu_cfg.vsphere.reader_places import escaped
 from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, scratch_spec
+from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, needed_api, scratch_spec
 from vgpu_cfg.vsphere.tasks import TaskWatch
 
 _CURRENT = (Paths("vim.VirtualMachine", ("config.hardware.device", "config.hardware.memoryMB")),)
@@ -32,6 +32,7 @@ class VCenterWriter:
     def create_vm(self, change: CreateVm) -> str:
         """Clone or create; the task's result is the new VM."""
         name = change.vm.name
+        self._check_api(change.spec)
         match change.source:
             case CloneFrom() as source:
                 template = self._vm(source.template.moid, source.template.name)
@@ -55,6 +56,7 @@ class VCenterWriter:
 
     def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
         """Reconfigure with one ConfigSpec; devices that are edited are read afresh first."""
+        self._check_api(spec)
         config = config_spec(spec, self._current(moid, spec, moid), moid)
         with translated(f"reconfiguring {moid}", moid):
             return _moid(self._vm(moid).ReconfigVM_Task(config))
@@ -116,6 +118,11 @@ class VCenterWriter:
     def close(self) -> None:
         """Let go of what the session holds for watching tasks; the session stays open."""
         self._watch.close()
+
+    def _check_api(self, spec: VmSpec) -> None:
+        version, what = needed_api(spec)
+        if version:
+            self._session.require_api(version, what)
 
     def _vm(self, moid: str | None, name: str = "") -> Any:
         if moid is None:

@@ -20,6 +20,8 @@ from vgpu_cfg.model.vm_spec import (
 )
 
 C40 = "grid_a100-40c"
+PAIR = "Nvidia:2@grid_a100-40c%NVLink"
+MEMBERS = (NewVgpu(profile=C40, group=1, sequence=0), NewVgpu(profile=C40, group=1, sequence=1))
 LAN = NicBacking(network_moid="network-1", network_name="vm-network")
 DVS = NicBacking(network_moid="dvportgroup-1", network_name="roce", portgroup_key="key-1", switch_uuid="uuid")
 
@@ -67,6 +69,24 @@ def vm(**fields: Any) -> Vm:
             {"vgpus": (VgpuDevice(key=13000, profile=C40), VgpuDevice(key=13001, profile=C40))},
             {"vgpus": (VgpuDevice(key=13000, profile="grid_a100-20c"),)},
             id="two vGPUs of one profile",
+        ),
+        pytest.param(
+            {"devices": MEMBERS, "device_groups": {1: PAIR}},
+            {
+                "vgpus": (
+                    VgpuDevice(key=13000, profile=C40, group_key=7),
+                    VgpuDevice(key=13001, profile=C40, group_key=7),
+                ),
+                "device_groups": {7: PAIR},
+            },
+            {},
+            id="device group",
+        ),
+        pytest.param(
+            {"cores_per_numa_node": 16},
+            {"cores_per_numa_node": 16},
+            {"cores_per_numa_node": 0},
+            id="cores per virtual NUMA node",
         ),
         pytest.param(
             {"devices": (NewPassthrough(pci_id="0000:3c:00.0", system_id="s", vendor_id=1, device_id=2),)},
@@ -149,6 +169,47 @@ def test_an_addition_may_take_the_key_of_what_it_replaces() -> None:
     spec = VmSpec(devices=(RemoveDevice(key=13000, was="vGPU grid_a100-20c"), NewVgpu(profile=C40)))
     assert missing_from(vm(vgpus=(VgpuDevice(key=13000, profile=C40),)), spec, before).is_empty
     assert missing_from(vm(vgpus=before.vgpus), spec, before) == spec
+
+
+@pytest.mark.parametrize(
+    ("shown", "removed"),
+    [
+        pytest.param(
+            {"vgpus": (VgpuDevice(key=13000, profile=C40), VgpuDevice(key=13001, profile=C40))},
+            [13000, 13001],
+            id="members without their group",
+        ),
+        pytest.param(
+            {
+                "vgpus": (
+                    VgpuDevice(key=13000, profile=C40, group_key=7),
+                    VgpuDevice(key=13001, profile=C40, group_key=7),
+                )
+            },
+            [13000, 13001],
+            id="a group without a name",
+        ),
+        pytest.param(
+            {
+                "vgpus": (VgpuDevice(key=13000, profile=C40, group_key=7),),
+                "device_groups": {7: PAIR},
+            },
+            [13000],
+            id="half a group",
+        ),
+    ],
+)
+def test_a_group_that_was_dropped_is_added_again_as_a_whole(
+    shown: dict[str, Any], removed: list[int]
+) -> None:
+    spec = VmSpec(devices=MEMBERS, device_groups={1: PAIR})
+    missing = missing_from(vm(**shown), spec)
+    assert missing.device_groups == {1: PAIR}
+    assert [edit.key for edit in missing.devices if isinstance(edit, RemoveDevice)] == removed
+    assert sorted(
+        (edit for edit in missing.devices if isinstance(edit, NewVgpu)), key=lambda edit: edit.sequence or 0
+    ) == list(MEMBERS)
+    assert describe_spec(spec).startswith(f"device group {PAIR}, vGPU ")
 
 
 def test_unified_memory_is_asked_for_once_the_key_of_the_vgpu_is_known() -> None:

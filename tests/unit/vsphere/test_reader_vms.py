@@ -140,6 +140,46 @@ def test_a_member_of_a_device_group_names_its_group() -> None:
     assert detail(member).vgpus[0].group_key == 4
 
 
+def test_device_groups_have_a_key_and_a_name() -> None:
+    groups: Any = vim.vm.VirtualDeviceGroups
+    named = groups.VendorDeviceGroup(groupInstanceKey=4, deviceGroupName="Nvidia:2@grid_a100d-80c%NVLink")
+    other = groups.DeviceGroup(groupInstanceKey=5)
+    values: dict[str, Any] = {"config.deviceGroups": groups(deviceGroup=[named, other])}
+    found = detail(**values)
+    assert found.device_groups == {4: "Nvidia:2@grid_a100d-80c%NVLink", 5: ""}
+    assert detail().device_groups == {}
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (None, None),
+        (vim.vm.VirtualNumaInfo(coresPerNumaNode=16, autoCoresPerNumaNode=False), 16),
+        (vim.vm.VirtualNumaInfo(coresPerNumaNode=16, autoCoresPerNumaNode=True), 0),
+        (vim.vm.VirtualNumaInfo(), 0),
+    ],
+)
+def test_virtual_numa_nodes_that_esxi_shapes_have_no_size(info: Any, expected: int | None) -> None:
+    values = {} if info is None else {"config.numaInfo": info}
+    assert detail(**values).cores_per_numa_node == expected
+
+
+@pytest.mark.parametrize(("told", "expected"), [(None, None), (-1, None), (0, 0), (1, 1)])
+def test_a_negative_virtual_node_is_none(told: int | None, expected: int | None) -> None:
+    vgpu = passthrough(key=13000, backing=passthrough.VmiopBackingInfo(vgpu="grid_a100-40c"), numaNode=told)
+    fixed = passthrough(
+        key=13001, backing=passthrough.DeviceBackingInfo(id="0000:3b:00.0", systemId="s"), numaNode=told
+    )
+    found = detail(vgpu, fixed)
+    assert (found.vgpus[0].numa_node, found.passthrough[0].numa_node) == (expected, expected)
+
+
+@pytest.mark.parametrize("told", [None, True, False])
+def test_whether_a_vgpu_migrates_is_vspheres_word(told: bool | None) -> None:
+    backing = passthrough.VmiopBackingInfo(vgpu="grid_a100-40c", migrateSupported=told)
+    assert detail(passthrough(key=13000, backing=backing)).vgpus[0].migrates is told
+
+
 def test_nics_name_their_kind_and_their_network() -> None:
     card = device.VirtualEthernetCard
     found = detail(

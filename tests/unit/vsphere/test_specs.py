@@ -24,7 +24,7 @@ from vgpu_cfg.model.vm_spec import (
     VmSpec,
 )
 from vgpu_cfg.vsphere.devices import device_specs, needs_current
-from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, scratch_spec
+from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, needed_api, scratch_spec
 
 STANDARD = NicBacking(network_moid="network-1", network_name="vm-network")
 DISTRIBUTED = NicBacking(
@@ -267,6 +267,54 @@ def test_a_whole_spec_is_one_config_spec() -> None:
     assert len(config.deviceChange) == 1
     assert config.cpuHotAddEnabled is None
     assert '<value xsi:type="xsd:string"></value>' in xml(config)
+
+
+def test_a_device_group_and_its_members_are_one_spec() -> None:
+    name = "Nvidia:2@grid_a100d-80c%NVLink"
+    members = tuple(NewVgpu(profile="grid_a100d-80c", group=1, sequence=number) for number in (0, 1))
+    config: Any = config_spec(VmSpec(devices=members, device_groups={1: name}), Current(), "hvd-01")
+    (group,) = config.deviceGroups.deviceGroup
+    assert isinstance(group, vim.vm.VirtualDeviceGroups.VendorDeviceGroup)
+    assert (group.deviceGroupName, group.groupInstanceKey < 0) == (name, True)
+    infos = [one.device.deviceGroupInfo for one in config.deviceChange]
+    assert [info.groupInstanceKey for info in infos] == [group.groupInstanceKey] * 2
+    assert [info.sequenceId for info in infos] == [0, 1]
+    assert {one.device.backing.vgpu for one in config.deviceChange} == {"grid_a100d-80c"}
+    assert "<deviceGroupName>Nvidia:2@grid_a100d-80c%NVLink</deviceGroupName>" in xml(config)
+
+
+def test_a_vgpu_of_no_group_says_nothing_of_one() -> None:
+    config: Any = config_spec(VmSpec(devices=(NewVgpu(profile="grid_a100-40c"),)), Current(), "hvd-01")
+    assert config.deviceGroups is None
+    assert config.virtualNuma is None
+    assert (config.deviceChange[0].device.deviceGroupInfo, config.deviceChange[0].device.numaNode) == (
+        None,
+        None,
+    )
+
+
+def test_virtual_numa_nodes_are_shaped_and_told_to_devices() -> None:
+    edits = (
+        NewVgpu(profile="grid_a100-40c", numa_node=1),
+        NewPassthrough(pci_id="0000:3b:00.0", system_id="s", vendor_id=0x10DE, device_id=1, numa_node=0),
+        NewDynamicPassthrough(allowed=((1, 2),), numa_node=1),
+    )
+    config: Any = config_spec(VmSpec(devices=edits, cores_per_numa_node=16), Current(), "hvd-01")
+    assert config.virtualNuma.coresPerNumaNode == 16
+    assert [one.device.numaNode for one in config.deviceChange] == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "needed"),
+    [
+        (VmSpec(device_groups={1: "g"}), "8.0.0.1"),
+        (VmSpec(cores_per_numa_node=0), "8.0.0.1"),
+        (VmSpec(devices=(NewVgpu(profile="grid_a100-40c", numa_node=0),)), "8.0.0.1"),
+        (VmSpec(cpus=2, devices=(NewVgpu(profile="grid_a100-40c"), RemoveDevice(key=1, was="x"))), ""),
+    ],
+)
+def test_what_an_old_api_would_drop_names_the_version_it_needs(spec: VmSpec, needed: str) -> None:
+    assert needed_api(spec)[0] == needed
 
 
 def test_a_reservation_takes_the_memory_of_now_where_it_is_not_changed() -> None:

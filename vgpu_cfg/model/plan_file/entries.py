@@ -39,6 +39,7 @@ from vgpu_cfg.model.plan_file.fields import (
 from vgpu_cfg.model.plan_file.host_entries import HostEntry
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
+from vgpu_cfg.model.vgpu import Sharing
 
 AT_CREATION = TakesEffect.AT_CREATION
 AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
@@ -69,6 +70,7 @@ class GpuEntry(Frozen):
     device: DeviceEntry = key("Instead of a profile: a whole GPU by Dynamic DirectPath I/O.")
     pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, by fixed passthrough.")
     count: Count = key("How many of them.", default="1")
+    nvlink: bool = key("Whether these vGPUs shall reach each other over NVLink.", default="false")
     uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", default="false")
 
     model_config = ConfigDict(
@@ -105,6 +107,34 @@ class GpuEntry(Frozen):
         if self.uvm and "profile" not in given:
             message = "`uvm` is an option of a vGPU\nremove `uvm`"
             raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_peers(self) -> GpuEntry:
+        if not self.nvlink:
+            return self
+        if "profile" not in self.model_fields_set:
+            message = (
+                "`nvlink` joins vGPUs, and this GPU is passed through\n"
+                "remove `nvlink`, or take a `profile` that has all of a GPU"
+            )
+            raise ValueError(message)
+        if (self.count or 1) < 2:
+            message = "`nvlink` joins several GPUs, and `count` is 1\nas in count: 2"
+            raise ValueError(message)
+        for profile in self.profile:
+            if profile.sharing is Sharing.MIG:
+                message = (
+                    f"`nvlink` joins whole GPUs, and {profile.name} is a slice of one in MIG mode\n"
+                    "take the time-sliced profile that has the full framebuffer"
+                )
+                raise ValueError(message)
+            if profile.series != "C":
+                message = (
+                    f"`nvlink` joins vGPUs of the C series, and {profile.name} is of the {profile.series} "
+                    "series\ntake the C profile that has the full framebuffer"
+                )
+                raise ValueError(message)
         return self
 
 

@@ -25,7 +25,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.template.item": UNPLANNED,
     "vms.storage_policy": UNPLANNED,
     "vms.vtpm": UNPLANNED,
-    "vms.gpus.nvlink": PLACEMENT,
     "vms.nics.near": PLACEMENT,
     "vms.nics.ip": TRAINING,
     "vms.nics.rdma": TRAINING,

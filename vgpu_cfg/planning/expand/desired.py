@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.errors import DocumentFault
 from vgpu_cfg.model.desired import (
@@ -52,7 +52,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str) -> DesiredVm:
         secure_boot=bool(keys.secure_boot),
         cpus=keys.cpus,
         memory_mib=keys.memory,
-        gpus=tuple(gpu for entry in keys.gpus or () for gpu in _gpus(entry)),
+        gpus=tuple(gpu for number, entry in enumerate(keys.gpus or (), 1) for gpu in _gpus(entry, number)),
         numa=keys.numa if "numa" in stated else DesiredNuma(),
         nics=tuple(nic for entry in keys.nics or () for nic in _nics(entry)),
         disks=tuple(_disk(entry) for entry in keys.disks or ()),
@@ -90,6 +90,20 @@ def check_keys(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     for index, pin in enumerate(pins):
         if pin and pin in pins[:index]:
             yield layers.fault(("gpus", index, "pin"), f"the GPU at {pin} is pinned twice", "remove one")
+    yield from _check_peers(keys.gpus or (), layers)
+
+
+def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[DocumentFault]:
+    """Complain where the groups that NVLink shall join cannot be of one board."""
+    first: set[str] | None = None
+    for index, entry in enumerate(entries):
+        if not entry.nvlink:
+            continue
+        boards = {profile.prefix for profile in entry.profile}
+        if first is not None and not boards & first:
+            message = "the vGPUs of a VM are of one board, and an earlier item with `nvlink` is of another"
+            yield layers.fault(("gpus", index, "profile"), message, "take profiles of one board")
+        first = boards if first is None else first & boards or first
 
 
 def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
@@ -123,12 +137,14 @@ def _source(keys: VmKeys) -> TemplateSource | ScratchSource:
     return TemplateSource(path_or_name=keys.template, linked=keys.clone == "linked")
 
 
-def _gpus(entry: GpuEntry) -> Iterator[DesiredGpu]:
+def _gpus(entry: GpuEntry, number: int) -> Iterator[DesiredGpu]:
+    """Yield the GPUs of one item; those that NVLink shall join bear the item's number."""
+    peers = number if entry.nvlink else None
     for k in range(1, (entry.count or 1) + 1):
         if entry.pin:
             yield DesiredPassthrough(pci_id=entry.pin)
         elif "profile" in entry.model_fields_set:
-            yield DesiredVgpu(profiles=entry.profile, uvm=bool(entry.uvm))
+            yield DesiredVgpu(profiles=entry.profile, uvm=bool(entry.uvm), peers=peers)
         else:
             yield _dynamic(entry.device, k)
 

@@ -1,0 +1,121 @@
+"""NVLink peers as device groups: whole groups come and go, and a VM that has its group needs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyVmomi import vim
+
+from vgpu_cfg.model.desired import DesiredVgpu
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.vm import VgpuDevice, VmDetail
+from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice
+from vgpu_cfg.planning.gpu_devices import compare_gpus
+from vgpu_cfg.planning.gpu_match import has_wanted_gpus, held_groups
+from vgpu_cfg.planning.guests import is_linux
+
+A80, A40 = "grid_a100d-80c", "grid_a100d-40c"
+PAIR, QUAD = f"Nvidia:2@{A80}%NVLink", f"Nvidia:4@{A80}%NVLink"
+UVM = "pciPassthru{}.cfg.enable_uvm"
+
+
+def vm(*vgpus: tuple[str, int | None], groups: dict[int, str] | None = None, **extra: str) -> VmDetail:
+    return VmDetail(
+        vgpus=tuple(
+            VgpuDevice(key=13000 + number, profile=profile, group_key=group)
+            for number, (profile, group) in enumerate(vgpus)
+        ),
+        device_groups=groups or {},
+        extra_config=extra,
+    )
+
+
+def members(count: int, group: int = 1, *, uvm: bool = False) -> list[NewVgpu]:
+    return [NewVgpu(profile=A80, group=group, sequence=number, uvm=uvm) for number in range(count)]
+
+
+def peers(count: int, number: int | None = 1) -> list[DesiredVgpu]:
+    return [DesiredVgpu(profiles=(VgpuProfile.parse(A80),), peers=number)] * count
+
+
+IN_PAIR = vm((A80, 0), (A80, 0), groups={0: PAIR})
+PLAIN = vm((A80, None), (A80, None))
+
+
+def test_a_vm_with_its_group_needs_nothing() -> None:
+    assert compare_gpus(members(2), IN_PAIR, groups={1: PAIR}).is_empty
+    assert has_wanted_gpus(peers(2), IN_PAIR, {})
+    assert held_groups(peers(2), IN_PAIR) == {1: PAIR}
+
+
+@pytest.mark.parametrize(
+    ("before", "removed", "was"),
+    [
+        pytest.param(vm(), [], None, id="none"),
+        pytest.param(PLAIN, [13000, 13001], A80, id="plain ones"),
+        pytest.param(
+            vm(*[(A80, 0)] * 4, groups={0: QUAD}),
+            [13000, 13001, 13002, 13003],
+            f"4 × {A80}, NVLink group {QUAD}",
+            id="another group",
+        ),
+        pytest.param(
+            vm((A80, 0), (A80, None), groups={0: PAIR}),
+            [13000, 13001],
+            f"1 × {A80}, NVLink group {PAIR}",
+            id="half a group",
+        ),
+    ],
+)
+def test_a_group_comes_as_a_whole_once_all_else_has_gone(
+    before: VmDetail, removed: list[int], was: str | None
+) -> None:
+    found = compare_gpus(members(2), before, notes=("on a, b", "on a, b"), groups={1: PAIR})
+    assert [edit.key for edit in found.removals if isinstance(edit, RemoveDevice)] == removed
+    assert found.additions == members(2)
+    assert found.device_groups == {1: PAIR}
+    assert (found.edits[0].before, found.edits[0].after) == (was, f"2 × {A80}, NVLink group {PAIR}")
+    assert found.edits[0].note == "on a, b"
+
+
+def test_a_group_that_is_not_wanted_goes_as_a_whole() -> None:
+    plain = [NewVgpu(profile=A80)] * 2
+    found = compare_gpus(plain, IN_PAIR)
+    assert (len(found.removals), found.additions, found.device_groups) == (2, plain, {})
+    assert not has_wanted_gpus(peers(2, None), IN_PAIR, {})
+    assert compare_gpus(plain, PLAIN).is_empty
+
+
+def test_two_groups_of_one_name_are_two_groups() -> None:
+    wanted = [*members(2, 1), *members(2, 3)]
+    names = {1: PAIR, 3: PAIR}
+    both = vm((A80, 0), (A80, 4), (A80, 4), (A80, 0), groups={0: PAIR, 4: PAIR})
+    assert compare_gpus(wanted, both, groups=names).is_empty
+    assert held_groups([*peers(2, 1), *peers(2, 3)], both) == {1: PAIR, 3: PAIR}
+    one = compare_gpus(wanted, IN_PAIR, groups=names)
+    assert (one.removals, len(one.additions), one.device_groups) == ([], 2, {3: PAIR})
+
+
+def test_unified_memory_of_members_changes_in_place() -> None:
+    found = compare_gpus(members(2, uvm=True), IN_PAIR, groups={1: PAIR})
+    assert found.extra_config == {UVM.format(0): "1", UVM.format(1): "1"}
+    assert not found.removals
+
+
+def test_before_vsphere_8_several_plain_vgpus_are_the_group() -> None:
+    assert has_wanted_gpus(peers(2), PLAIN, {}, has_device_groups=False)
+    assert not has_wanted_gpus(peers(2), PLAIN, {})
+    assert not has_wanted_gpus(peers(2), vm((A40, None), (A80, None)), {}, has_device_groups=False)
+    assert held_groups(peers(2), PLAIN) == {}
+
+
+def test_every_guest_that_vsphere_knows_is_linux_or_is_not() -> None:
+    words: Any = vim.vm.GuestOsDescriptor.GuestOsIdentifier
+    known = words.values
+    assert {guest for guest in known if is_linux(guest) is None} == {"otherGuest", "otherGuest64"}
+    assert is_linux("") is None
+    assert is_linux("ubuntu64Guest")
+    assert is_linux("other6xLinux64Guest")
+    assert is_linux("windows2022srvNext_64Guest") is False
+    assert is_linux("freebsd14_64Guest") is False
