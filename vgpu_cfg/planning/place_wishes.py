@@ -45,12 +45,14 @@ def check_existing_place(case: Case, cluster: Cluster | None, findings: Findings
         return
     message = f"it is on {case.host.name}, {reason}"
     remedy = "move it by hand: `apply` moves nothing"
-    is_ruled = place.must and cluster.drs_enabled and not _is_member(place.host_group, case.host, cluster)
-    if is_ruled and _starts_here(case):
+    is_ruled = cluster.drs_enabled and not _is_member(place.host_group, case.host, cluster)
+    severity = None
+    if is_ruled and place.must and _starts_here(case):
         message += "; the plan's own rule will not let it start there"
-        findings.add_vm(Code.HOST_FORBIDDEN, vm, message, remedy, Severity.ERROR)
-    else:
-        findings.add_vm(Code.HOST_FORBIDDEN, vm, message, remedy)
+        severity = Severity.ERROR
+    elif is_ruled and cluster.drs_behavior == "fullyAutomated":
+        message += "; once the plan's rule is made, DRS may move it"
+    findings.add_vm(Code.HOST_FORBIDDEN, vm, message, remedy, severity)
 
 
 def check_others_rules(
@@ -166,10 +168,10 @@ def check_keep_free(
             continue
         message = (
             f"`keep_free` asks for {counted(asked, 'host')} without GPU VMs, and {free} of {len(moids)} "
-            f"{'has' if free == 1 else 'have'} none"
+            f"{'is' if free == 1 else 'are'} free of them"
         )
         if busy:
-            message += f": VMs run on {listed(sorted(busy), shown=6)}"
+            message += f": some run on {listed(sorted(busy), shown=6)}"
         remedy = "move VMs away by hand, name more hosts, or ask for fewer"
         for case in cases:
             findings.add_vm(Code.KEEP_FREE_UNMET, case.desired, message, remedy)
