@@ -266,9 +266,9 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ManualStep():
             yield from manual_rows(change)
         case SetHostRule():
-            if not change.has_group:
+            if change.rule_key is None:
                 yield "VM group", Text(change.vm_group)
-            if change.rule_key is not None:
+            else:
                 yield from ((edit.key, changed(edit)) for edit in edits)
         case SetRule():
             if change.rule_key is not None:

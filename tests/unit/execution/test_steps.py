@@ -377,9 +377,10 @@ def test_a_vm_group_with_its_rule_ties_vms_that_the_run_itself_made() -> None:
     assert set(statuses(report).values()) == {"done"}
     assert server.vm_groups == {"demo": (server.vm("a").moid,)}
     assert server.rules == {"demo:hosts": ("demo", "even")}
-    common = {"subject": rule.subject, "cluster_moid": "domain-1"}
-    away = RemoveRule(id="r", rule_name="demo:hosts", rule_key=1, **common)
-    report, _ = run(server, away, RemoveVmGroup(id="g", group_name="demo", needs=("r",), **common))
+    moid, subject = rule.cluster_moid, rule.subject
+    away = RemoveRule(id="r", subject=subject, cluster_moid=moid, rule_name="demo:hosts", rule_key=1)
+    group = RemoveVmGroup(id="g", subject=subject, cluster_moid=moid, group_name="demo", needs=("r",))
+    report, _ = run(server, away, group)
     assert set(statuses(report).values()) == {"done"}
     assert (server.rules, server.vm_groups) == ({}, {})
 
