@@ -300,7 +300,9 @@ def _set_host_rule(change: SetHostRule) -> tuple[Part, Part]:
         commands=(command("govc", f"cluster.group.{verb}", *in_cluster, "-name", group, *kind, *names),),
         expected="nothing is printed",
         verify=(command("govc", "cluster.group.ls", *in_cluster, "-name", group),),
-        undo=(command("govc", "cluster.group.remove", *in_cluster, "-name", group),),
+        undo=("give the group the VMs that it had",)
+        if change.has_group
+        else (command("govc", "cluster.group.remove", *in_cluster, "-name", group),),
     )
     mandatory = (f"-mandatory={str(change.is_mandatory).lower()}",)
     groups = ("-vm-group", group, "-host-affine-group", change.host_group)
@@ -315,7 +317,9 @@ def _set_host_rule(change: SetHostRule) -> tuple[Part, Part]:
         ),
         expected="nothing is printed",
         verify=(command("govc", "cluster.rule.info", *in_cluster, "-name", rule),),
-        undo=(command("govc", "cluster.rule.remove", *in_cluster, "-name", rule),),
+        undo=(command("govc", "cluster.rule.remove", *in_cluster, "-name", rule),)
+        if change.rule_key is None
+        else ("give the rule what it had before",),
     )
     return grouped, ruled
 
