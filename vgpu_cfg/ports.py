@@ -16,7 +16,9 @@ from vgpu_cfg.model.change import (
     ChangeNetwork,
     CreateVm,
     RemoveRule,
+    RemoveVmGroup,
     SetClusterOption,
+    SetHostRule,
     SetRule,
     SetVCenterOption,
 )
@@ -175,8 +177,16 @@ class ChangeWriter(Protocol):
         """Create or edit an anti-affinity rule."""
         ...
 
+    def set_host_rule(self, change: SetHostRule, vm_moids: Sequence[str]) -> str:
+        """Create or edit a VM group, and the rule from it to a host group."""
+        ...
+
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""
+        ...
+
+    def remove_vm_group(self, change: RemoveVmGroup) -> str:
+        """Remove a VM group."""
         ...
 
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:

@@ -19,7 +19,8 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.inventory import ClusterRule, Inventory, Network, NetworkKind
+from vgpu_cfg.model.drs import ClusterRule
+from vgpu_cfg.model.inventory import Inventory, Network, NetworkKind
 from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.vm_spec import (
     EditNic,

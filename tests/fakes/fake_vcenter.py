@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from vgpu_cfg.errors import VCenterError
-from vgpu_cfg.model.change import CloneFrom, CreateVm, RemoveRule, SetRule
+from vgpu_cfg.model.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.vm import (
@@ -71,6 +71,7 @@ class FakeVCenter:
     time: datetime = START
     calls: list[tuple[str, str]] = field(default_factory=list)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    vm_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     most_at_once: int = 0
     most_on_host: Counter[str] = field(default_factory=Counter)
     hides_gpus_for: float = 0.0
@@ -225,6 +226,19 @@ class FakeVCenter:
             self.rules[change.rule_name] = tuple(vm_moids)
 
         return self._start("set_rule", change.rule_name, None, finish)
+
+    def set_host_rule(self, change: SetHostRule, vm_moids: Sequence[str]) -> str:
+        def finish() -> None:
+            self.vm_groups[change.vm_group] = tuple(vm_moids)
+            self.rules[change.rule_name] = (change.vm_group, change.host_group)
+
+        return self._start("set_host_rule", change.rule_name, None, finish)
+
+    def remove_vm_group(self, change: RemoveVmGroup) -> str:
+        def finish() -> None:
+            del self.vm_groups[change.group_name]
+
+        return self._start("remove_vm_group", change.group_name, None, finish)
 
     def remove_rule(self, change: RemoveRule) -> str:
         def finish() -> None:

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.plans.cluster_rows import make_cluster
 from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.inventory import (
     NVIDIA_VENDOR_ID,
-    Cluster,
-    ClusterRule,
     Connection,
     Datastore,
     Folder,
@@ -74,7 +73,7 @@ def make_inventory(estate: Row) -> Inventory:
         ),
         read_at=READ_AT,
         datacenters=tuple(ManagedObject(moid=f"dc-{n}", name=n, inventory_path=f"/{n}") for n in datacenters),
-        clusters=tuple(_cluster(name, row or {}, host_rows, vms) for name, row in clusters.items()),
+        clusters=tuple(make_cluster(name, row or {}, host_rows, vms) for name, row in clusters.items()),
         hosts=tuple(hosts),
         vms=tuple(vms),
         networks=networks,
@@ -88,34 +87,6 @@ def make_inventory(estate: Row) -> Inventory:
 def _last(path: str) -> str:
     """Return the name that a path ends with."""
     return path.rpartition("/")[2]
-
-
-def _cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
-    moids = {vm.name: vm.moid for vm in vms}
-    return Cluster(
-        moid=f"cluster-{name}",
-        name=_last(name),
-        inventory_path=f"/dc1/host/{name}",
-        datacenter="dc1",
-        resource_pool_moid=f"pool-{name}",
-        host_moids=tuple(
-            f"host-{host}" for host, made in hosts.items() if (made or {}).get("cluster", "gpu") == name
-        ),
-        drs_enabled=row.get("drs", "manual") != "off",
-        drs_behavior=row.get("drs", "manual"),
-        is_standalone=row.get("standalone", False),
-        rules=tuple(
-            ClusterRule(
-                key=number,
-                name=rule["name"],
-                kind="anti_affinity",
-                is_enabled=rule.get("enabled", True),
-                is_mandatory=rule.get("must", True),
-                vm_moids=tuple(moids[vm] for vm in rule["vms"]),
-            )
-            for number, rule in enumerate(row.get("rules") or (), start=1)
-        ),
-    )
 
 
 def _pool(name: str, row: Row) -> ResourcePool:

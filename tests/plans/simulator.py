@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
+from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.execution.turns import StartTurns
 from vgpu_cfg.model.change import (
@@ -28,15 +29,17 @@ from vgpu_cfg.model.change import (
     RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RemoveVmGroup,
     RestartService,
     SetClusterOption,
+    SetHostRule,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, ClusterRule, Gpu, Host, Inventory
+from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.vm import (
     DiskController,
     OwnerMark,
@@ -100,7 +103,10 @@ class _World:
         self.observed, self.plan, self.choose = observed, plan, choose
         self.vms: dict[str, Vm] = {vm.moid: vm for vm in observed.vms}
         self.hosts: dict[str, Host] = {host.moid: host for host in observed.hosts}
-        self.rules = {cluster.moid: list(cluster.rules) for cluster in observed.clusters}
+        self.clusters = {
+            cluster.moid: SimulatedCluster(cluster, lambda ref: self._vm(ref).moid)
+            for cluster in observed.clusters
+        }
         self.made: dict[str, str] = {}
         self.facts = observed.facts
         self.staged: dict[str, dict[str, str]] = {}
@@ -148,10 +154,7 @@ class _World:
         self.facts = self.facts.model_copy(update={"clusters": clusters})
 
     def inventory(self) -> Inventory:
-        clusters = tuple(
-            cluster.model_copy(update={"rules": tuple(self.rules[cluster.moid])})
-            for cluster in self.observed.clusters
-        )
+        clusters = tuple(self.clusters[cluster.moid].cluster for cluster in self.observed.clusters)
         update = {
             "vms": tuple(self.vms.values()),
             "hosts": tuple(self.hosts.values()),
@@ -176,11 +179,8 @@ class _World:
             case DestroyVm():
                 assert self._vm(change.vm).power_state is PowerState.OFF
                 del self.vms[self._vm(change.vm).moid]
-            case SetRule():
-                self._set_rule(change)
-            case RemoveRule():
-                rules = self.rules[change.cluster_moid]
-                self.rules[change.cluster_moid] = [rule for rule in rules if rule.key != change.rule_key]
+            case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
+                self.clusters[change.cluster_moid].do(change)
             case (
                 EnterMaintenance()
                 | ExitMaintenance()
@@ -321,19 +321,6 @@ class _World:
             moid: host.model_copy(update={"gpus": tuple(_without(gpu, vm.moid) for gpu in host.gpus)})
             for moid, host in self.hosts.items()
         }
-
-    def _set_rule(self, change: SetRule) -> None:
-        rules = self.rules[change.cluster_moid]
-        key = change.rule_key or 1 + max((rule.key for rule in rules), default=0)
-        made = ClusterRule(
-            key=key,
-            name=change.rule_name,
-            kind="anti_affinity",
-            is_enabled=True,
-            is_mandatory=change.is_mandatory,
-            vm_moids=tuple(self._vm(vm).moid for vm in change.vms),
-        )
-        self.rules[change.cluster_moid] = [*(rule for rule in rules if rule.key != key), made]
 
 
 def _holds_devices(vm: Vm) -> bool:

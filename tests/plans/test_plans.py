@@ -128,7 +128,6 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.TOO_MANY_NICS: "unit/planning/test_planner.py",
     Code.NO_HOST_MATCHES: "unit/planning/test_planner.py",
     Code.ELSEWHERE: "unit/planning/test_planner.py",
-    Code.RULE_WITHOUT_DRS: "unit/planning/test_planner.py",
     Code.NUMA_NODE_ABSENT: "unit/planning/test_planner.py",
     Code.DATASTORE_SPACE: "unit/planning/test_planner.py",
     Code.DATASTORE_INACCESSIBLE: "unit/planning/test_planner.py",

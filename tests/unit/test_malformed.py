@@ -53,7 +53,9 @@ vars: {net: prod}
 secrets: {ngc: env:NGC_KEY, esxi: keyring:esxi}
 protect: {folders: [/dc1/vm/VDI], names: ["vdi-*"], clusters: [vdi]}
 checks: {VG031: warning}
-defaults: {folder: training, place: {spread: hosts, hosts: [a], must: true}}
+defaults:
+  folder: training
+  place: {spread: gpus, hosts: [a], not_hosts: [b], host_group: g, pack: true, keep_free: 1, must: true}
 networks: [a, {name: "b-{1..2}", switch: {name: "dvs-{n}", make: true}, vlan: "11{i}", mtu: 9000}]
 hosts:
 - cluster: gpu

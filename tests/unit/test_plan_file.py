@@ -175,6 +175,14 @@ vms:
     assert "cpus" not in plain.defaulted
 
 
+def test_place_says_which_hosts_and_how_many_stay_free(load_vm: VmLoader) -> None:
+    text = "gpus: grid_t4-16c\nplace: {spread: numa, pack: true, not_hosts: a-*, host_group: g, keep_free: 2}"
+    assert load_vm(text).place == DesiredPlace(
+        spread=Spread.NUMA, pack=True, not_hosts=("a-*",), host_group="g", keep_free=2
+    )
+    assert load_vm("numa: node\nplace: {spread: numa}").place == DesiredPlace(spread=Spread.NUMA)
+
+
 @pytest.mark.parametrize(
     ("short", "long"),
     [
@@ -192,6 +200,8 @@ vms:
         ("extra_config: {a: true, b: 5}", "extra_config: {a: 'TRUE', b: '5'}"),
         ("folder: ''", ""),
         ("place: {}", "place: {must: true}"),
+        ("place: {pack: false, keep_free: 0, host_group: '', not_hosts: []}", "place: {}"),
+        ("place: {not_hosts: 'esx-*'}", "place: {not_hosts: ['esx-*']}"),
     ],
 )
 def test_short_forms(short: str, long: str, load_vm: VmLoader) -> None:

@@ -220,14 +220,14 @@ def test_a_later_value_is_refused_by_name(path: str, value: str, area: str, tmp_
 
 def test_later_keys_are_refused_in_defaults_and_except_too(tmp_path: Path) -> None:
     text = HEADER + (
-        "defaults: {ha: {restart: low}, nics: [{network: n, near: gpu}]}\n"
-        "vms: [{name: a, template: t, except: {a: {drs: manual, place: {host_group: g}}}}]\n"
+        "defaults: {ha: {restart: low}, nics: [{network: n, rdma: gpudirect}]}\n"
+        "vms: [{name: a, template: t, except: {a: {drs: manual, disks: [{grow: 1GiB, storage_policy: p}]}}}]"
     )
     assert complaints(text, tmp_path) == [
         "`ha` is not supported by this release (not planned yet)",
-        "`near` is not supported by this release (NVLink and NUMA placement)",
+        "`rdma` is not supported by this release (multi-VM training)",
         "`drs` is not supported by this release (not planned yet)",
-        "`host_group` is not supported by this release (NVLink and NUMA placement)",
+        "`storage_policy` is not supported by this release (not planned yet)",
     ]
 
 

@@ -34,8 +34,10 @@ from vgpu_cfg.model.change import (
     RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RemoveVmGroup,
     RestartService,
     SetClusterOption,
+    SetHostRule,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -82,8 +84,12 @@ def make_step(change: Change, session: RunSession, hosts: HostSession | None = N
             return destroy_vm(change, session)
         case SetRule():
             return set_rule(change, session)
+        case SetHostRule():
+            return set_host_rule(change, session)
         case RemoveRule():
             return remove_rule(change, session)
+        case RemoveVmGroup():
+            return remove_vm_group(change, session)
         case ManualStep():
             raise ValueError(f"{change.id} is done by hand")
         case _:
@@ -213,10 +219,25 @@ def set_rule(change: SetRule, session: RunSession) -> Step:
     return StepResult()
 
 
+def set_host_rule(change: SetHostRule, session: RunSession) -> Step:
+    """Create or edit a VM group and its rule to a host group; the plan that follows reads them back."""
+    moids = [session.moid_of(vm) for vm in change.vms]
+    task = session.begin(lambda: session.writer.set_host_rule(change, moids))
+    succeeded((yield from wait_for(task)), f"set rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
 def remove_rule(change: RemoveRule, session: RunSession) -> Step:
     """Remove a rule of this plan."""
     task = session.begin(lambda: session.writer.remove_rule(change))
     succeeded((yield from wait_for(task)), f"remove rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
+def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
+    """Remove a VM group of this plan."""
+    task = session.begin(lambda: session.writer.remove_vm_group(change))
+    succeeded((yield from wait_for(task)), f"remove VM group {change.group_name}", change.subject.name)
     return StepResult()
 
 

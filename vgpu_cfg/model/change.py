@@ -63,8 +63,10 @@ __all__ = [
     "RebootHost",
     "ReconfigureVm",
     "RemoveRule",
+    "RemoveVmGroup",
     "RestartService",
     "SetClusterOption",
+    "SetHostRule",
     "SetRule",
     "SetVCenterOption",
     "SettingTarget",
@@ -183,6 +185,23 @@ class SetRule(ChangeBase):
     is_mandatory: bool = True
 
 
+class SetHostRule(ChangeBase):
+    """Create or change a VM group of this plan and the DRS rule that ties it to a host group; one task.
+
+    `rule_key` is None for a rule that is to be made; `has_group` tells whether the VM group is there.
+    """
+
+    kind: Literal["set_host_rule"] = "set_host_rule"
+    cluster_moid: str
+    rule_name: str
+    rule_key: int | None = None
+    vm_group: str
+    has_group: bool = False
+    host_group: str
+    vms: tuple[VmRef, ...]
+    is_mandatory: bool = True
+
+
 class RemoveRule(ChangeBase):
     """Remove a DRS rule of this plan."""
 
@@ -190,6 +209,14 @@ class RemoveRule(ChangeBase):
     cluster_moid: str
     rule_name: str
     rule_key: int
+
+
+class RemoveVmGroup(ChangeBase):
+    """Remove a VM group of this plan, once no rule refers to it."""
+
+    kind: Literal["remove_vm_group"] = "remove_vm_group"
+    cluster_moid: str
+    group_name: str
 
 
 class ManualStep(ChangeBase):
@@ -221,7 +248,9 @@ Change = Annotated[
     | PowerOffVm
     | DestroyVm
     | SetRule
+    | SetHostRule
     | RemoveRule
+    | RemoveVmGroup
     | EnterMaintenance
     | ChangeHost
     | RestartService

@@ -144,20 +144,24 @@ class Spread(StrEnum):
     HOSTS = "hosts"
     GPUS = "gpus"
     NUMA = "numa"
+    """A NUMA node of a host."""
 
 
 class DesiredPlace(Frozen):
     """Where a VM may run: on hosts that match one of the globs, apart from others of its line.
 
-    With `must` unset the spread is a wish. `hosts` always holds; empty means any host. `not_hosts` are
-    globs of hosts that it never goes to. With `pack` the VMs of its line go to as few hosts as they can.
-    `keep_free` is how many of the hosts that it might go to stay without any GPU VM.
+    With `must` unset the spread is a wish, and the rule for the host group one that need not hold.
+    `hosts` always holds; empty means any host. `not_hosts` are globs of hosts that it never goes to,
+    `host_group` is the DRS host group whose hosts alone it goes to. With `pack` the VMs of its line go
+    to as few hosts as they can. `keep_free` is how many of the hosts that it might go to stay without
+    any GPU VM.
     """
 
     spread: Spread | None = None
     hosts: tuple[str, ...] = ()
     must: bool = True
     not_hosts: tuple[str, ...] = ()
+    host_group: str | None = None
     pack: bool = False
     keep_free: int = 0
 

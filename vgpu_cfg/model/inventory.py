@@ -15,6 +15,7 @@ from functools import cached_property
 
 from pydantic import Field
 
+from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.host_facts import EstateFacts
 from vgpu_cfg.model.managed_object import ManagedObject
@@ -231,17 +232,6 @@ class Host(ManagedObject):
         return next((device for device in self.pci_devices if device.pci_id == pci_id), None)
 
 
-class ClusterRule(Frozen):
-    """A DRS rule between VMs. `kind` is "affinity" or "anti_affinity"; others are left out."""
-
-    key: int
-    name: str
-    kind: str
-    is_enabled: bool
-    is_mandatory: bool
-    vm_moids: tuple[str, ...]
-
-
 class Cluster(ManagedObject):
     """A cluster, or a single host that stands outside of one (`is_standalone`)."""
 
@@ -253,6 +243,19 @@ class Cluster(ManagedObject):
     drs_behavior: str = ""
     ha_enabled: bool = False
     rules: tuple[ClusterRule, ...] = ()
+    vm_groups: tuple[VmGroup, ...] = ()
+    host_groups: tuple[HostGroup, ...] = ()
+    host_rules: tuple[VmHostRule, ...] = ()
+
+    def host_group(self, name: str) -> HostGroup | None:
+        """Return a host group by its name, in whatever case where no other differs by it alone."""
+        folded = [group for group in self.host_groups if group.name.casefold() == name.casefold()]
+        exact = [group for group in folded if group.name == name]
+        return (exact or folded)[0] if exact or len(folded) == 1 else None
+
+    def vm_group(self, name: str) -> VmGroup | None:
+        """Return a VM group by its name."""
+        return next((group for group in self.vm_groups if group.name == name), None)
 
 
 class NetworkKind(StrEnum):

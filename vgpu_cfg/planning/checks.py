@@ -130,6 +130,15 @@ class Code(StrEnum):
     GPU_FAR_FROM_NIC = "VG322"
     ONE_NODE_WOULD_DO = "VG323"
 
+    HOST_GROUP_NOT_FOUND = "VG330"
+    HOST_GROUP_UNUSABLE = "VG331"
+    HOSTS_EXCLUDED = "VG332"
+    HOST_FORBIDDEN = "VG333"
+    RULE_OF_OTHERS = "VG334"
+    SPREAD_NUMA_NOT_PROMISED = "VG335"
+    PACK_UNMET = "VG336"
+    KEEP_FREE_UNMET = "VG337"
+
     NETWORK_NOT_FOUND = "VG401"
     NETWORK_AMBIGUOUS = "VG402"
     NETWORK_NOT_ON_HOST = "VG403"
@@ -301,14 +310,14 @@ CHECKS: dict[Code, Check] = {
         (Code.NUMA_TAKEN, "the NUMA node is promised to other VMs", _W, _R),
         (Code.NUMA_UNKNOWN, "the host does not tell the NUMA node of its GPUs", _W, _V),
         (Code.SPREAD_IMPOSSIBLE, "too few hosts or GPUs to keep the VMs apart", _E, _V),
-        (Code.SPREAD_UNMET, "VMs that should run apart share a host", _W, _V),
+        (Code.SPREAD_UNMET, "VMs that should run apart share a host or a NUMA node", _W, _V),
         (Code.NO_HOST_MATCHES, "no host matches `place.hosts`", _E, _V),
         (Code.DRS_MAY_MOVE, "DRS may move a VM away from its NUMA node's GPU", _W, _R),
         (Code.NUMA_ELSEWHERE, "a running VM is tied to another NUMA node than its GPU's", _W, _V),
         (Code.FIXED_PASSTHROUGH, "fixed passthrough: no vMotion, HA restart or snapshot while on", _W, _V),
         (Code.SPREAD_GPUS_NOT_PROMISED, "ESXi may put VMs that should run apart on one GPU", _W, _R),
         (Code.ELSEWHERE, "a VM runs where the plan would not put it", _W, _V),
-        (Code.RULE_WITHOUT_DRS, "without DRS no rule keeps the VMs apart", _I, _R),
+        (Code.RULE_WITHOUT_DRS, "without DRS no rule keeps the VMs where they belong", _I, _R),
         (Code.NUMA_NODE_ABSENT, "no host has the NUMA node that is named", _E, _V),
         (Code.NUMA_UNEVEN, "the CPUs cannot be split evenly over the NUMA nodes", _W, _R),
         (Code.ASSIGNED_NODE_OPEN, "the device that is assigned may be of another NUMA node", _W, _R),
@@ -318,6 +327,14 @@ CHECKS: dict[Code, Check] = {
         (Code.NVLINK_ACROSS_BOARDS, "NVLink joins GPUs that are different boards", _W, _V),
         (Code.GPU_FAR_FROM_NIC, "a VM's GPU and NIC are far apart", _W, _V),
         (Code.ONE_NODE_WOULD_DO, "a VM spans NUMA nodes, and GPUs of one node would do", _I, _R),
+        (Code.HOST_GROUP_NOT_FOUND, "the host group does not exist", _E, _V),
+        (Code.HOST_GROUP_UNUSABLE, "no host of the host group can be used", _E, _V),
+        (Code.HOSTS_EXCLUDED, "`place.not_hosts` leaves no host", _E, _V),
+        (Code.HOST_FORBIDDEN, "a VM is on a host that `place` forbids", _W, _V),
+        (Code.RULE_OF_OTHERS, "a DRS rule of others forbids a VM its host", _W, _V),
+        (Code.SPREAD_NUMA_NOT_PROMISED, "ESXi may put VMs that should run apart on one NUMA node", _W, _R),
+        (Code.PACK_UNMET, "VMs that should be together are on several hosts", _I, _V),
+        (Code.KEEP_FREE_UNMET, "fewer hosts are free of GPU VMs than should be", _W, _V),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),

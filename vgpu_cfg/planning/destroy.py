@@ -20,6 +20,7 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import PowerState, Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.host_rules import remove_host_rules
 from vgpu_cfg.planning.new_vms import change_id
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import judge_ownership, protects_vm
@@ -118,4 +119,4 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
 
 def _rules_first(desired: DesiredPlan, observed: Inventory) -> Sequence[Change]:
     """Remove the rules before their VMs: vCenter may drop a rule by itself once its VMs are gone."""
-    return remove_rules(desired.name, observed, ())
+    return [*remove_rules(desired.name, observed, ()), *remove_host_rules(desired.name, observed)]

@@ -10,13 +10,14 @@ from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Folder, Inventory
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
+from vgpu_cfg.planning.candidates import Candidates, Ranked, Wish, make_wish
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.host_rules import plan_host_rules
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.nic_match import has_wanted_functions
@@ -29,6 +30,7 @@ from vgpu_cfg.planning.place_checks import (
     check_host,
     check_spread,
 )
+from vgpu_cfg.planning.place_wishes import check_keep_free, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import order_power_ons
@@ -118,6 +120,7 @@ class _Planning:
             self.hosts,
             {network.moid: network for network in observed.networks},
             {datastore.moid: datastore for datastore in observed.datastores},
+            observed.cluster_by_moid,
         )
 
     def run(self) -> Plan:
@@ -139,11 +142,15 @@ class _Planning:
         for case in cases:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
+        self._judge_keep_free(cases, pruned)
         by_name = {case.name: case for case in cases}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
         staying = frozenset(vm.moid for vm in owned.orphans if vm not in pruned)
-        rules = plan_rules(self.desired, self.observed, result.members, staying, self.findings)
+        rules = [
+            *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
+            *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),
+        ]
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [
             *self.cluster_options,
@@ -222,12 +229,8 @@ class _Planning:
                 owner = case.host.cluster_moid or case.host.compute_moid
                 wish = Wish((owner,), (), frozenset(), frozenset(), case.host.moid)
             else:
-                wish = Wish(
-                    clusters_in_order(case.clusters),
-                    case.desired.place.hosts,
-                    case.network_moids,
-                    case.datastore_moids,
-                )
+                place = case.desired.place
+                wish = make_wish(case.clusters, place, case.network_moids, case.datastore_moids)
             ranked = self.candidates.of(wish, case.desired, self.findings)
             if ranked:
                 case.shape = make_shape(case, ranked, self.reader)
@@ -263,6 +266,8 @@ class _Planning:
             if case.host is not None:
                 residents.setdefault((case.desired.line, case.host.name), []).append(case)
         check_spread(residents, self.findings)
+        check_numa_residents(residents, self.findings)
+        check_pack(residents, self.findings)
         for index, users in used.items():
             host = stage.hosts[index]
             check_host(host, stage.claims[index], users, stage.unread[index], self.findings)
@@ -270,6 +275,20 @@ class _Planning:
         for index in {index for case in cases if case.shape for index, _ in case.shape.hosts}:
             check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
         check_lone_members(cases, self.hosts, self.observed.vms, self.catalog, self.findings)
+
+    def _judge_keep_free(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> None:
+        wanted = [
+            (case, [self.hosts[index] for index, _ in self._might_go_to(case)])
+            for case in cases
+            if case.desired.place.keep_free and "place" not in case.desired.ignore
+        ]
+        check_keep_free(wanted, self.observed, {vm.moid for vm in pruned}, self.findings)
+
+    def _might_go_to(self, case: Case) -> Ranked:
+        """Return the hosts that a VM might go to if it were new."""
+        if case.existing is None:
+            return case.shape.hosts if case.shape else ()
+        return self.candidates.of(make_wish(case.clusters, case.desired.place), case.desired, Findings())
 
     def _report_orphans(self, owned: Ownership, pruned: Sequence[Vm]) -> None:
         for vm in owned.orphans:
@@ -351,6 +370,8 @@ def _only(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
             waiting += by_id[change_key].needs
     made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
     for change in changes:
-        if change.kind == "set_rule" and all(vm.moid or vm.name in made for vm in change.vms):
+        if change.kind in ("set_rule", "set_host_rule") and all(
+            vm.moid or vm.name in made for vm in change.vms
+        ):
             kept.add(change.id)
     return [change for change in changes if change.id in kept]

@@ -28,8 +28,10 @@ from vgpu_cfg.model.change import (
     RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RemoveVmGroup,
     RestartService,
     SetClusterOption,
+    SetHostRule,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -127,7 +129,7 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield _where(change, folders), POWER_OFF
         case DestroyVm():
             yield _where(change, folders), DELETE
-        case SetRule() | RemoveRule():
+        case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
             yield change.cluster_moid, EDIT_CLUSTER
         case EnterMaintenance() | ExitMaintenance() | RebootHost() | ShutDownHost():
             yield change.host.moid, HOST_MAINTENANCE

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, Edit, PowerOnVm, RemoveRule, SetRule, Subject, VmRef
+from vgpu_cfg.model.change import Change, Edit, PowerOnVm, RemoveRule, SetHostRule, SetRule, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, Spread
-from vgpu_cfg.model.inventory import Cluster, ClusterRule, Inventory
+from vgpu_cfg.model.drs import ClusterRule
+from vgpu_cfg.model.inventory import Cluster, Inventory
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
@@ -33,6 +34,11 @@ class Member:
 def rule_name(plan: str, line: str) -> str:
     """Name the rule of a line; the prefix says whose it is."""
     return f"{PREFIX}:{plan}:{line}"
+
+
+def is_of_plan(name: str, plan: str) -> bool:
+    """Whether a rule or a group of this name is the plan's own."""
+    return name.startswith(f"{PREFIX}:{plan}:")
 
 
 def plan_rules(
@@ -78,7 +84,7 @@ def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Chan
     """Return the changes so that the VMs of a rule are powered on once it holds: DRS heeds it then."""
     needed: dict[str, list[str]] = {}
     for rule in rules:
-        if isinstance(rule, SetRule):
+        if isinstance(rule, SetRule | SetHostRule):
             for vm in rule.vms:
                 needed.setdefault(vm.name, []).append(rule.id)
     return [
@@ -110,8 +116,8 @@ def _compare_rule(
         after = ", ".join(member.case.name for member in ordered)
         edits.append(Edit(key="apart", before=names, after=after))
     if found is None or found.is_mandatory is not is_mandatory:
-        before = None if found is None else _must(is_mandatory=found.is_mandatory)
-        edits.append(Edit(key="mandatory", before=before, after=_must(is_mandatory=is_mandatory)))
+        before = None if found is None else must_word(is_mandatory=found.is_mandatory)
+        edits.append(Edit(key="mandatory", before=before, after=must_word(is_mandatory=is_mandatory)))
     if found is not None and not found.is_enabled:
         edits.append(Edit(key="enabled", before="no", after="yes"))
     if not edits:
@@ -145,7 +151,7 @@ def _leftovers(
             rule_key=rule.key,
         )
         for rule in cluster.rules
-        if rule.name.startswith(f"{PREFIX}:{plan}:")
+        if is_of_plan(rule.name, plan)
         and (cluster.moid, rule.name) not in kept
         and staying.isdisjoint(rule.vm_moids)
     ]
@@ -158,5 +164,6 @@ def _names(found: ClusterRule | None, group: Sequence[Member]) -> str | None:
     return ", ".join(sorted(known.get(moid, moid) for moid in found.vm_moids)) or "nobody"
 
 
-def _must(*, is_mandatory: bool) -> str:
+def must_word(*, is_mandatory: bool) -> str:
+    """Spell whether a rule must hold."""
     return "must" if is_mandatory else "should"

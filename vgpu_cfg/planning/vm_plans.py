@@ -20,6 +20,7 @@ from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
+from vgpu_cfg.planning.place_wishes import check_existing_place, check_others_rules, check_spread_numa
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
@@ -75,6 +76,7 @@ class VmPlanner:
             check_nics_near(case, case.fit, (initial, final), topology, self.findings)
             check_one_node(case, case.fit, initial, self.findings)
             check_peers_place(case, case.fit, initial, self.findings)
+            check_spread_numa(case, case.fit, initial, self.findings)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
@@ -99,6 +101,8 @@ class VmPlanner:
         check_creation_keys(case, self.lookup, self.findings)
         check_running(case, self.findings)
         cluster = self._cluster_of(case.host)
+        check_existing_place(case, cluster, self.findings)
+        check_others_rules(case, cluster, self.observed, self.desired.name, self.findings)
         if cluster is not None:
             result.members.append(Member(case, cluster))
         if case.shape is not None and case.fit is None:

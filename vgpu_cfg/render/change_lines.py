@@ -27,8 +27,10 @@ from vgpu_cfg.model.change import (
     RebootHost,
     ReconfigureVm,
     RemoveRule,
+    RemoveVmGroup,
     RestartService,
     SetClusterOption,
+    SetHostRule,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -46,7 +48,9 @@ _Headed = (
     | PowerOffVm
     | DestroyVm
     | SetRule
+    | SetHostRule
     | RemoveRule
+    | RemoveVmGroup
     | EnterMaintenance
     | RestartService
     | RebootHost
@@ -73,9 +77,9 @@ def sign_of(change: Change) -> str:
     match change:
         case CreateVm():
             return "+"
-        case SetRule():
+        case SetRule() | SetHostRule():
             return "+" if change.rule_key is None else "~"
-        case DestroyVm() | RemoveRule():
+        case DestroyVm() | RemoveRule() | RemoveVmGroup():
             return "-"
         case ManualStep():
             return "!"
@@ -166,13 +170,12 @@ def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, 
             return "shut down", Text("through its guest, else switched off", "dim")
         case DestroyVm():
             return "delete", Text("with all its disks", "red")
-        case SetRule():
-            must = "must" if change.is_mandatory else "should"
-            return "rule", Text(
-                f"{change.rule_name}: {must} run apart: {fold_names(vm.name for vm in change.vms)}"
-            )
+        case SetRule() | SetHostRule():
+            return "rule", Text(_rule_words(change))
         case RemoveRule():
             return "rule", Text(change.rule_name)
+        case RemoveVmGroup():
+            return "VM group", Text(change.group_name)
         case ManualStep():
             return "by hand", Text(change.text)
         case EnterMaintenance():
@@ -188,6 +191,12 @@ def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, 
             return "read back", Text(f"all settings{is_kept}" if is_kept else "then leave maintenance mode")
         case _:
             assert_never(change)
+
+
+def _rule_words(change: SetRule | SetHostRule) -> str:
+    must = "must" if change.is_mandatory else "should"
+    what = f"run on hosts of {change.host_group}" if isinstance(change, SetHostRule) else "run apart"
+    return f"{change.rule_name}: {must} {what}: {fold_names(vm.name for vm in change.vms)}"
 
 
 def _entering(change: EnterMaintenance) -> str:
@@ -256,6 +265,11 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
             yield from ((edit.key, changed(edit)) for edit in edits)
         case ManualStep():
             yield from manual_rows(change)
+        case SetHostRule():
+            if change.rule_key is None:
+                yield "VM group", Text(change.vm_group)
+            else:
+                yield from ((edit.key, changed(edit)) for edit in edits)
         case SetRule():
             if change.rule_key is not None:
                 yield from ((edit.key, changed(edit)) for edit in edits)

@@ -21,6 +21,8 @@ from vgpu_cfg.model.change import (
     PowerOffVm,
     PowerOnVm,
     RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
     SetRule,
 )
 from vgpu_cfg.render.change_lines import (
@@ -234,7 +236,7 @@ def _rest(change: Change) -> object:
             return (change.text, change.proof)
         case PowerOnVm():
             return change.pin is not None
-        case SetRule() | RemoveRule():
+        case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
             return change.id
         case CreateVm():
             return change.source.kind

@@ -91,13 +91,14 @@ def plan_counts(plan: Plan) -> list[str]:
         - changed
     )
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
-    rules = kinds["set_rule"] + kinds["remove_rule"]
+    rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
     counts = [
         (len(new), "VM new", "VMs new"),
         (len(changed), "VM changed", "VMs changed"),
         (len(switched), "VM switched", "VMs switched"),
         (len(removed), "VM removed", "VMs removed"),
         (rules, "DRS rule", "DRS rules"),
+        (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
         (len(cycled), "power cycle", "power cycles"),
     ]
     words = [counted(number, one, many) for number, one, many in counts if number]

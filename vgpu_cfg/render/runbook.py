@@ -17,6 +17,8 @@ from vgpu_cfg.model.change import (
     PowerOnVm,
     ReconfigureVm,
     RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
     SetRule,
     SetVCenterOption,
     UpgradeVm,
@@ -108,7 +110,9 @@ def _parts(
             | PowerOffVm()
             | DestroyVm()
             | SetRule()
+            | SetHostRule()
             | RemoveRule()
+            | RemoveVmGroup()
         ):
             return vm_parts(change)
         case _:

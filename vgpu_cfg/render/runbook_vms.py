@@ -17,6 +17,8 @@ from vgpu_cfg.model.change import (
     PowerOnVm,
     ReconfigureVm,
     RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
     SetRule,
     UpgradeVm,
 )
@@ -37,7 +39,18 @@ from vgpu_cfg.render.change_lines import edit_value
 from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.render.runbook_parts import Part, command
 
-VmChange = CreateVm | UpgradeVm | ReconfigureVm | PowerOnVm | PowerOffVm | DestroyVm | SetRule | RemoveRule
+VmChange = (
+    CreateVm
+    | UpgradeVm
+    | ReconfigureVm
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | SetRule
+    | SetHostRule
+    | RemoveRule
+    | RemoveVmGroup
+)
 
 
 def vm_parts(change: VmChange) -> tuple[Part, ...]:
@@ -57,8 +70,12 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_destroy(change),)
         case SetRule():
             return (_set_rule(change),)
+        case SetHostRule():
+            return _set_host_rule(change)
         case RemoveRule():
             return (_remove_rule(change),)
+        case RemoveVmGroup():
+            return (_remove_vm_group(change),)
         case _:
             assert_never(change)
 
@@ -270,6 +287,55 @@ def _set_rule(change: SetRule) -> Part:
         expected="nothing is printed",
         verify=(command("govc", "cluster.rule.info", "-cluster", cluster, "-name", rule),),
         undo=(command("govc", "cluster.rule.remove", "-cluster", cluster, "-name", rule),),
+    )
+
+
+def _set_host_rule(change: SetHostRule) -> tuple[Part, Part]:
+    cluster, rule, group = change.subject.name, change.rule_name, change.vm_group
+    in_cluster = ("-cluster", cluster)
+    names = [vm.name for vm in change.vms]
+    must = "must" if change.is_mandatory else "should"
+    verb = "change" if change.has_group else "create"
+    kind = () if change.has_group else ("-vm",)
+    grouped = Part(
+        what=f"Put {fold_names(names)} into the VM group {group} of cluster {cluster}.",
+        client=f"{cluster} > Configure > Configuration > VM/Host Groups: VM Group",
+        commands=(command("govc", f"cluster.group.{verb}", *in_cluster, "-name", group, *kind, *names),),
+        expected="nothing is printed",
+        verify=(command("govc", "cluster.group.ls", *in_cluster, "-name", group),),
+        undo=("give the group the VMs that it had",)
+        if change.has_group
+        else (command("govc", "cluster.group.remove", *in_cluster, "-name", group),),
+    )
+    mandatory = (f"-mandatory={str(change.is_mandatory).lower()}",)
+    groups = ("-vm-group", group, "-host-affine-group", change.host_group)
+    of_rule = ("-vm-host",) if change.rule_key is None else ()
+    setting = "cluster.rule.create" if change.rule_key is None else "cluster.rule.change"
+    ruled = Part(
+        what=f"Have DRS keep the VM group on the hosts of {change.host_group}: they {must} run there.",
+        client=f"{cluster} > Configure > Configuration > VM/Host Rules: Virtual Machines to Hosts, "
+        f"{must.capitalize()} run on hosts in group",
+        commands=(
+            command("govc", setting, *in_cluster, "-name", rule, "-enable", *of_rule, *mandatory, *groups),
+        ),
+        expected="nothing is printed",
+        verify=(command("govc", "cluster.rule.info", *in_cluster, "-name", rule),),
+        undo=(command("govc", "cluster.rule.remove", *in_cluster, "-name", rule),)
+        if change.rule_key is None
+        else ("give the rule what it had before",),
+    )
+    return grouped, ruled
+
+
+def _remove_vm_group(change: RemoveVmGroup) -> Part:
+    cluster, group = change.subject.name, change.group_name
+    return Part(
+        what=f"Remove the VM group {group} from cluster {cluster}; its VMs stay.",
+        client=f"{cluster} > Configure > Configuration > VM/Host Groups: Delete",
+        commands=(command("govc", "cluster.group.remove", "-cluster", cluster, "-name", group),),
+        expected="nothing is printed",
+        verify=(command("govc", "cluster.group.ls", "-cluster", cluster),),
+        undo=("make the group again, with the VMs it had",),
     )
 
 

@@ -185,7 +185,9 @@ def _done_word(change: Change) -> str:
         case _:
             return {
                 "set_rule": "rule set",
+                "set_host_rule": "rule set",
                 "remove_rule": "rule removed",
+                "remove_vm_group": "VM group removed",
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",

@@ -10,9 +10,9 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.inventory import (
     Cluster,
-    ClusterRule,
     Datastore,
     Folder,
     Network,
@@ -214,6 +214,9 @@ def _cluster(places: Places, item: Item) -> Cluster:
         drs_behavior=str(getattr(drs, "defaultVmBehavior", None) or ""),
         ha_enabled=bool(getattr(ha, "enabled", False)),
         rules=tuple(_rules(getattr(config, "rule", None) or ())),
+        vm_groups=tuple(_vm_groups(getattr(config, "group", None) or ())),
+        host_groups=tuple(_host_groups(getattr(config, "group", None) or ())),
+        host_rules=tuple(_host_rules(getattr(config, "rule", None) or ())),
     )
 
 
@@ -234,3 +237,29 @@ def _rules(found: Iterable[Any]) -> Iterable[ClusterRule]:
             is_mandatory=bool(rule.mandatory),
             vm_moids=tuple(str(vm._moId) for vm in rule.vm),
         )
+
+
+def _host_rules(found: Iterable[Any]) -> Iterable[VmHostRule]:
+    for rule in found:
+        if isinstance(rule, vim.cluster.VmHostRuleInfo):
+            yield VmHostRule(
+                key=rule.key or 0,
+                name=rule.name or "",
+                is_enabled=bool(rule.enabled),
+                is_mandatory=bool(rule.mandatory),
+                vm_group=rule.vmGroupName or "",
+                host_group=rule.affineHostGroupName or "",
+                avoided_group=rule.antiAffineHostGroupName or "",
+            )
+
+
+def _vm_groups(found: Iterable[Any]) -> Iterable[VmGroup]:
+    for group in found:
+        if isinstance(group, vim.cluster.VmGroup):
+            yield VmGroup(name=group.name, vm_moids=tuple(str(vm._moId) for vm in group.vm))
+
+
+def _host_groups(found: Iterable[Any]) -> Iterable[HostGroup]:
+    for group in found:
+        if isinstance(group, vim.cluster.HostGroup):
+            yield HostGroup(name=group.name, host_moids=tuple(str(host._moId) for host in group.host))

@@ -8,7 +8,15 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.change import CloneFrom, CreateVm, MakeFromScratch, RemoveRule, SetRule
+from vgpu_cfg.model.change import (
+    CloneFrom,
+    CreateVm,
+    MakeFromScratch,
+    RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
+    SetRule,
+)
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
@@ -106,10 +114,42 @@ class VCenterWriter:
             edit = vim.cluster.RuleSpec(operation="edit", info=rule)
         return self._edit_rules(change.cluster_moid, change.rule_name, edit)
 
+    def set_host_rule(self, change: SetHostRule, vm_moids: Sequence[str]) -> str:
+        """Create or edit a VM group, and the rule from it to a host group, in one task."""
+        group = vim.cluster.GroupSpec(
+            operation="edit" if change.has_group else "add",
+            info=vim.cluster.VmGroup(
+                name=change.vm_group,
+                userCreated=True,
+                vm=[vim.VirtualMachine(moid) for moid in vm_moids],
+            ),
+        )
+        rule = vim.cluster.VmHostRuleInfo(
+            name=change.rule_name,
+            enabled=True,
+            mandatory=change.is_mandatory,
+            userCreated=True,
+            vmGroupName=change.vm_group,
+            affineHostGroupName=change.host_group,
+        )
+        if change.rule_key is not None:
+            rule.key = change.rule_key
+        operation = "add" if change.rule_key is None else "edit"
+        spec = vim.cluster.ConfigSpecEx(
+            groupSpec=[group], rulesSpec=[vim.cluster.RuleSpec(operation=operation, info=rule)]
+        )
+        return self._reconfigure(change.cluster_moid, "rule", change.rule_name, spec)
+
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""
         edit = vim.cluster.RuleSpec(operation="remove", removeKey=change.rule_key)
         return self._edit_rules(change.cluster_moid, change.rule_name, edit)
+
+    def remove_vm_group(self, change: RemoveVmGroup) -> str:
+        """Remove a VM group."""
+        edit = vim.cluster.GroupSpec(operation="remove", removeKey=change.group_name)
+        spec = vim.cluster.ConfigSpecEx(groupSpec=[edit])
+        return self._reconfigure(change.cluster_moid, "VM group", change.group_name, spec)
 
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
         """Wait for news of any of the tasks, in one WaitForUpdatesEx; empty when time ran out."""
@@ -145,9 +185,12 @@ class VCenterWriter:
         )
 
     def _edit_rules(self, cluster_moid: str, rule_name: str, edit: Any) -> str:
-        cluster = vim.ClusterComputeResource(cluster_moid, self._session.stub)
         spec = vim.cluster.ConfigSpecEx(rulesSpec=[edit])
-        with translated(f"changing the rule {rule_name}", rule_name):
+        return self._reconfigure(cluster_moid, "rule", rule_name, spec)
+
+    def _reconfigure(self, cluster_moid: str, noun: str, name: str, spec: Any) -> str:
+        cluster = vim.ClusterComputeResource(cluster_moid, self._session.stub)
+        with translated(f"changing the {noun} {name}", name):
             return _moid(cluster.ReconfigureComputeResource_Task(spec, True))
 
 

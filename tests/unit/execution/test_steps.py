@@ -21,7 +21,7 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.execution import missing_from, run_plan
-from vgpu_cfg.model.change import RemoveRule, SetRule, Subject, UpgradeVm, VmRef
+from vgpu_cfg.model.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, Subject, UpgradeVm, VmRef
 from vgpu_cfg.model.report import Report
 from vgpu_cfg.model.vm import PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice, VmSpec
@@ -359,6 +359,30 @@ def test_a_rule_ties_vms_that_the_run_itself_made() -> None:
     )
     run(server, remove)
     assert server.rules == {}
+
+
+def test_a_vm_group_with_its_rule_ties_vms_that_the_run_itself_made() -> None:
+    server = estate()
+    rule = SetHostRule(
+        id="set rule demo:hosts",
+        subject=Subject(kind="cluster", name="gpu"),
+        cluster_moid="domain-1",
+        rule_name="demo:hosts",
+        vm_group="demo",
+        host_group="even",
+        vms=(VmRef(name="a"),),
+        needs=("create a",),
+    )
+    report, _ = run(server, create("a"), rule)
+    assert set(statuses(report).values()) == {"done"}
+    assert server.vm_groups == {"demo": (server.vm("a").moid,)}
+    assert server.rules == {"demo:hosts": ("demo", "even")}
+    moid, subject = rule.cluster_moid, rule.subject
+    away = RemoveRule(id="r", subject=subject, cluster_moid=moid, rule_name="demo:hosts", rule_key=1)
+    group = RemoveVmGroup(id="g", subject=subject, cluster_moid=moid, group_name="demo", needs=("r",))
+    report, _ = run(server, away, group)
+    assert set(statuses(report).values()) == {"done"}
+    assert (server.rules, server.vm_groups) == ({}, {})
 
 
 def test_a_vm_that_was_never_made_cannot_be_resolved() -> None:

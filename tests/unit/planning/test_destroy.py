@@ -88,3 +88,24 @@ def test_privileges_to_delete_and_for_rules() -> None:
     needed = needed_privileges(make_destroy_plan(plan_for(vm("a")), observed), observed)
     assert needed["vm-a"] == ("VirtualMachine.Interact.PowerOff", "VirtualMachine.Inventory.Delete")
     assert needed["cluster-gpu"] == ("Host.Inventory.EditCluster",)
+
+
+def test_destroy_removes_the_plans_vm_groups_and_their_rules_and_nobody_elses() -> None:
+    cluster = {
+        "host_groups": {"even": ["esx-01"]},
+        "vm_groups": {"vgpu-cfg:demo:a": ["a"], "vgpu-cfg:other:a": ["a"], "pets": ["a"]},
+        "rules": [
+            {"name": "vgpu-cfg:demo:a:hosts", "group": "vgpu-cfg:demo:a", "hosts": "even"},
+            {"name": "vgpu-cfg:other:a:hosts", "group": "vgpu-cfg:other:a", "hosts": "even"},
+            {"name": "theirs", "group": "pets", "hosts": "even"},
+        ],
+    }
+    observed = estate({"a": own("grid_a100-20c")}, clusters={"gpu": cluster})
+    plan = make_destroy_plan(plan_for(vm("a", "grid_a100-20c")), observed)
+    assert [change.id for change in plan.changes] == [
+        "remove rule vgpu-cfg:demo:a:hosts in gpu",
+        "remove VM group vgpu-cfg:demo:a in gpu",
+        "power off a",
+        "delete a",
+    ]
+    assert plan.changes[1].needs == ("remove rule vgpu-cfg:demo:a:hosts in gpu",)

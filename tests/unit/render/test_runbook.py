@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.render import host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
-from vgpu_cfg.model.change import Change, MakeFromScratch, Plan, RemoveRule, Subject
+from vgpu_cfg.model.change import Change, MakeFromScratch, Plan, RemoveRule, RemoveVmGroup, Subject
 from vgpu_cfg.model.host_change import (
     EditSwitch,
     EsxcliWrite,
@@ -47,11 +47,17 @@ RULE = RemoveRule(
     rule_name="old",
     rule_key=4,
 )
+GROUP = RemoveVmGroup(
+    id="remove VM group old in gpu",
+    subject=Subject(kind="cluster", name="gpu"),
+    cluster_moid="domain-1",
+    group_name="old",
+)
 PLANS = (
     samples.everything(),
     host_samples.everything(),
     host_samples.with_cold_boot(),
-    samples.plan_of(RULE),
+    samples.plan_of(RULE, GROUP),
 )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.inventory import NetworkKind
+from vgpu_cfg.model.drs import HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.inventory import Cluster, NetworkKind
 from vgpu_cfg.vsphere import reader_places
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.reader_places import Places, escaped, unescaped
@@ -112,7 +113,7 @@ def test_networks_know_their_switch_and_uplinks_are_marked() -> None:
     ]
 
 
-def test_rules_between_vms_are_kept_and_others_left_out() -> None:
+def test_rules_and_groups_of_a_cluster_are_read() -> None:
     config = vim.cluster.ConfigInfoEx(
         drsConfig=vim.cluster.DrsConfigInfo(enabled=True, defaultVmBehavior="manual"),
         dasConfig=vim.cluster.DasConfigInfo(enabled=False),
@@ -123,7 +124,21 @@ def test_rules_between_vms_are_kept_and_others_left_out() -> None:
             vim.cluster.AffinityRuleSpec(
                 key=2, name="together", enabled=False, vm=[vim.VirtualMachine("vm-2")]
             ),
-            vim.cluster.VmHostRuleInfo(key=3, name="here", enabled=True),
+            vim.cluster.VmHostRuleInfo(
+                key=3,
+                name="here",
+                enabled=True,
+                mandatory=True,
+                vmGroupName="pets",
+                affineHostGroupName="even",
+            ),
+            vim.cluster.VmHostRuleInfo(key=4, name="away", vmGroupName="pets", antiAffineHostGroupName="odd"),
+            vim.cluster.DependencyRuleInfo(key=5, name="after", vmGroup="pets", dependsOnVmGroup="pets"),
+        ],
+        group=[
+            vim.cluster.VmGroup(name="pets", vm=[vim.VirtualMachine("vm-1")]),
+            vim.cluster.HostGroup(name="even", host=[vim.HostSystem("host-2")]),
+            vim.cluster.HostGroup(name="odd"),
         ],
     )
     (cluster,) = reader_places.clusters(
@@ -135,8 +150,37 @@ def test_rules_between_vms_are_kept_and_others_left_out() -> None:
         (1, "anti_affinity", True, True, ("vm-1",)),
         (2, "affinity", False, False, ("vm-2",)),
     ]
+    assert cluster.host_rules == (
+        VmHostRule(
+            key=3, name="here", is_enabled=True, is_mandatory=True, vm_group="pets", host_group="even"
+        ),
+        VmHostRule(
+            key=4, name="away", is_enabled=False, is_mandatory=False, vm_group="pets", avoided_group="odd"
+        ),
+    )
+    assert cluster.vm_groups == (VmGroup(name="pets", vm_moids=("vm-1",)),)
+    assert cluster.host_groups == (
+        HostGroup(name="even", host_moids=("host-2",)),
+        HostGroup(name="odd", host_moids=()),
+    )
     assert (cluster.drs_enabled, cluster.drs_behavior, cluster.ha_enabled) == (True, "manual", False)
     assert not cluster.is_standalone
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "found"),
+    [
+        (["Even"], "Even", "Even"),
+        (["Even"], "even", "Even"),
+        (["Even", "even"], "even", "even"),
+        (["Even", "EVEN"], "even", None),
+        (["odd"], "even", None),
+    ],
+)
+def test_a_host_group_is_found_by_its_name(names: list[str], wanted: str, found: str | None) -> None:
+    cluster = Cluster(moid="c", name="gpu", host_groups=tuple(HostGroup(name=name) for name in names))
+    group = cluster.host_group(wanted)
+    assert (group.name if group else None) == found
 
 
 def test_a_single_host_stands_as_a_cluster_of_its_own() -> None:

@@ -178,11 +178,31 @@ class DiskEntry(Frozen):
 class PlaceEntry(Frozen):
     """Where the VMs of one line may run."""
 
-    spread: Literal["hosts", "gpus"] = key("What no two VMs of this line share.", LIVE, "nothing is asked")
+    spread: Literal["hosts", "gpus", "numa"] = key(
+        "What no two VMs of this line share: a host, a GPU, or a NUMA node of a host.",
+        LIVE,
+        "nothing is asked",
+    )
+    pack: bool = key("Whether the VMs of this line go to as few hosts as they can; a wish.", LIVE, "false")
     hosts: Texts = key(
         "Globs of host names; only hosts that match one are used.", LIVE, "every host of `cluster`"
     )
-    must: bool = key("Whether the spread is a rule (true) or a wish (false).", LIVE, "true")
+    not_hosts: Texts = key("Globs of host names; hosts that match one are never used.", LIVE, "none")
+    host_group: OptionalText = key(
+        "A DRS host group of the cluster, which must exist: only its hosts are used, and a DRS rule "
+        "keeps the VMs on them.",
+        LIVE,
+        "none",
+    )
+    must: bool = key(
+        "Whether the spread and the rule for `host_group` must hold (true) or should (false).", LIVE, "true"
+    )
+    keep_free: Annotated[int, Field(ge=0, le=10_000)] = key(
+        "How many of the hosts that the VM might go to stay without any VM with a GPU. Of VMs that might "
+        "go to the same hosts the largest number holds.",
+        LIVE,
+        "0",
+    )
 
 
 class VmKeys(Frozen):

@@ -29,7 +29,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.nics.ip": TRAINING,
     "vms.nics.rdma": TRAINING,
     "vms.disks.storage_policy": UNPLANNED,
-    "vms.place.host_group": PLACEMENT,
     "vms.ha": UNPLANNED,
     "vms.drs": UNPLANNED,
     "vms.tags": UNPLANNED,
@@ -41,6 +40,5 @@ NOT_YET_VALUES: Final[dict[tuple[str, str], str]] = {
     ("vms.nics.type", "passthrough"): TRAINING,
     ("vms.nics.type", "sriov"): TRAINING,
     ("vms.nics.type", "pvrdma"): TRAINING,
-    ("vms.place.spread", "numa"): PLACEMENT,
 }
 """Values of keys that are supported otherwise."""

@@ -18,6 +18,7 @@ from vgpu_cfg.model.desired import (
     DesiredPower,
     DesiredVgpu,
     DesiredVm,
+    NumaPolicy,
     ScratchSource,
     Spread,
     TemplateSource,
@@ -80,10 +81,8 @@ def check_keys(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     for index in growing[1:]:
         message = "a second `grow`: it is always the template's first disk that grows"
         yield layers.fault(("disks", index), message, "keep one")
-    if "place" in given and keys.place.spread == "gpus" and not keys.gpus:
-        yield layers.fault(
-            ("place", "spread"), "`spread: gpus` is asked of a VM without `gpus`", "write hosts"
-        )
+    if "place" in given:
+        yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):
         yield from _check_counted_mac(nic, index, layers)
     pins = [entry.pin for entry in keys.gpus or ()]
@@ -104,6 +103,30 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
             message = "the vGPUs of a VM are of one board, and an earlier item with `nvlink` is of another"
             yield layers.fault(("gpus", index, "profile"), message, "take profiles of one board")
         first = boards if first is None else first & boards or first
+
+
+def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
+    place = keys.place
+    if place.spread == "gpus" and not keys.gpus:
+        yield layers.fault(
+            ("place", "spread"), "`spread: gpus` is asked of a VM without `gpus`", "write hosts"
+        )
+    if place.spread == "numa" and not _has_nodes(keys):
+        message = "`spread: numa` is asked of a VM that is tied to no NUMA node"
+        hint = "give it `gpus`, or write `numa: node`; or spread over hosts"
+        yield layers.fault(("place", "spread"), message, hint)
+    if place.pack and place.spread == "hosts":
+        message = "`pack` asks for few hosts, and `spread: hosts` for one per VM"
+        yield layers.fault(("place", "pack"), message, "remove one of them")
+    if place.keep_free and not keys.gpus:
+        message = "`keep_free` counts hosts without GPU VMs, and is asked of a VM without `gpus`"
+        yield layers.fault(("place", "keep_free"), message, "remove it")
+
+
+def _has_nodes(keys: VmKeys) -> bool:
+    """Whether the VM will be tied to NUMA nodes."""
+    policy = keys.numa.policy if "numa" in keys.model_fields_set else NumaPolicy.FOLLOW_GPU
+    return policy is NumaPolicy.NODE or (policy is NumaPolicy.FOLLOW_GPU and bool(keys.gpus))
 
 
 def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
@@ -183,6 +206,10 @@ def _place(entry: PlaceEntry) -> DesiredPlace:
         spread=Spread(entry.spread) if "spread" in given else None,
         hosts=entry.hosts if "hosts" in given else (),
         must=entry.must if "must" in given else True,
+        not_hosts=entry.not_hosts if "not_hosts" in given else (),
+        host_group=entry.host_group,
+        pack=bool(entry.pack),
+        keep_free=entry.keep_free or 0,
     )
 
 

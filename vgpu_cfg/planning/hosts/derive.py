@@ -14,11 +14,11 @@ from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu,
 from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts, GpuUse
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.candidates import forbidden_by
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
-from vgpu_cfg.planning.options import matches_any
 from vgpu_cfg.planning.settings.match import gpu_rules
 from vgpu_cfg.planning.site import find_named
 from vgpu_cfg.planning.words import listed
@@ -90,7 +90,7 @@ def _may_run(vm: DesiredVm, case: HostCase) -> bool:
     cluster = case.view.cluster
     if vm.clusters and (cluster is None or not any(find_named(name, [cluster]) for name in vm.clusters)):
         return False
-    return not vm.place.hosts or matches_any(case.name, vm.place.hosts)
+    return not forbidden_by(vm.place, case.view.host, cluster)
 
 
 def _sharings(vms: Iterable[DesiredVm], case: HostCase, catalog: Catalog) -> dict[str, set[Sharing]]:
