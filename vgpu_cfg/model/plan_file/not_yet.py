@@ -26,7 +26,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.storage_policy": UNPLANNED,
     "vms.vtpm": UNPLANNED,
     "vms.gpus.nvlink": PLACEMENT,
-    "vms.nics.near": PLACEMENT,
     "vms.nics.ip": TRAINING,
     "vms.nics.rdma": TRAINING,
     "vms.disks.storage_policy": UNPLANNED,
@@ -39,8 +38,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
 }
 
 NOT_YET_VALUES: Final[dict[tuple[str, str], str]] = {
-    ("vms.nics.type", "passthrough"): TRAINING,
-    ("vms.nics.type", "sriov"): TRAINING,
     ("vms.nics.type", "pvrdma"): TRAINING,
     ("vms.place.spread", "numa"): PLACEMENT,
 }
