@@ -7,7 +7,7 @@ Functions are known by PCI address; for a virtual one that is the address of its
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
@@ -62,7 +62,8 @@ class NicStock:
     """What the NICs of `host` can still give; `slots` and `functions` are those of its `HostCapacity`.
 
     `held` maps the addresses of whole functions to their holders, of this plan too. `given` counts,
-    by physical function, the virtual ones that the plan gives out.
+    by physical function, the virtual ones that the plan gives out. `uplinks` are the host's own NICs
+    with their switches, as far as they were read.
     """
 
     host: Host
@@ -70,6 +71,7 @@ class NicStock:
     functions: Sequence[FunctionPool]
     held: Mapping[str, str]
     given: Mapping[str, int]
+    uplinks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
-from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio
+from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, device_kinds
 from vgpu_cfg.planning.wanted import make_wanted
 
 
@@ -164,7 +164,12 @@ class VmPlanner:
     def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
         """Return the version that a VM must be raised to for its devices, None where its own does."""
         base = case.base.hardware_version
-        if base is None or case.host is None or cluster is None or not case.manages("gpus"):
+        if (
+            base is None
+            or case.host is None
+            or cluster is None
+            or not (case.manages("gpus") or case.manages("nics"))
+        ):
             return None
         if base >= _least_version(case):
             return None
@@ -208,6 +213,6 @@ class VmPlanner:
 
 
 def _least_version(case: Case) -> int:
-    """Return the lowest hardware version that can have the VM's GPUs."""
-    kinds = [gpu.kind for gpu in case.gpus]
+    """Return the lowest hardware version that can have the VM's devices."""
+    kinds = device_kinds(case)
     return least_version(kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds))
