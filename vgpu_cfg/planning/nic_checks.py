@@ -6,7 +6,7 @@ Guide, chapter 4 (GPU and NIC of one NUMA node).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Host
@@ -28,8 +28,8 @@ from vgpu_cfg.planning.words import listed, node_list
 
 NIC_REMEDIES = {
     Code.NIC_ABSENT: "`vgpu-cfg inventory` lists the NICs with their addresses and labels",
-    Code.NIC_NOT_READY: "hand it out with a rule under `hosts`, as in nics: [{match: {vmnic: vmnic4}, use: "
-    "passthrough}]",
+    Code.NIC_NOT_READY: "hand it out with a rule under `hosts`: nics: [{match: {vmnic: vmnic4}, use: "
+    "passthrough}], or use: sriov with `vfs`",
     Code.NIC_TAKEN: "free one, hand more NICs out, or name more hosts",
     Code.NIC_FAR: "free a function near the GPU, or write `near: any`",
     Code.NIC_HOSTS_OWN: "take another NIC, or take this one off its switch first",
@@ -46,14 +46,14 @@ def explain_nics(
             return None
         case Code.NIC_ABSENT:
             missing = [need for need in needs if not _matching(need, stock.host)]
-            return code, f"has not {listed(dict.fromkeys(map(str, missing)))}"
+            return code, f"does not have {listed(dict.fromkeys(need.of for need in missing))}"
         case Code.NIC_NOT_READY:
             return _explain_not_ready(needs, stock)
         case Code.NIC_FAR:
             near = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
-            return code, f"has none free on NUMA node {near} of the GPU{_held_near(needs, stock, gpu_nodes)}"
+            return code, f"none is free on NUMA node {near} of the GPU{_held_near(needs, stock, gpu_nodes)}"
         case _:
-            return Code.NIC_TAKEN, f"has no function left{_held(needs, stock)}"
+            return Code.NIC_TAKEN, f"no function is left{_held(needs, stock)}"
 
 
 def check_functions(
@@ -63,8 +63,12 @@ def check_functions(
     stock: NicStock,
     gpu_nodes: Sequence[int | None],
     findings: Findings,
+    possible: Collection[int | None] = (),
 ) -> None:
-    """Judge the functions that a VM was given on a host; `stock` is as it was before the plan's VMs."""
+    """Judge the functions that a VM was given on a host; `stock` is as it will be.
+
+    `possible` are the nodes of every GPU that ESXi could choose for it.
+    """
     host = stock.host
     far = far_nics(needs, chosen, stock, gpu_nodes)
     if far:
@@ -75,6 +79,24 @@ def check_functions(
         message = f"its GPU is on NUMA node {near} of {host.name}, its NIC is not: {apart}; {better}"
         remedy = "free a function near the GPU, name more hosts, or write `near: any`"
         findings.add_vm(Code.NIC_FAR, vm, message, remedy)
+    elif elsewhere := {node for node in possible if node is not None} - set(gpu_nodes):
+        near_ones = [pci_id for need, pci_id in zip(needs, chosen, strict=True) if need.near_gpu]
+        if near_ones:
+            message = (
+                f"ESXi chooses its GPU, and may take one of NUMA node {node_list(sorted(elsewhere))}, away "
+                f"from its NIC {listed(dict.fromkeys(near_ones))}"
+            )
+            remedy = "compare after the start with `vgpu-cfg inventory`; a GPU passed through is certain"
+            findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
+    loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
+    if loose and gpu_nodes and None not in gpu_nodes:
+        own = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
+        message = (
+            f"ESXi may assign it a NIC of NUMA node {node_list(node for node in loose if node is not None)}, "
+            f"and its GPU is on {own}"
+        )
+        remedy = "give the NICs of each node a label of their own, or name one with `pin`"
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     pools = {pool.pci.pci_id: pool for pool in stock.functions}
     for need, pci_id in zip(needs, chosen, strict=True):
         pool = pools.get(pci_id)
@@ -114,6 +136,21 @@ def check_bound(vm: DesiredVm, plans: Sequence[FunctionPlan], host: Host, findin
         findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 keeps them, without RDMA")
 
 
+def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int | None]:
+    """Return the nodes of the NICs that ESXi could assign to a VM that asks for them by label.
+
+    Empty where it asks for all of them.
+    """
+    asked = [need for need in needs if need.label and need.pin is None and need.near_gpu]
+    free = [
+        slot.pci
+        for slot in stock.slots
+        if slot.pci.passthrough_active and stock.held.get(slot.pci.pci_id, vm) == vm
+        if any(is_matching(slot.pci, need) for need in asked)
+    ]
+    return {pci.numa_node for pci in free} if len(free) > len(asked) else set()
+
+
 def _matching(need: NicNeed, host: Host) -> list[str]:
     return [pci.pci_id for pci in host_functions(host) if is_matching(pci, need)]
 
@@ -127,7 +164,7 @@ def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code,
             if not any(pool.total and is_matching(pool.pci, need) for pool in stock.functions):
                 return (
                     Code.NIC_NOT_READY,
-                    f"has no virtual functions on {listed(_matching(need, host), shown=6)}",
+                    f"no virtual functions on {listed(_matching(need, host), shown=6)}",
                 )
             continue
         matching = [pci for pci in host_functions(host) if is_matching(pci, need)]
@@ -138,11 +175,11 @@ def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code,
             if need.pin is not None and vmnic in stock.uplinks:
                 words = f"uses {pci.pci_id} itself: {vmnic} is an uplink of {stock.uplinks[vmnic]}"
                 return Code.NIC_HOSTS_OWN, words
-        waits = [pci.pci_id for pci in matching if pci.passthrough_enabled]
-        told = ", which waits for a restart" if waits else ""
         names = listed((_called(pci.pci_id, vmnics) for pci in matching), shown=6)
-        return Code.NIC_NOT_READY, f"has not handed out {names}{told}"
-    return Code.NIC_NOT_READY, "has handed out none of its NICs"
+        waits = listed(pci.pci_id for pci in matching if pci.passthrough_enabled)
+        told = f"; {waits} will be after a restart" if waits else ""
+        return Code.NIC_NOT_READY, f"{names}: not passed through{told}"
+    return Code.NIC_NOT_READY, "none of its NICs is handed out"
 
 
 def _called(pci_id: str, vmnics: dict[str, str]) -> str:

@@ -102,6 +102,7 @@ def test_a_whole_nic_is_passed_through_like_a_gpu(rig: Rig, *, by_label: bool) -
     _, second = pci_ids(rig)
     host = rig.host()
     device_id = roce_nics(rig)[1].pci.device_id
+    backing: Any
     if by_label:
         backing = _Passthrough.DynamicBackingInfo(
             deviceName="",
