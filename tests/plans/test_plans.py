@@ -132,12 +132,6 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.NUMA_NODE_ABSENT: "unit/planning/test_planner.py",
     Code.DATASTORE_SPACE: "unit/planning/test_planner.py",
     Code.DATASTORE_INACCESSIBLE: "unit/planning/test_planner.py",
-    **dict.fromkeys(
-        (Code.NIC_ABSENT, Code.NIC_NOT_READY, Code.NIC_TAKEN, Code.NIC_FAR, Code.NIC_HOSTS_OWN),
-        "unit/planning/test_nic_needs.py",
-    ),
-    Code.SRIOV_TIES_VM: "unit/planning/test_nic_devices.py",
-    Code.SRIOV_OFF_SWITCH: "unit/planning/test_nic_devices.py",
     Code.POOL_NOT_FOUND: "unit/planning/test_planner.py",
     Code.DATACENTER_NOT_NAMED: "unit/planning/test_planner.py",
 }

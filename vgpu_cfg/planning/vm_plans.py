@@ -8,14 +8,17 @@ from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.planning.affinity import held_gpus, held_nodes, is_choice_certain, numa_pin
+from vgpu_cfg.planning.affinity import choosable_gpus, held_gpus, held_nodes, is_choice_certain, numa_pin
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version, least_version
+from vgpu_cfg.planning.host_load import Fit
+from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
+from vgpu_cfg.planning.nic_checks import check_bound, check_functions
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
@@ -73,12 +76,23 @@ class VmPlanner:
             topology = self.topologies.of(final.host)
             check_nics_near(case, case.fit, (initial, final), topology, self.findings)
             check_one_node(case, case.fit, initial, self.findings)
+            self._check_nics(case, case.fit, initial, final, wanted)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
             self._plan_new(case, case.host, wanted, placed, result)
         if case.host is not None and (case.fit is not None or case.existing is not None):
             result.placements.append(self._placement(case, case.host, placed))
+
+    def _check_nics(
+        self, case: Case, fit: Fit, initial: HostState, final: HostState, wanted: WantedVm
+    ) -> None:
+        needs = case.shape.nics if case.shape is not None else ()
+        nodes = final.gpu_nodes(fit.gpus, fit.slots)
+        choosable = set(choosable_gpus(initial, fit)) if fit.gpus else set()
+        possible = [gpu.node for gpu in initial.gpus if gpu.pci_id in choosable]
+        check_functions(case.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
+        check_bound(case.desired, wanted.functions, final.host, self.findings)
 
     def _plan_new(self, case: Case, host: Host, wanted: WantedVm, placed: Placed, result: VmPlans) -> None:
         cluster = self._cluster_of(host)
