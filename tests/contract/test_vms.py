@@ -276,7 +276,8 @@ def test_a_whole_nic_is_told_from_a_gpu(desk: Desk, place: Place) -> None:
     spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (nic, gpu)})
     moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
     told = {device.allowed: device.is_nic for device in detail_of(desk.vm(moid)).passthrough}
-    is_listed = any(device.is_nic for host in desk.inventory().hosts for device in host.pci_devices)
+    listed = (device for host in desk.inventory().hosts for device in host.pci_devices)
+    is_listed = any((device.vendor_id, device.device_id) in nic.allowed for device in listed)
     assert told == {nic.allowed: is_listed, gpu.allowed: False}
 
 
