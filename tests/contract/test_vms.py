@@ -28,12 +28,15 @@ from vgpu_cfg.model.vm_spec import (
     NewDisk,
     NewDynamicPassthrough,
     NewNic,
+    NewSriovNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
     VmSpec,
 )
 from vgpu_cfg.ports import TaskState, TaskUpdate
+
+MAC = "00:50:56:12:34:56"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,33 @@ def test_devices_of_a_vm_with_gpus_are_matched_by_key(desk: Desk, place: Place) 
     after = detail_of(desk.vm(moid))
     assert sorted(vgpu.profile for vgpu in after.vgpus) == ["grid_a100-10c", "grid_a100-20c"]
     assert before.vgpus[1] in after.vgpus
+
+
+@pytest.mark.parametrize("kind", [NetworkKind.STANDARD, NetworkKind.DISTRIBUTED])
+def test_a_virtual_function_is_added_and_taken_out(kind: NetworkKind, desk: Desk, place: Place) -> None:
+    network = place.network(kind)
+    plain, card = NewNic(backing=network), NewSriovNic(backing=network, function="0000:24:00.0", mac=MAC)
+    spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (plain, card)})
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
+    before = detail_of(desk.vm(moid))
+    (virtual,) = (nic for nic in before.nics if nic.kind == "sriov")
+    assert (virtual.function, virtual.mac) == ("0000:24:00.0", MAC)
+    assert virtual.network == (network.portgroup_key or network.network_moid)
+    deletion = VmSpec(devices=(RemoveDevice(key=virtual.key, was="virtual function"),))
+    assert desk.done(desk.writer.reconfigure_vm(moid, deletion)).state is TaskState.SUCCESS
+    assert [nic.kind for nic in detail_of(desk.vm(moid)).nics] == ["vmxnet3"]
+
+
+def test_a_whole_nic_is_told_from_a_gpu(desk: Desk, place: Place) -> None:
+    """The lab lists NICs with their class; vcsim's hosts list none with these ids."""
+    nic = NewDynamicPassthrough(allowed=((0x15B3, 0x101D),), label="roce")
+    gpu = NewDynamicPassthrough(allowed=((0x10DE, 0x20F1),))
+    spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (nic, gpu)})
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
+    told = {device.allowed: device.is_nic for device in detail_of(desk.vm(moid)).passthrough}
+    listed = (device for host in desk.inventory().hosts for device in host.pci_devices)
+    is_listed = any((device.vendor_id, device.device_id) in nic.allowed for device in listed)
+    assert told == {nic.allowed: is_listed, gpu.allowed: False}
 
 
 def test_hardware_is_upgraded(desk: Desk, place: Place) -> None:

@@ -340,10 +340,7 @@ def _detail(row: Row) -> VmDetail:
         passthrough=tuple(
             _passthrough(13020 + number, device) for number, device in enumerate(row.get("passthrough") or ())
         ),
-        nics=tuple(
-            VirtualNic(key=4000 + number, kind=kind or "vmxnet3", network=_network_of(network), mac=mac)
-            for number, (network, kind, mac) in enumerate(map(_nic, row.get("nics") or ()))
-        ),
+        nics=tuple(_nic(4000 + number, nic) for number, nic in enumerate(row.get("nics") or ())),
         disks=tuple(
             VirtualDisk(
                 key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000, unit_number=number
@@ -357,10 +354,15 @@ def _detail(row: Row) -> VmDetail:
     )
 
 
-def _nic(row: Any) -> tuple[str, str, str]:
-    if isinstance(row, str):
-        return row, "", "00:50:56:00:00:01"
-    return row["network"], row.get("kind", ""), row.get("mac", "00:50:56:00:00:01")
+def _nic(key: int, row: Any) -> VirtualNic:
+    row = {"network": row} if isinstance(row, str) else row
+    return VirtualNic(
+        key=key,
+        kind=row.get("kind", "vmxnet3"),
+        network=_network_of(row["network"]),
+        mac=row.get("mac", "00:50:56:00:00:01"),
+        function=row.get("function"),
+    )
 
 
 def _network_of(name: str) -> str:
@@ -375,4 +377,5 @@ def _passthrough(key: int, row: Row) -> PassthroughDevice:
         allowed=tuple(tuple(pair) for pair in row.get("allowed") or ()),
         label=row.get("label"),
         assigned_id=row.get("assigned"),
+        is_nic=row.get("nic", False),
     )

@@ -22,7 +22,7 @@ from vgpu_cfg.settings.folders import state_folder
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.change import Plan
-    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.inventory import Inventory
     from vgpu_cfg.planning.options import PlanOptions
     from vgpu_cfg.ports import InventoryReader, ReadScope
@@ -65,7 +65,7 @@ def locate(asked: Asked, flags: ConnectionFlags) -> tuple[Connection, DesiredPla
 
 def scope_of(desired: DesiredPlan) -> ReadScope:
     """Say what a reading must cover for a plan."""
-    from vgpu_cfg.model.desired import DesiredPassthrough, TemplateSource
+    from vgpu_cfg.model.desired import TemplateSource
     from vgpu_cfg.ports import HostScope, ReadScope
 
     return ReadScope(
@@ -78,7 +78,15 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         extra_config_keys=frozenset(key for vm in desired.vms for key in vm.extra_config),
         # A host's VMs say what may be moved from it and who holds its devices, whether it has GPUs or not.
         hosts=tuple(HostScope(cluster=entry.cluster, names=entry.names) for entry in desired.hosts),
-        system_ids=any(isinstance(gpu, DesiredPassthrough) for vm in desired.vms for gpu in vm.gpus),
+        system_ids=any(_has_fixed_passthrough(vm) for vm in desired.vms),
+    )
+
+
+def _has_fixed_passthrough(vm: DesiredVm) -> bool:
+    """Whether a VM may name functions of its host, which takes the host's system id."""
+    functions = (nic.function for nic in vm.nics if nic.function is not None)
+    return any(gpu.kind == "passthrough" for gpu in vm.gpus) or any(
+        function.kind == "passthrough" and (function.pin or not function.label) for function in functions
     )
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlace, DesiredVm
-from vgpu_cfg.model.inventory import Cluster, Connection, Datastore, Host, Network
+from vgpu_cfg.model.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.options import matches_any
@@ -55,6 +56,16 @@ class Candidates:
     datastores: Mapping[str, Datastore]
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     _known: dict[Wish, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
+
+    @classmethod
+    def among(cls, hosts: Sequence[Host], observed: Inventory) -> Self:
+        """Take the networks, datastores and groups of an inventory."""
+        return cls(
+            hosts,
+            {network.moid: network for network in observed.networks},
+            {datastore.moid: datastore for datastore in observed.datastores},
+            observed.cluster_by_moid,
+        )
 
     def of(self, wish: Wish, vm: DesiredVm, findings: Findings) -> Ranked:
         """Return the candidates, the VM's first cluster first; without any there is a finding."""

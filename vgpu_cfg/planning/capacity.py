@@ -17,8 +17,9 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.gpu_state import GpuState, Held, arrange
-from vgpu_cfg.planning.nic_functions import FunctionPool, read_functions
+from vgpu_cfg.planning.nic_functions import FunctionPool, read_functions, read_uplinks
 from vgpu_cfg.planning.peer_groups import peer_sets
+from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.words import is_at_least
 
@@ -54,9 +55,10 @@ class PassthroughSlot:
 class HostCapacity:
     """The GPUs of a host as they are now, and of its NICs what VMs could be given.
 
-    `slots` are GPUs and NICs alike, `functions` the NICs that are cut into virtual functions. `unread`
-    names running VMs that hold a GPU and whose devices are not known, `unplaced` those whose vGPUs no
-    GPU can be shown to hold. `peer_sets` are the sets of GPUs, by index, that can be NVLink peers of one VM.
+    `slots` are GPUs and NICs alike, `functions` the NICs that are cut into virtual functions, `uplinks`
+    the NICs that switches use with the switches' names, as far as that was read. `unread` names running
+    VMs that hold a GPU and whose devices are not known, `unplaced` those whose vGPUs no GPU can be shown
+    to hold. `peer_sets` are the sets of GPUs, by index, that can be NVLink peers of one VM.
     """
 
     host: Host
@@ -64,6 +66,7 @@ class HostCapacity:
     slots: list[PassthroughSlot] = field(default_factory=list)
     peer_sets: tuple[frozenset[int], ...] = ()
     functions: list[FunctionPool] = field(default_factory=list)
+    uplinks: dict[str, str] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
@@ -87,6 +90,7 @@ class CapacityReader:
     def __init__(self, observed: Inventory, catalog: Catalog) -> None:
         self._observed = observed
         self._catalog = catalog
+        self._topologies = Topologies(observed, catalog)
         self._boards: dict[tuple[int, int, int], Board | None] = {}
         self._needs: dict[str, dict[str, VgpuNeed]] = {}
 
@@ -104,8 +108,9 @@ class CapacityReader:
         for gpu in host.gpus:
             found.gpus.append(self._empty_gpu(gpu, found))
         found.slots = self._slots(host)
-        found.peer_sets = peer_sets(host, [gpu.board for gpu in found.gpus])
+        found.peer_sets = peer_sets(self._topologies.of(host))
         found.functions = read_functions(host, vms, self._observed.facts)
+        found.uplinks = read_uplinks(host, self._observed.facts)
         self._hold(found, vms)
         self._judge_sharing(found)
         self._claim(found, vms)

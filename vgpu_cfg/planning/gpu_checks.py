@@ -133,13 +133,16 @@ def _entries(gpus: Iterable[DesiredVgpu], catalog: Catalog) -> list[ProfileEntry
 
 
 def check_api(vm: DesiredVm, gpus: Sequence[DesiredGpu], api_version: str, findings: Findings) -> None:
-    """See that the vCenter's API can say what the plan asks."""
+    """See that the vCenter's API can say what the plan asks, of GPUs and of NICs."""
     kinds: Mapping[str, tuple[str, tuple[int, ...]]] = {
         "vgpu": ("vGPUs", (6, 0)),
         "passthrough": ("passthrough", (4, 0)),
         "dynamic_passthrough": ("Dynamic DirectPath I/O", (7, 0)),
     }
-    for kind in dict.fromkeys(gpu.kind for gpu in gpus):
+    asked: list[str] = [gpu.kind for gpu in gpus]
+    if any(nic.function is not None and nic.function.label for nic in vm.nics):
+        asked.append("dynamic_passthrough")
+    for kind in dict.fromkeys(asked):
         what, least = kinds[kind]
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))

@@ -58,7 +58,8 @@ class HostLoad:
     `creatable` is vCenter's own word on which profiles can be created now, None where it does
     not say or the plan frees GPUs first. `peer_sets` are the sets of GPUs that can be NVLink peers.
     `residents` counts the VMs of a line that are here, `planned` the sizes of vGPUs that the plan adds.
-    `functions` are NICs with virtual functions, of which the plan gives out as many as `given` says.
+    `functions` are NICs with virtual functions, of which the plan gives out as many as `given` says,
+    `uplinks` the NICs that switches use, with the switches.
     `node_lines` names the lines that have a VM on a NUMA node.
     """
 
@@ -76,6 +77,7 @@ class HostLoad:
     planned: set[tuple[str, int, int]] = field(default_factory=set)
     functions: list[FunctionPool] = field(default_factory=list)
     given: dict[str, int] = field(default_factory=dict)
+    uplinks: dict[str, str] = field(default_factory=dict)
     node_lines: dict[int, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
@@ -105,6 +107,7 @@ class HostLoad:
             peer_sets=capacity.peer_sets,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
             functions=capacity.functions,
+            uplinks=capacity.uplinks,
         )
 
     def copy(self) -> Self:
@@ -124,6 +127,7 @@ class HostLoad:
             set(self.planned),
             self.functions,
             dict(self.given),
+            self.uplinks,
             dict(self.node_lines),
         )
 
@@ -196,7 +200,12 @@ class HostLoad:
     @property
     def stock(self) -> NicStock:
         """What the host's NICs can still give."""
-        return NicStock(self.host, self.slots, self.functions, self.holders, self.given)
+        return NicStock(self.host, self.slots, self.functions, self.holders, self.given, self.uplinks)
+
+    def gpu_nodes(self, gpus: Iterable[int], slots: Iterable[str]) -> list[int | None]:
+        """Return the NUMA nodes of GPUs by index, and of passed-through ones by address."""
+        nodes = {slot.pci.pci_id: slot.pci.numa_node for slot in self.slots}
+        return [*(self.gpus[index].node for index in gpus), *(nodes.get(pci_id) for pci_id in slots)]
 
     def refuse_nics(self, shape: Shape) -> Code | None:
         """Say why the host cannot give the functions that a VM's NICs need."""

@@ -129,8 +129,7 @@ class HostState(HostLoad):
 
         None where its NICs must be near the GPUs and none is free there.
         """
-        near = [self.gpus[index].node for index in chosen]
-        near += [slot.pci.numa_node for slot in self.slots if slot.pci.pci_id in slots]
+        near = self.gpu_nodes(chosen, slots)
         size = (shape.cpus, shape.memory_mib)
         nodes = choose_nodes(shape.numa, shape.numa_nodes, near, self.nodes, size)
         level = numa_level(self.nodes, nodes, *size)

@@ -45,6 +45,8 @@ def plan_functions(
             found.append(FunctionPlan(keeps=kept.key, note=note))
         elif host is not None and index < len(chosen):
             found.append(FunctionPlan(_device(nic, chosen[index], host), note=note))
+        else:
+            found.append(FunctionPlan(note=note))
     return tuple(found)
 
 

@@ -79,6 +79,12 @@ def read_functions(host: Host, vms: Iterable[Vm], facts: EstateFacts) -> list[Fu
     ]
 
 
+def read_uplinks(host: Host, facts: EstateFacts) -> dict[str, str]:
+    """Return the NICs that are uplinks with the names of their switches; empty where nothing was read."""
+    read = facts.hosts.get(host.moid)
+    return {vmnic: switch.name for switch in (read.switches if read else ()) for vmnic in switch.uplinks}
+
+
 def _reach(host: Host, vmnic: str, facts: EstateFacts) -> frozenset[str] | None:
     """Return the portgroups of the distributed switch that a NIC is an uplink of.
 

@@ -7,7 +7,7 @@ Functions are known by PCI address; for a virtual one that is the address of its
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
@@ -46,15 +46,21 @@ class NicNeed:
     network: str | None = None
     allowed: tuple[tuple[int, int], ...] = ()
 
-    def __str__(self) -> str:
-        what = "a virtual function" if self.kind is NicKind.SRIOV else "a NIC"
+    @property
+    def of(self) -> str:
+        """The NIC itself, as a reader knows it."""
         if self.pin is not None:
-            return f"{what} of {self.pin}" if self.kind is NicKind.SRIOV else f"the NIC at {self.pin}"
+            return f"a NIC at {self.pin}"
         said = [f"label {self.label!r}"] if self.label else []
         said += [f"model {self.model!r}"] if self.model else []
-        of = " of a NIC" if self.kind is NicKind.SRIOV and said else ""
+        return f"a NIC with {' and '.join(said)}" if said else "a NIC"
+
+    def __str__(self) -> str:
         near = " near its GPU" if self.must_be_near else ""
-        return what + (f"{of} with {' and '.join(said)}" if said else "") + near
+        if self.kind is NicKind.PASSTHROUGH:
+            return self.of + near
+        is_any = self.pin is None and not self.model
+        return ("a virtual function" if is_any else f"a virtual function of {self.of}") + near
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,8 @@ class NicStock:
     """What the NICs of `host` can still give; `slots` and `functions` are those of its `HostCapacity`.
 
     `held` maps the addresses of whole functions to their holders, of this plan too. `given` counts,
-    by physical function, the virtual ones that the plan gives out.
+    by physical function, the virtual ones that the plan gives out. `uplinks` are the host's own NICs
+    with their switches, as far as they were read.
     """
 
     host: Host
@@ -70,6 +77,7 @@ class NicStock:
     functions: Sequence[FunctionPool]
     held: Mapping[str, str]
     given: Mapping[str, int]
+    uplinks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,12 +116,7 @@ class _Planning:
         self.reader = CapacityReader(observed, catalog)
         self.topologies = Topologies(observed, catalog)
         self.hosts = hosts_in_order(observed)
-        self.candidates = Candidates(
-            self.hosts,
-            {network.moid: network for network in observed.networks},
-            {datastore.moid: datastore for datastore in observed.datastores},
-            observed.cluster_by_moid,
-        )
+        self.candidates = Candidates.among(self.hosts, observed)
 
     def run(self) -> Plan:
         """Go through the stages."""

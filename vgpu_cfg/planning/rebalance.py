@@ -18,7 +18,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, NumaPolicy
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import Vm, VmDetail
-from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
+from vgpu_cfg.planning.candidates import Candidates, Wish, make_wish
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
 from vgpu_cfg.planning.demand import Demand, Shape, make_variants
@@ -128,11 +128,7 @@ class _Rebalancing:
         self.findings = Findings.for_plan(self.desired)
         self.reader = CapacityReader(self.observed, self.catalog)
         self.hosts = hosts_in_order(self.observed)
-        self.candidates = Candidates(
-            self.hosts,
-            {network.moid: network for network in self.observed.networks},
-            {datastore.moid: datastore for datastore in self.observed.datastores},
-        )
+        self.candidates = Candidates.among(self.hosts, self.observed)
 
     def run(self) -> Rebalance:
         self.cases = list(self._cases())
@@ -181,12 +177,8 @@ class _Rebalancing:
             owner = case.host.cluster_moid or case.host.compute_moid
             wish = Wish((owner,), (), frozenset(), frozenset(), only_host=case.host.moid)
         else:
-            wish = Wish(
-                clusters_in_order(case.clusters),
-                case.desired.place.hosts,
-                case.network_moids,
-                case.datastore_moids,
-            )
+            place = case.desired.place
+            wish = make_wish(case.clusters, place, case.network_moids, case.datastore_moids)
         if ranked := self.candidates.of(wish, case.desired, self.findings):
             case.shape = make_shape(case, ranked, self.reader)
 

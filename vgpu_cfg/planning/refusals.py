@@ -10,7 +10,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Shape, counted_names
 from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.nic_needs import holders_of
+from vgpu_cfg.planning.nic_checks import explain_nics
 from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
@@ -75,6 +75,10 @@ def wanted_words(shape: Shape) -> str:
         words.append(" or ".join(choices))
     words += [f"the device at {pci_id}" for pci_id in shape.fixed]
     words += [f"a device with {need}" for need in dict.fromkeys(shape.dynamic)]
+    words += [
+        str(need) if shape.nics.count(need) == 1 else f"{shape.nics.count(need)} × {need}"
+        for need in dict.fromkeys(shape.nics)
+    ]
     return " and ".join(words) or f"a VM of {gib(shape.memory_mib)}"
 
 
@@ -84,9 +88,8 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     if code is not None:
         found.add(code, _host_words(code, host, shape))
         return found
-    code = host.refuse_nics(shape)
-    if code is not None:
-        found.add(code, _nic_words(code, host, shape))
+    _judge_nics(found, host, shape, ())
+    if found.codes:
         return found
     code = host.refuse_slots(shape)
     if code is not None:
@@ -106,6 +109,8 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         if code is not None and len(found.codes) == told:
             found.add(code, _variant_words(code, host, variant))
     found.drop_strange_boards()
+    if not found.codes:
+        _judge_nics(found, host, shape, _possible_nodes(host, shape))
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         found.texts.append(f"powered off and in nobody's way now: {listed(off)}")
@@ -207,19 +212,18 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
             return "has a VM of this line already"
 
 
-def _nic_words(code: Code, host: HostState, shape: Shape) -> str:
-    needs = listed(dict.fromkeys(str(need) for need in shape.nics), shown=6)
-    held = {pci_id: who for need in shape.nics for pci_id, who in holders_of(need, host.stock).items() if who}
-    by = listed((f"{pci_id} by {listed(who, shown=4)}" for pci_id, who in sorted(held.items())), shown=6)
-    match code:
-        case Code.NIC_ABSENT:
-            return f"has not {needs}"
-        case Code.NIC_NOT_READY:
-            return f"has {needs} only as the host's own: passthrough or virtual functions are not on"
-        case Code.NIC_FAR:
-            return f"has {needs} free on another NUMA node only"
-        case _:
-            return f"has not enough free for {needs}{f': in use are {by}' if by else ''}"
+def _judge_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
+    told = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
+    if told is not None:
+        found.add(*told)
+
+
+def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:
+    """Return the NUMA nodes of all GPUs that the VM could have here."""
+    free = host.free_slots()
+    nodes = [gpu.node for gpu in host.gpus for variant in shape.variants if gpu.refuse(variant[0]) is None]
+    nodes += [slot.pci.numa_node for slot in free if slot.pci.pci_id in shape.fixed]
+    return nodes + [slot.pci.numa_node for slot in free for need in shape.dynamic if host.suits(slot, need)]
 
 
 def _slot_words(code: Code, host: HostState, shape: Shape) -> str:

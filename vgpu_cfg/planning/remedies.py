@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.nic_checks import NIC_REMEDIES
 
 FARTHEST_FIRST = (
     Code.NO_SUCH_BOARD,
@@ -21,6 +22,9 @@ FARTHEST_FIRST = (
     Code.PASSTHROUGH_ABSENT,
     Code.PASSTHROUGH_NOT_ACTIVE,
     Code.PASSTHROUGH_SERVES_VGPUS,
+    Code.NIC_ABSENT,
+    Code.NIC_NOT_READY,
+    Code.NIC_HOSTS_OWN,
     Code.HOLDER_UNKNOWN,
     Code.CLASSES_CANNOT_SHARE,
     Code.NOT_CREATABLE_NOW,
@@ -30,6 +34,8 @@ FARTHEST_FIRST = (
     Code.MIXED_SIZE_NO_ROOM,
     Code.NO_MIG_SLICE,
     Code.SAME_SIZE_LOCK,
+    Code.NIC_TAKEN,
+    Code.NIC_FAR,
     Code.NUMA_NODE_ABSENT,
     Code.HOST_CPUS,
     Code.HOST_MEMORY,
@@ -37,7 +43,7 @@ FARTHEST_FIRST = (
 )
 """What is told first is what comes last here: the refusal closest to a place."""
 
-REMEDIES = {
+REMEDIES = NIC_REMEDIES | {
     Code.NO_SUCH_BOARD: "name a cluster whose hosts have this board, or a profile of the boards they have",
     Code.NO_HOST_DRIVER: "install NVIDIA's host driver and take the GPU out of passthrough; then look at "
     "`nvidia-smi` on the host",

@@ -144,6 +144,14 @@ class Topology:
         """Return the domain of a GPU, None where NVLink joins it to none that is known."""
         return next((domain for domain in self.domains if pci_id in domain.gpus), None)
 
+    def group_sizes(self, domain: Domain) -> frozenset[int]:
+        """Return how many GPUs of a domain the host's device groups join."""
+        return frozenset(
+            size
+            for _, board_key, size in self._nvlink_groups()
+            if all(self._is_of(pci_id, board_key) for pci_id in domain.gpus)
+        )
+
     def module(self, pci_id: str) -> int | None:
         """Return the number of a GPU's module on its HGX board, None where nobody tells."""
         return self._modules.get(pci_id)

@@ -12,6 +12,8 @@ from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.nic_match import nic_needs
+from vgpu_cfg.planning.nic_needs import NicKind
 from vgpu_cfg.planning.other_devices import MOST_NICS
 
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
@@ -31,8 +33,9 @@ def check_settings(case: Case, findings: Findings) -> None:
         elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and case.gpus:
             message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
-    if len(vm.nics) > MOST_NICS:
-        message = f"{len(vm.nics)} NICs, and a VM can have {MOST_NICS}"
+    virtual = sum(nic.function is None for nic in vm.nics)
+    if virtual > MOST_NICS:
+        message = f"{virtual} NICs, and a VM can have {MOST_NICS}"
         findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "ask for fewer")
 
 
@@ -53,9 +56,19 @@ def check_date(vm: DesiredVm, today: date, findings: Findings) -> None:
         findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date")
 
 
+def device_kinds(case: Case) -> list[str]:
+    """Return the kind of every device that is passed through or shared: vGPUs, GPUs and whole NICs."""
+    needs = nic_needs(case.nics, case.base if case.existing is not None else None, case.host)
+    whole = [need for need in needs if need.kind is NicKind.PASSTHROUGH]
+    return [
+        *(gpu.kind for gpu in case.gpus),
+        *("passthrough" if need.pin or not need.label else "dynamic_passthrough" for need in whole),
+    ]
+
+
 def check_hardware(case: Case, host: Host, version: int | None, findings: Findings) -> None:
     """See that the hardware version a VM will have allows its devices."""
-    kinds = [gpu.kind for gpu in case.gpus]
+    kinds = device_kinds(case)
     vgpus, dynamic = kinds.count("vgpu"), kinds.count("dynamic_passthrough")
     if version is None:
         return

@@ -8,14 +8,17 @@ from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.planning.affinity import held_gpus, held_nodes, is_choice_certain, numa_pin
+from vgpu_cfg.planning.affinity import choosable_gpus, held_gpus, held_nodes, is_choice_certain, numa_pin
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version, least_version
+from vgpu_cfg.planning.host_load import Fit
+from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
+from vgpu_cfg.planning.nic_checks import check_bound, check_functions
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
@@ -25,7 +28,7 @@ from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
-from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio
+from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, device_kinds
 from vgpu_cfg.planning.wanted import make_wanted
 
 
@@ -77,12 +80,23 @@ class VmPlanner:
             check_one_node(case, case.fit, initial, self.findings)
             check_peers_place(case, case.fit, initial, self.findings)
             check_spread_numa(case, case.fit, initial, self.findings)
+            self._check_nics(case, case.fit, initial, final, wanted)
         if case.existing is not None:
             self._plan_existing(case, case.existing, wanted, placed, result)
         elif case.fit is not None and case.host is not None:
             self._plan_new(case, case.host, wanted, placed, result)
         if case.host is not None and (case.fit is not None or case.existing is not None):
             result.placements.append(self._placement(case, case.host, placed))
+
+    def _check_nics(
+        self, case: Case, fit: Fit, initial: HostState, final: HostState, wanted: WantedVm
+    ) -> None:
+        needs = case.shape.nics if case.shape is not None else ()
+        nodes = final.gpu_nodes(fit.gpus, fit.slots)
+        choosable = set(choosable_gpus(initial, fit)) if fit.gpus else set()
+        possible = [gpu.node for gpu in initial.gpus if gpu.pci_id in choosable]
+        check_functions(case.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
+        check_bound(case.desired, wanted.functions, final.host, self.findings)
 
     def _plan_new(self, case: Case, host: Host, wanted: WantedVm, placed: Placed, result: VmPlans) -> None:
         cluster = self._cluster_of(host)
@@ -170,7 +184,12 @@ class VmPlanner:
     def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
         """Return the version that a VM must be raised to for its devices, None where its own does."""
         base = case.base.hardware_version
-        if base is None or case.host is None or cluster is None or not case.manages("gpus"):
+        if (
+            base is None
+            or case.host is None
+            or cluster is None
+            or not (case.manages("gpus") or case.manages("nics"))
+        ):
             return None
         if base >= _least_version(case):
             return None
@@ -214,8 +233,8 @@ class VmPlanner:
 
 
 def _least_version(case: Case) -> int:
-    """Return the lowest hardware version that can have the VM's GPUs."""
-    kinds = [gpu.kind for gpu in case.gpus]
+    """Return the lowest hardware version that can have the VM's devices."""
+    kinds = device_kinds(case)
     has_groups = case.fit is not None and bool(case.fit.groups)
     return least_version(
         kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds), groups=has_groups

@@ -29,6 +29,7 @@ from vgpu_cfg.vsphere.reader_kinds import (
     read_max_hardware_versions,
     read_system_ids,
 )
+from vgpu_cfg.vsphere.reader_nics import tell_nics
 from vgpu_cfg.vsphere.reader_places import Places
 from vgpu_cfg.vsphere.reader_sharing import infer_sharing
 from vgpu_cfg.vsphere.reader_vms import make_vm, mark_plan
@@ -77,6 +78,7 @@ class VCenterReader:
             item.moid: make_vm(places, item, details.get(item.moid), scope.extra_config_keys)
             for item in places.of_type("VirtualMachine")
         }
+        vms = tell_nics(vms, hosts)
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms = {host.moid: host for host in hosts}, vms
         return self._inventory(places, read_at, hosts, vms)
@@ -86,7 +88,8 @@ class VCenterReader:
     ) -> tuple[Vm, ...]:
         """Read some VMs again, in detail, in one round trip; what has gone is left out."""
         items = self._items(reader_paths.VM_AGAIN, reader_paths.VM, moids)
-        return tuple(make_vm(self._places, item, item, extra_config_keys) for item in items)
+        vms = {item.moid: make_vm(self._places, item, item, extra_config_keys) for item in items}
+        return tuple(tell_nics(vms, self._hosts.values()).values())
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""

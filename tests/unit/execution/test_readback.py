@@ -13,6 +13,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
@@ -111,6 +112,18 @@ def vm(**fields: Any) -> Vm:
             {"nics": (VirtualNic(key=4000, kind="vmxnet3", network="key-1", mac="00:50:56:aa:00:01"),)},
             {"nics": (VirtualNic(key=4000, kind="vmxnet3", network="key-1", mac="00:50:56:aa:00:02"),)},
             id="NIC with a MAC on a distributed portgroup",
+        ),
+        pytest.param(
+            {"devices": (NewSriovNic(backing=DVS, function="0000:24:00.0"),)},
+            {"nics": (VirtualNic(key=13031, kind="sriov", network="key-1", function="0000:24:00.0"),)},
+            {"nics": (VirtualNic(key=13031, kind="sriov", network="key-1", function="0000:e4:00.0"),)},
+            id="virtual function",
+        ),
+        pytest.param(
+            {"devices": (NewSriovNic(backing=DVS, function="0000:24:00.0"),)},
+            {"nics": (VirtualNic(key=13031, kind="sriov", network="key-1"),)},
+            {"nics": (VirtualNic(key=4000, kind="vmxnet3", network="key-1"),)},
+            id="virtual function of which the server does not tell whose",
         ),
         pytest.param(
             {"devices": (EditNic(key=4000, backing=DVS),)},

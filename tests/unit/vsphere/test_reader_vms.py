@@ -209,6 +209,23 @@ def test_nics_name_their_kind_and_their_network() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("address", "read"),
+    [
+        ("0000:24:00.0", "0000:24:00.0"),
+        ("0000:E4:00.0", "0000:e4:00.0"),
+        ("Automatic-0000:00:00.0", None),
+        ("", None),
+    ],
+)
+def test_a_virtual_function_tells_its_physical_one(address: str, read: str | None) -> None:
+    sriov: Any = device.VirtualSriovEthernetCard
+    physical = device.VirtualPCIPassthrough.DeviceBackingInfo(id=address)
+    backing = sriov.SriovBackingInfo(physicalFunctionBacking=physical)
+    found = detail(sriov(key=13031, sriovBacking=backing), sriov(key=13030), device.VirtualVmxnet3(key=4000))
+    assert [nic.function for nic in found.nics] == [read, None, None]
+
+
 def test_disks_and_their_controllers() -> None:
     found = detail(
         device.ParaVirtualSCSIController(key=1000, busNumber=0),

@@ -18,6 +18,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewSriovNic,
     NewVgpu,
     NicBacking,
     RemoveDevice,
@@ -141,6 +142,26 @@ def test_a_nic_is_tied_to_a_distributed_network_by_key_and_switch() -> None:
     assert (spec.device.addressType, spec.device.macAddress) == ("manual", "00:50:56:00:00:01")
 
 
+def test_a_virtual_function_names_its_physical_one_by_the_address_alone() -> None:
+    (spec,) = made(NewSriovNic(backing=DISTRIBUTED, function="0000:24:00.0", mac="00:50:56:00:00:01"))
+    card: Any = spec.device
+    assert card._wsdlName == "VirtualSriovEthernetCard"
+    assert card.sriovBacking.physicalFunctionBacking.id == "0000:24:00.0"
+    assert card.sriovBacking.virtualFunctionBacking is None
+    assert card.backing.port.portgroupKey == "dvportgroup-2"
+    assert (card.addressType, card.macAddress) == ("manual", "00:50:56:00:00:01")
+    assert card.allowGuestOSMtuChange
+    assert "<id>0000:24:00.0</id><deviceId></deviceId><systemId></systemId><vendorId>0</vendorId>" in xml(
+        card.sriovBacking
+    )
+
+
+def test_whether_its_guest_may_change_the_mtu_can_be_told() -> None:
+    (spec,) = made(NewSriovNic(backing=STANDARD, function="0000:24:00.0", allow_mtu_change=False))
+    assert spec.device.allowGuestOSMtuChange is False
+    assert spec.device.addressType == "generated"
+
+
 def test_an_edited_nic_keeps_its_key_and_its_mac() -> None:
     card = vim.vm.device.VirtualVmxnet3(key=4000, macAddress="00:50:56:00:00:09", addressType="assigned")
     (spec,) = made(EditNic(key=4000, backing=DISTRIBUTED), current=(card,))
@@ -226,6 +247,7 @@ def test_a_device_that_is_gone_is_an_error(edit: DeviceEdit) -> None:
     [
         (NewVgpu(profile="grid_a100-40c"), False),
         (NewNic(backing=STANDARD), False),
+        (NewSriovNic(backing=STANDARD, function="0000:24:00.0"), False),
         (NewDisk(size_mib=1), True),
         (RemoveDevice(key=1, was="x"), True),
     ],

@@ -13,6 +13,7 @@ from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.gpu_choice import Pick
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, entry_of, esxi_order
 from vgpu_cfg.lab.rules.vgpu_places import Suits, place_vgpus
+from vgpu_cfg.lab.rules.virtual_functions import check_virtual_functions
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
 from vgpu_cfg.lab.state import Host, LabState, Passthrough, VgpuUse, VirtualMachine
 
@@ -49,6 +50,7 @@ def admit(
     hardware.check_memory_reserved(vm)
     hardware.check_numa_affinity(vm, host)
     whole = assign_whole_devices(vm, host)
+    check_virtual_functions(state, vm, host)
     _check_several(vm, host, [use.profile for _, use in placed])
     boards = _boards_of(host, [pci_id for pci_id, _ in placed], list(whole.values()))
     for pci_id, use in placed:

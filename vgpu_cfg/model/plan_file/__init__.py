@@ -16,7 +16,6 @@ from vgpu_cfg.model.plan_file.entries import (
     DiskEntry,
     FileHeader,
     GpuEntry,
-    NicEntry,
     PlaceEntry,
     PlanFile,
     ProtectEntry,
@@ -36,6 +35,7 @@ from vgpu_cfg.model.plan_file.host_entries import (
 from vgpu_cfg.model.plan_file.host_fields import SecretUse
 from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
+from vgpu_cfg.model.plan_file.nic_entries import NicDeviceEntry, NicEntry
 from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS, NOT_YET_VALUES
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
 from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac
@@ -57,6 +57,7 @@ __all__ = [
     "HostGpuEntry",
     "HostNicEntry",
     "NetworkEntry",
+    "NicDeviceEntry",
     "NicEntry",
     "NicMatch",
     "PlaceEntry",

@@ -18,7 +18,6 @@ from vgpu_cfg.model.plan_file.fields import (
     ConfigValue,
     Count,
     Day,
-    Mac,
     Memory,
     Numa,
     OptionalText,
@@ -38,6 +37,7 @@ from vgpu_cfg.model.plan_file.fields import (
 )
 from vgpu_cfg.model.plan_file.host_entries import HostEntry
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
+from vgpu_cfg.model.plan_file.nic_entries import NicEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
 from vgpu_cfg.model.vgpu import Sharing
 
@@ -135,22 +135,6 @@ class GpuEntry(Frozen):
                     "series\ntake the C profile that has the full framebuffer"
                 )
                 raise ValueError(message)
-        return self
-
-
-class NicEntry(Frozen):
-    """A network adapter, `count` times. `{k}` in the text counts them from 1."""
-
-    network: Text = Field(description="The network's name or inventory path; it must exist.")
-    type: Literal["vmxnet3"] = key("The adapter type.", default="vmxnet3")
-    count: Count = key("How many of them.", default="1")
-    mac: Mac = key("A fixed MAC address.", default="vCenter assigns one")
-
-    @model_validator(mode="after")
-    def _one_mac_each(self) -> NicEntry:
-        if self.mac and (self.count or 1) > 1 and "{k}" not in self.mac:
-            message = "one `mac` cannot serve several NICs\nput {k} in it, or list the NICs one by one"
-            raise ValueError(message)
         return self
 
 

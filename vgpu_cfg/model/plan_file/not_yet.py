@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-PLACEMENT: Final = "NVLink and NUMA placement"
 TRAINING: Final = "multi-VM training"
 UNPLANNED: Final = "not planned yet"
 
@@ -25,7 +24,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.template.item": UNPLANNED,
     "vms.storage_policy": UNPLANNED,
     "vms.vtpm": UNPLANNED,
-    "vms.nics.near": PLACEMENT,
     "vms.nics.ip": TRAINING,
     "vms.nics.rdma": TRAINING,
     "vms.disks.storage_policy": UNPLANNED,
@@ -37,8 +35,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
 }
 
 NOT_YET_VALUES: Final[dict[tuple[str, str], str]] = {
-    ("vms.nics.type", "passthrough"): TRAINING,
-    ("vms.nics.type", "sriov"): TRAINING,
     ("vms.nics.type", "pvrdma"): TRAINING,
 }
 """Values of keys that are supported otherwise."""

@@ -9,6 +9,7 @@ from vgpu_cfg.model.desired import (
     DesiredDisk,
     DesiredDiskGrowth,
     DesiredDynamicPassthrough,
+    DesiredFunction,
     DesiredGpu,
     DesiredNewDisk,
     DesiredNic,
@@ -55,7 +56,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str) -> DesiredVm:
         memory_mib=keys.memory,
         gpus=tuple(gpu for number, entry in enumerate(keys.gpus or (), 1) for gpu in _gpus(entry, number)),
         numa=keys.numa if "numa" in stated else DesiredNuma(),
-        nics=tuple(nic for entry in keys.nics or () for nic in _nics(entry)),
+        nics=tuple(nic for entry in keys.nics or () for nic in _nics(entry, has_gpus=bool(keys.gpus))),
         disks=tuple(_disk(entry) for entry in keys.disks or ()),
         extra_config=dict(sorted((keys.extra_config or {}).items())),
         place=_place(keys.place) if "place" in stated else DesiredPlace(),
@@ -90,6 +91,7 @@ def check_keys(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         if pin and pin in pins[:index]:
             yield layers.fault(("gpus", index, "pin"), f"the GPU at {pin} is pinned twice", "remove one")
     yield from _check_peers(keys.gpus or (), layers)
+    yield from _check_functions(keys, pins, layers)
 
 
 def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[DocumentFault]:
@@ -127,6 +129,17 @@ def _has_nodes(keys: VmKeys) -> bool:
     """Whether the VM will be tied to NUMA nodes."""
     policy = keys.numa.policy if "numa" in keys.model_fields_set else NumaPolicy.FOLLOW_GPU
     return policy is NumaPolicy.NODE or (policy is NumaPolicy.FOLLOW_GPU and bool(keys.gpus))
+
+
+def _check_functions(keys: VmKeys, pins: Sequence[str | None], layers: Layers) -> Iterator[DocumentFault]:
+    whole = [nic.pin if nic.kind == "passthrough" else None for nic in keys.nics or ()]
+    for index, pin in enumerate(whole):
+        if pin and (pin in whole[:index] or pin in pins):
+            yield layers.fault(("nics", index, "pin"), f"the device at {pin} is pinned twice", "remove one")
+    for index, nic in enumerate(keys.nics or ()):
+        if nic.near == "gpu" and not keys.gpus:
+            message = "`near: gpu` is asked of a VM without `gpus`"
+            yield layers.fault(("nics", index, "near"), message, "remove it")
 
 
 def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
@@ -182,9 +195,27 @@ def _dynamic(device: DeviceEntry, k: int) -> DesiredDynamicPassthrough:
     )
 
 
-def _nics(entry: NicEntry) -> Iterator[DesiredNic]:
+def _nics(entry: NicEntry, *, has_gpus: bool) -> Iterator[DesiredNic]:
     for k in range(1, (entry.count or 1) + 1):
-        yield DesiredNic(network=entry.network.replace("{k}", str(k)), mac=_counted(entry.mac, k))
+        yield DesiredNic(
+            network=_counted(entry.network, k),
+            mac=_counted(entry.mac, k),
+            function=_function(entry, k, has_gpus=has_gpus),
+        )
+
+
+def _function(entry: NicEntry, k: int, *, has_gpus: bool) -> DesiredFunction | None:
+    if entry.type not in ("passthrough", "sriov"):
+        return None
+    device = entry.device if "device" in entry.model_fields_set else None
+    return DesiredFunction(
+        kind=entry.type,
+        pin=entry.pin,
+        label=_counted(device.label, k) if device is not None else None,
+        model=_counted(device.model, k) if device is not None else None,
+        near_gpu=has_gpus and entry.near != "any",
+        must_be_near=has_gpus and entry.near == "gpu",
+    )
 
 
 def _counted(text: str | None, k: int) -> str | None:
