@@ -18,7 +18,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, NumaPolicy
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import Vm, VmDetail
-from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
+from vgpu_cfg.planning.candidates import Candidates, Wish, make_wish
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
 from vgpu_cfg.planning.demand import Demand, Shape, make_variants
@@ -132,6 +132,7 @@ class _Rebalancing:
             self.hosts,
             {network.moid: network for network in self.observed.networks},
             {datastore.moid: datastore for datastore in self.observed.datastores},
+            self.observed.cluster_by_moid,
         )
 
     def run(self) -> Rebalance:
@@ -181,12 +182,7 @@ class _Rebalancing:
             owner = case.host.cluster_moid or case.host.compute_moid
             wish = Wish((owner,), (), frozenset(), frozenset(), only_host=case.host.moid)
         else:
-            wish = Wish(
-                clusters_in_order(case.clusters),
-                case.desired.place.hosts,
-                case.network_moids,
-                case.datastore_moids,
-            )
+            wish = make_wish(case.clusters, case.desired.place, case.network_moids, case.datastore_moids)
         if ranked := self.candidates.of(wish, case.desired, self.findings):
             case.shape = make_shape(case, ranked, self.reader)
 

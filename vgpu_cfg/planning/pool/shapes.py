@@ -10,7 +10,7 @@ from vgpu_cfg.model.change import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.candidates import Candidates, Wish, clusters_in_order
+from vgpu_cfg.planning.candidates import Candidates, make_wish
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
 from vgpu_cfg.planning.demand import Shape, make_variants
@@ -99,13 +99,9 @@ class Ground:
             self.hosts,
             {network.moid: network for network in self.observed.networks},
             {datastore.moid: datastore for datastore in self.observed.datastores},
+            self.observed.cluster_by_moid,
         )
-        wish = Wish(
-            clusters_in_order(case.clusters),
-            case.desired.place.hosts,
-            case.network_moids,
-            case.datastore_moids,
-        )
+        wish = make_wish(case.clusters, case.desired.place, case.network_moids, case.datastore_moids)
         ranked = candidates.of(wish, case.desired, findings)
         kept = tuple(pair for pair in ranked if wants_host(self.hosts[pair[0]].name))
         return make_shape(case, kept, self.reader) if ranked else None
