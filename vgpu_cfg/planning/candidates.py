@@ -54,7 +54,7 @@ class Candidates:
     hosts: Sequence[Host]
     networks: Mapping[str, Network]
     datastores: Mapping[str, Datastore]
-    clusters: Mapping[str, Cluster] = field(default_factory=dict)
+    clusters: Mapping[str, Cluster]
     _known: dict[Wish, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
 
     @classmethod

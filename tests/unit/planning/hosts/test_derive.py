@@ -228,3 +228,23 @@ def test_a_host_is_prepared_for_the_vms_that_are_to_run_there_and_no_others() ->
         for command in one.write.commands
     ]
     assert len(commands) == 3, written
+
+
+@pytest.mark.parametrize(
+    ("place", "is_asked"),
+    [
+        ({"hosts": ("esx-*",)}, True),
+        ({"hosts": ("other-*",)}, False),
+        ({"not_hosts": ("esx-02",)}, True),
+        ({"not_hosts": ("esx-*",)}, False),
+        ({"host_group": "even"}, True),
+        ({"host_group": "odd"}, False),
+        ({"host_group": "nowhere"}, False),
+    ],
+)
+def test_a_host_that_place_forbids_is_not_prepared(place: dict[str, Any], is_asked: bool) -> None:
+    groups = {"gpu": {"host_groups": {"even": ["esx-01"], "odd": []}}}
+    observed = estate(host(gpus=[GPU]), clusters=groups)
+    asked = wanted(vm("a", SLICED, place=place))
+    entry = derived_entry(case(observed), asked, observed, load_catalog(), Findings())
+    assert bool(told(entry)) is is_asked
