@@ -15,7 +15,7 @@ class GreedyPlacer:
 
     def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
         """Place as many as can be."""
-        attempt = Attempt([host.copy() for host in hosts])
+        attempt = Attempt([host.copy() for host in hosts], hosts)
         for demand in in_order(one for one in demands if one.stays):
             self._put(demand, [fit] if (fit := self._only_fit(attempt, demand)) else [], attempt)
         groups: dict[Shape, list[Demand]] = {}

@@ -131,6 +131,20 @@ class HostLoad:
             dict(self.node_lines),
         )
 
+    def release(self, demand: Demand, fit: Fit) -> None:
+        """Take a VM away again that `commit` put here; the sizes in `planned` stay."""
+        for index in set(fit.gpus):
+            gpu = self.gpus[index]
+            gpu.held = [held for held in gpu.held if held.vm != demand.vm]
+        self.holders = {pci_id: vm for pci_id, vm in self.holders.items() if vm != demand.vm}
+        for need, pci_id in zip(demand.shape.nics, fit.nics, strict=True):
+            if need.kind is not NicKind.PASSTHROUGH:
+                self.given[pci_id] -= 1
+        self.promise(-demand.shape.cpus, -demand.shape.memory_mib, fit.nodes)
+        self.residents[demand.line] -= 1
+        for node in fit.nodes if demand.line and not self.residents[demand.line] else ():
+            self.node_lines[node] = self.node_lines.get(node, frozenset()) - {demand.line}
+
     @property
     def is_in_use(self) -> bool:
         """Whether a VM with a GPU of any kind is here."""

@@ -6,7 +6,7 @@ they come in. Three verdicts: placed, proven impossible, undecided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -24,9 +24,13 @@ class Verdict(StrEnum):
 
 @dataclass(slots=True)
 class Attempt:
-    """What one placer came to. `is_proof` tells that no placement leaves fewer VMs without a place."""
+    """What one placer came to. `is_proof` tells that no placement leaves fewer VMs without a place.
+
+    `initial` are the hosts before any VM was put on them.
+    """
 
     hosts: list[HostState]
+    initial: Sequence[HostState]
     fits: dict[str, Fit] = field(default_factory=dict)
     left: list[Demand] = field(default_factory=list)
     is_proof: bool = False
@@ -55,8 +59,13 @@ def in_order(demands: Iterable[Demand]) -> list[Demand]:
     return sorted(demands, key=lambda demand: (demand.shape.hardness, demand.vm))
 
 
-def place(hosts: Sequence[HostState], demands: Sequence[Demand], placers: Sequence[Placer]) -> Placed:
-    """Place all VMs: the first placer's way, and where that leaves some, the next one's.
+def place(
+    hosts: Sequence[HostState],
+    demands: Sequence[Demand],
+    placers: Sequence[Placer],
+    polish: Callable[[Attempt, Sequence[Demand]], None] = lambda _attempt, _demands: None,
+) -> Placed:
+    """Place all VMs: the first placer's way, and where that leaves some, the next one's; then polish that.
 
     A VM that fits nowhere even without the others is proven impossible and is not tried again.
     """
@@ -72,6 +81,7 @@ def place(hosts: Sequence[HostState], demands: Sequence[Demand], placers: Sequen
         if not other.left or other.is_proof:
             attempt, left, verdict = other, other.left, Verdict.IMPOSSIBLE
             break
+    polish(attempt, demands)
     failed |= {demand.vm: (demand, verdict) for demand in left}
     return Placed(initial, attempt.hosts, attempt.fits, failed)
 

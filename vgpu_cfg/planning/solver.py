@@ -39,7 +39,7 @@ class SolverPlacer:
     def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
         """Place all, or as many as can be."""
         model = _Model(hosts, demands)
-        nothing = Attempt([host.copy() for host in hosts], left=list(in_order(demands)))
+        nothing = Attempt([host.copy() for host in hosts], hosts, left=list(in_order(demands)))
         if model.program.size > self.most_variables or not model.is_whole:
             return nothing
         found = model.program.solve(most_nodes=self.most_nodes)
@@ -335,7 +335,7 @@ class _Model:
                 counts = dict(zip(self.book.wares, pattern, strict=True))
                 taken = [free.pop(0) for _ in range(values[variable])]
                 shares[pile.host].gpus += [(gpu, counts) for gpu in taken]
-        attempt = Attempt([host.copy() for host in self.hosts])
+        attempt = Attempt([host.copy() for host in self.hosts], self.hosts)
         for index, share in shares.items():
             filled = realize(self.hosts[index], share)
             if filled is None:

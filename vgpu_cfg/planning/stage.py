@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.change import Severity
+from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.candidates import Ranked
@@ -21,9 +22,10 @@ from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.numa import nodes_of_affinity
-from vgpu_cfg.planning.placement import Placed, Verdict, place
+from vgpu_cfg.planning.placement import Placed, Verdict
 from vgpu_cfg.planning.refusals import Refusal, explain_refusal
 from vgpu_cfg.planning.solver import SolverPlacer
+from vgpu_cfg.planning.startable import place_startable
 
 PLACERS = (GreedyPlacer(), SolverPlacer())
 """The ways to place VMs, in the order in which they are tried."""
@@ -137,7 +139,8 @@ def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
         for case in cases
         if case.shape is not None and not case.is_stuck
     ]
-    placed = expect_gpus(place(stage.states, demands, PLACERS), demands)
+    starting = {case.name for case in cases if case.desired.power is DesiredPower.ON}
+    placed = expect_gpus(place_startable(stage.states, demands, PLACERS, starting), demands)
     for case in cases:
         case.fit = placed.fits.get(case.name)
         if case.fit is not None:
