@@ -237,11 +237,19 @@ class _Planning:
             placed = place_cases(stage, cases)
             failed = [case for case in cases if case.name in placed.failed]
             stuck = [case for case in failed if case.existing is not None and case.existing.is_on]
-            report_failures(placed, stuck or failed, stage, self.findings)
+            report_failures(placed, stuck or failed, stage, self.findings, self._may_move)
             if not stuck:
                 return stage, placed
             for case in stuck:
                 case.is_stuck = True
+
+    def _may_move(self, name: str) -> bool:
+        """Whether a VM may be named as one to move: none that the plan file protects."""
+        folders = {folder.moid: folder for folder in self.observed.folders}
+        named = (vm for vm in self.observed.vms if vm.name == name)
+        return not any(
+            protects_vm(self.desired.protect, vm.name, folders.get(vm.folder_moid or "")) for vm in named
+        )
 
     def _remove(self, pruned: Sequence[Vm], result: VmPlans) -> None:
         for vm in pruned:

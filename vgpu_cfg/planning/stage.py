@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -20,6 +20,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DeviceNames
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
+from vgpu_cfg.planning.mend import Mend, smallest_mend
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.placement import Placed, Verdict
@@ -148,9 +149,19 @@ def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
     return placed
 
 
-def report_failures(placed: Placed, cases: Sequence[Case], stage: Stage, findings: Findings) -> None:
-    """Say of every case without a place why it has none; VMs that are alike have the same reason."""
+def report_failures(
+    placed: Placed,
+    cases: Sequence[Case],
+    stage: Stage,
+    findings: Findings,
+    may_move: Callable[[str], bool],
+) -> None:
+    """Say of every case without a place why it has none, and what would help; like VMs have the same reason.
+
+    `may_move` tells which VMs could be named as one to move.
+    """
     refusals: dict[Shape, Refusal] = {}
+    mend = smallest_mend(placed, may_move=may_move)
     for case in cases:
         failure = placed.failed.get(case.name)
         if failure is None:
@@ -158,7 +169,7 @@ def report_failures(placed: Placed, cases: Sequence[Case], stage: Stage, finding
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(demand.shape, placed, stage)
-        _report(case, refusals[demand.shape], verdict, findings)
+        _report(case, refusals[demand.shape], verdict, mend, findings)
 
 
 def _refusal(shape: Shape, placed: Placed, stage: Stage) -> Refusal:
@@ -173,16 +184,17 @@ def _line(case: Case) -> str:
     return case.desired.line if place.spread is not None or place.pack else ""
 
 
-def _report(case: Case, refusal: Refusal, verdict: Verdict, findings: Findings) -> None:
+def _report(case: Case, refusal: Refusal, verdict: Verdict, mend: Mend | None, findings: Findings) -> None:
+    helps = f"{mend.words}, and all fit; or " if mend is not None else ""
     if verdict is Verdict.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "
             f"{refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
-        findings.refuse_vm(Code.UNDECIDED, case.desired, message, remedy)
+        findings.refuse_vm(Code.UNDECIDED, case.desired, message, helps + remedy)
         return
-    findings.refuse_vm(refusal.code, case.desired, refusal.message, refusal.remedy)
+    findings.refuse_vm(refusal.code, case.desired, refusal.message, helps + refusal.remedy)
 
 
 def device_names(observed: Inventory, catalog: Catalog) -> DeviceNames:
