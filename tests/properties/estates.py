@@ -6,7 +6,7 @@ What a GPU takes is asked of the lab's own rules, which are written apart from t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,14 @@ from vgpu_cfg.lab.estate_files import EstateFile
 from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.rules.admission import reserved_mib
 from vgpu_cfg.lab.rules.gpu_load import GpuLoad, find_slot, load_of
+from vgpu_cfg.lab.rules.nvlink import joined_sets
 from vgpu_cfg.lab.vcenter import Lab
 
 PROFILES: Mapping[str, Sequence[str]] = {
     "same": ["grid_a100d-80c", "grid_a100d-40c", "grid_a100d-20c", "grid_a100d-16c", "grid_a100d-10c"],
     "mixed": ["nvidia_l40s-48c", "nvidia_l40s-24c", "nvidia_l40s-16c", "nvidia_l40s-12c", "nvidia_l40s-8c"],
+    "pairs": ["grid_a100d-80c", "grid_a100d-20c"],
+    "switch": ["nvidia_h100xm-80c", "nvidia_h100xm-40c"],
     "mig": [
         "grid_a100-7-40c",
         "grid_a100-4-20c",
@@ -34,7 +37,14 @@ PROFILES: Mapping[str, Sequence[str]] = {
         "grid_a100-1-5c",
     ],
 }
+PEERS: Mapping[str, tuple[str, Sequence[int]]] = {
+    "pairs": ("grid_a100d-80c", (2,)),
+    "switch": ("nvidia_h100xm-80c", (2, 4, 8)),
+}
+"""The profile that NVLink peers have, and how many there can be."""
 GPUS: Mapping[str, dict[str, Any]] = {
+    "pairs": {"board": "A100D"},
+    "switch": {"board": "H100XM", "nvswitch": True},
     "same": {"board": "A100D"},
     "mixed": {"board": "L40S", "mode": "mixed_size"},
     "mig": {"board": "A100", "mode": "mig"},
@@ -43,12 +53,16 @@ GPUS: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """So many VMs of one line with these profiles; `apart` has them on different hosts."""
+    """So many VMs of one line with these profiles; `apart` has them on different hosts.
+
+    With `peers` their GPUs are joined by NVLink.
+    """
 
     profiles: tuple[str, ...]
     count: int
     apart: bool = False
     memory_gib: int = 16
+    peers: bool = False
 
 
 @st.composite
@@ -58,10 +72,8 @@ def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict
     vms = []
     for number in range(draw(st.integers(1, most_hosts))):
         kind = draw(st.sampled_from(sorted(GPUS)))
-        gpus = [
-            GPUS[kind] | {"pci_id": f"0000:{0x20 + place:02x}:00.0"}
-            for place in range(draw(st.sampled_from([1, 1, 2, 2, 3, most_gpus])))
-        ]
+        sizes = {"pairs": [2, 4], "switch": [8]}.get(kind, [1, 1, 2, 2, 3, most_gpus])
+        gpus = [_gpu(kind, place) for place in range(draw(st.sampled_from(sizes)))]
         name = f"esx-{number}.lab"
         hosts.append(
             {
@@ -114,11 +126,30 @@ def cases(
         kind = draw(st.sampled_from(kinds))
         profile = draw(st.sampled_from(PROFILES[kind]))
         several = draw(st.sampled_from([1, 1, 1, 2])) if kind != "mig" else 1
+        is_peer = kind in PEERS and draw(st.booleans())
+        if is_peer:
+            profile, possible = PEERS[kind]
+            several = draw(st.sampled_from(possible))
         count = draw(st.integers(1, left))
         left -= count
         apart = draw(st.integers(0, 4)) == 0
-        wanted.append(Wanted((profile,) * several, count, apart, draw(st.sampled_from([8, 8, 24]))))
+        wanted.append(Wanted((profile,) * several, count, apart, draw(st.sampled_from([8, 8, 24])), is_peer))
     return estate, tuple(wanted)
+
+
+def _gpu(kind: str, place: int) -> dict[str, Any]:
+    row = GPUS[kind] | {"pci_id": _address(place)}
+    return row | {"nvlink": [_address(place ^ 1)]} if kind == "pairs" else row
+
+
+def _address(place: int) -> str:
+    return f"0000:{0x20 + place:02x}:00.0"
+
+
+def _gpu_rows(line: Wanted) -> list[dict[str, Any]]:
+    if line.peers:
+        return [{"profile": line.profiles[0], "count": len(line.profiles), "nvlink": True}]
+    return [{"profile": profile} for profile in line.profiles]
 
 
 def open_estate(estate: dict[str, Any], **options: Any) -> Lab:
@@ -140,7 +171,7 @@ def plan_rows(wanted: Sequence[Wanted]) -> dict[str, Any]:
             "folder": "training",
             "cpus": 2,
             "memory": f"{line.memory_gib}GiB",
-            "gpus": [{"profile": profile} for profile in line.profiles],
+            "gpus": _gpu_rows(line),
             "numa": "off",
         }
         if line.apart:
@@ -169,7 +200,10 @@ def is_feasible(lab: Lab, wanted: Sequence[Wanted]) -> bool:
 def _together(lab: Lab, host: Host, wanted: Sequence[Wanted]) -> set[tuple[int, ...]]:
     """Collect the numbers of VMs by line that a host can run at once, whatever order they start in."""
     room_mib = int(host.memory_mib * 0.95) - reserved_mib(lab.state, host)
-    first = (_sorted(load_of(host, gpu) for gpu in host.gpus), (0,) * len(wanted))
+    gpus = sorted(host.gpus, key=lambda gpu: gpu.pci_id)
+    sets = [tuple(gpus.index(gpu) for gpu in one) for one in joined_sets(gpus)]
+    is_joined = bool(sets) and any(line.peers for line in wanted)
+    first = (_tidy((load_of(host, gpu) for gpu in gpus), is_joined), (0,) * len(wanted))
     seen = {first}
     queue = [first]
     while queue:
@@ -179,9 +213,12 @@ def _together(lab: Lab, host: Host, wanted: Sequence[Wanted]) -> set[tuple[int, 
             used = sum(count * one.memory_gib * 1024 for count, one in zip(more, wanted, strict=True))
             if more[number] > (1 if line.apart else line.count) or used > room_mib:
                 continue
-            after = {loads}
-            for profile in line.profiles:
-                after = {next_ for one in after for next_ in _after(one, profile)}
+            if line.peers:
+                after = set(_joined(loads, line.profiles, sets))
+            else:
+                after = {loads}
+                for profile in line.profiles:
+                    after = {next_ for one in after for next_ in _after(one, profile, is_joined)}
             for one in after:
                 if (one, more) not in seen:
                     seen.add((one, more))
@@ -189,15 +226,33 @@ def _together(lab: Lab, host: Host, wanted: Sequence[Wanted]) -> set[tuple[int, 
     return {counts for _, counts in seen}
 
 
-def _after(loads: tuple[GpuLoad, ...], profile: str) -> Iterator[tuple[GpuLoad, ...]]:
-    for load in dict.fromkeys(loads):
+def _joined(
+    loads: tuple[GpuLoad, ...], profiles: tuple[str, ...], sets: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[GpuLoad, ...]]:
+    """Yield what GPUs are after a device group took each of the sets of its size that are idle."""
+    for members in sets:
+        takes = all(find_slot(loads[index], profiles[0]) is not None for index in members)
+        is_idle = not any(loads[index].uses for index in members)
+        if len(members) == len(profiles) and takes and is_idle:
+            yield tuple(
+                _with(load, profiles[0], None) if index in members else load
+                for index, load in enumerate(loads)
+            )
+
+
+def _after(loads: tuple[GpuLoad, ...], profile: str, is_joined: bool) -> Iterator[tuple[GpuLoad, ...]]:
+    for index, load in enumerate(loads):
         slot = find_slot(load, profile)
-        if slot is not None:
-            index = loads.index(load)
-            uses = tuple(sorted((*load.uses, (profile, slot.start)), key=repr))
-            after = GpuLoad(load.board, load.mig, load.mixed, load.esxi, uses)
-            yield _sorted((*loads[:index], after, *loads[index + 1 :]))
+        if slot is not None and (is_joined or load not in loads[:index]):
+            after = _with(load, profile, slot.start)
+            yield _tidy((*loads[:index], after, *loads[index + 1 :]), is_joined)
 
 
-def _sorted(loads: Any) -> tuple[GpuLoad, ...]:
-    return tuple(sorted(loads, key=repr))
+def _with(load: GpuLoad, profile: str, start: int | None) -> GpuLoad:
+    uses = tuple(sorted((*load.uses, (profile, start)), key=repr))
+    return GpuLoad(load.board, load.mig, load.mixed, load.esxi, uses)
+
+
+def _tidy(loads: Iterable[GpuLoad], is_joined: bool) -> tuple[GpuLoad, ...]:
+    """Forget which GPU is which, where NVLink does not tell them apart."""
+    return tuple(loads) if is_joined else tuple(sorted(loads, key=repr))
