@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.bench.hosts import print_hosts
+from tests.bench.placement import print_placement
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
@@ -42,6 +43,7 @@ T = TypeVar("T")
 PROFILE = VgpuProfile.parse("grid_a100-10c")
 HOSTS = 100
 GPUS_PER_HOST = 8
+PLACEMENTS = [(25, 125), (50, 250), (100, 500), (200, 1000), (100, 2000), (100, 4000)]
 PLAN = """
 version: 1
 name: bench
@@ -88,6 +90,7 @@ def main(arguments: Sequence[str]) -> int:
         for row in measure(count):
             print(f"{row.what:24}{row.vms:>7,}{row.trips:>13,}{row.tasks:>8,}{row.seconds:>10.2f}")
     print_hosts((4,) if chosen.quick else (4, 40))
+    print_placement([(10, 50)] if chosen.quick else PLACEMENTS)
     if not chosen.quick:
         hosts, vms = 1000, 10_000
         _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))
