@@ -71,9 +71,26 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
         in_sync = f"{fold_names(plan.hosts_in_sync)}: nothing to change"
         label = "HOST" if len(plan.hosts_in_sync) == 1 else "HOSTS"
         lines += [Text(""), *hanging(label, in_sync, width, indent=0, label_width=6, style="bold")]
+    if plan.contests:
+        lines += [Text(""), *_starts(plan, width)]
     if findings:
         lines += [Text(""), *findings]
     return [*lines, Text(""), *_totals(plan, width, shown)]
+
+
+def _starts(plan: Plan, width: int) -> list[Text]:
+    """Name the hosts whose VMs start one by one."""
+    hosts = {placement.host_moid: placement.host_name for placement in plan.placements}
+    lines: list[Text] = []
+    for number, contest in enumerate(plan.contests):
+        host = hosts.get(contest.host_moid, contest.host_moid)
+        text = (
+            f"{fold_names(sorted(contest.starts))} on {host}: one by one, the next chosen by the GPUs that ESXi "
+            "gave those before, so that none is left without"
+        )
+        label = "" if number else "STARTS"
+        lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
+    return lines
 
 
 def plan_counts(plan: Plan) -> list[str]:

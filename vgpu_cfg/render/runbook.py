@@ -30,7 +30,7 @@ from vgpu_cfg.render.markdown import environment, tidy
 from vgpu_cfg.render.plan_text import plan_counts
 from vgpu_cfg.render.runbook_hosts import SettingsLookup, host_parts
 from vgpu_cfg.render.runbook_parts import Part, RunbookStep
-from vgpu_cfg.render.runbook_vms import vm_parts
+from vgpu_cfg.render.runbook_vms import power_on_part, vm_parts
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
 
@@ -88,7 +88,7 @@ def runbook_steps(
                 title=change.id,
                 subject=_subject(change, plan),
                 parts=_with_restarts(
-                    change, plan.changes[number:], _parts(change, settings_lookup, views, names)
+                    change, plan.changes[number:], _parts(change, plan, settings_lookup, views, names)
                 ),
                 after=tuple(sorted(numbers[need] for need in change.needs if need in numbers)),
                 is_by_hand=isinstance(change, ManualStep),
@@ -99,14 +99,20 @@ def runbook_steps(
 
 
 def _parts(
-    change: Change, settings_lookup: SettingsLookup, views: Mapping[str, HostView], names: Mapping[str, str]
+    change: Change,
+    plan: Plan,
+    settings_lookup: SettingsLookup,
+    views: Mapping[str, HostView],
+    names: Mapping[str, str],
 ) -> tuple[Part, ...]:
     match change:
+        case PowerOnVm():
+            contest = next((one for one in plan.contests if change.subject.name in one.starts), None)
+            return (power_on_part(change, contest),)
         case (
             CreateVm()
             | UpgradeVm()
             | ReconfigureVm()
-            | PowerOnVm()
             | PowerOffVm()
             | DestroyVm()
             | SetRule()

@@ -20,6 +20,7 @@ from vgpu_cfg.model.change import (
     RemoveVmGroup,
     SetHostRule,
     SetRule,
+    StartContest,
     UpgradeVm,
 )
 from vgpu_cfg.model.vm_spec import (
@@ -43,7 +44,6 @@ VmChange = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
-    | PowerOnVm
     | PowerOffVm
     | DestroyVm
     | SetRule
@@ -62,8 +62,6 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_upgrade(change),)
         case ReconfigureVm():
             return _configure(change.vm.name, change.spec, change.edits)
-        case PowerOnVm():
-            return (_power_on(change),)
         case PowerOffVm():
             return (_power_off(change),)
         case DestroyVm():
@@ -226,7 +224,8 @@ def _left_to_client(spec: VmSpec) -> str:
     return f"In the vSphere Client: {'; '.join(words)}." if words else ""
 
 
-def _power_on(change: PowerOnVm) -> Part:
+def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
+    """Tell how a VM is powered on, and what to heed where those of its host start one by one."""
     name = change.vm.name
     pin = ""
     if change.pin is not None:
@@ -237,12 +236,23 @@ def _power_on(change: PowerOnVm) -> Part:
             f"({now}), shut it down, set numa.nodeAffinity to the GPU's node, and power it on again."
         )
     return Part(
-        what=f"Power on {name}.{pin}",
+        what=f"Power on {name}.{pin}{_turn(name, contest)}",
         client=f"{name} > Actions > Power > Power On",
         commands=(command("govc", "vm.power", "-on", name),),
         expected=f"{name} is powered on, and its guest boots",
         verify=(command("govc", "vm.info", name), command("govc", "gpu.vm.info", "-vm", name)),
         undo=(command("govc", "vm.power", "-s", name),),
+    )
+
+
+def _turn(name: str, contest: StartContest | None) -> str:
+    if contest is None:
+        return ""
+    others = fold_names(sorted(vm for vm in contest.starts if vm != name))
+    return (
+        f" Not together with {others}: one at a time, and after each see which GPU it got. Start a size only "
+        "while it still has to open an idle GPU, or once every size has all that it needs; `vgpu-cfg apply` "
+        "works that out by itself."
     )
 
 
