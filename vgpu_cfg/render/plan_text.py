@@ -85,8 +85,8 @@ def _starts(plan: Plan, width: int) -> list[Text]:
     for number, contest in enumerate(plan.contests):
         host = hosts.get(contest.host_moid, contest.host_moid)
         text = (
-            f"{fold_names(sorted(contest.starts))} on {host}: one by one, the next chosen by the GPUs that ESXi "
-            "gave those before, so that none is left without"
+            f"{fold_names(sorted(contest.starts))} on {host}: one by one, the next chosen by the GPUs that "
+            "ESXi gave those before, so that none is left without"
         )
         label = "" if number else "STARTS"
         lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
