@@ -140,12 +140,15 @@ def _judge_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: 
     if host.groups_of(tuple(members)) is None or host.free_sets(need, len(members), host.gpus):
         return
     sets = [one for one in host.peer_sets if len(one) == len(members)]
-    holders = [
-        f"{gpu.pci_id} by {_holder_words(gpu.held)}"
-        for index, gpu in enumerate(host.gpus)
-        if gpu.held and any(index in one for one in sets)
-    ]
-    why = f": {listed(holders, shown=8)}" if holders else ": none of them is free for vGPUs"
+    holders: dict[tuple[str, bool], set[str]] = {}
+    for index, gpu in enumerate(host.gpus):
+        for held in gpu.held if any(index in one for one in sets) else ():
+            holders.setdefault((held.vm, held.is_planned), set()).add(gpu.pci_id)
+    words = (
+        f"{vm} holds {counted(len(gpus), 'GPU')}" if not is_planned else f"{vm} is planned on {len(gpus)}"
+        for (vm, is_planned), gpus in holders.items()
+    )
+    why = f": {listed(words, shown=6)}" if holders else ": none of them is free for vGPUs"
     found.add(
         Code.NVLINK_GROUP_BROKEN,
         f"no {len(members)} GPUs that NVLink joins are all idle{why}",
