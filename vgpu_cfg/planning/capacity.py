@@ -108,13 +108,17 @@ class CapacityReader:
         for gpu in host.gpus:
             found.gpus.append(self._empty_gpu(gpu, found))
         found.slots = self._slots(host)
-        found.peer_sets = peer_sets(self._topologies.of(host))
+        found.peer_sets = self.peer_sets(host, with_guesses=True)
         found.functions = read_functions(host, vms, self._observed.facts)
         found.uplinks = read_uplinks(host, self._observed.facts)
         self._hold(found, vms)
         self._judge_sharing(found)
         self._claim(found, vms)
         return found
+
+    def peer_sets(self, host: Host, *, with_guesses: bool) -> tuple[frozenset[int], ...]:
+        """Return the sets of GPUs that can be NVLink peers, as told or guessed."""
+        return peer_sets(self._topologies.of(host), with_guesses=with_guesses)
 
     def board_of(self, pci: PciDevice) -> Board | None:
         """Look a device up in the catalogue."""

@@ -101,7 +101,7 @@ CHECKS: dict[Code, Check] = {
         (Code.PASSTHROUGH_SERVES_VGPUS, "the GPU to pass through serves vGPUs", _E, _V),
         (Code.SYSTEM_ID_UNKNOWN, "the host's system id for fixed passthrough was not read", _E, _V),
         (Code.NVLINK_GROUP_ABSENT, "the host offers no such NVLink device group", _E, _V),
-        (Code.NVLINK_GROUP_BROKEN, "no set of NVLink peers is all idle", _E, _V),
+        (Code.NVLINK_GROUP_BROKEN, "no set of NVLink peers is all idle", _E, _R),
         (Code.NVLINK_NEEDS_LINUX, "NVLink peers in a guest that is not Linux", _E, _V),
         (Code.NVLINK_NEEDS_WHOLE, "NVLink peers that do not have all of a GPU", _E, _V),
         (Code.NOT_AN_NVLINK_PEER, "the board's vGPUs cannot be NVLink peers", _E, _V),

@@ -39,17 +39,24 @@ def group_of(host: Host, profile: str, count: int) -> DeviceGroupInfo | None:
     return next((group for group in host.device_groups if group.components == wanted), None)
 
 
-def peer_sets(topology: Topology) -> tuple[frozenset[int], ...]:
+def peer_sets(topology: Topology, *, with_guesses: bool = True) -> tuple[frozenset[int], ...]:
     """List the sets of GPUs, by index, that could be one device group each; the large ones first.
 
     vCenter tells how many GPUs a group has, not which: the NVLink domains do, as far as they are known.
+    Without guesses, any GPUs of the guessed domains could be.
     """
     indexes = {gpu.pci_id: index for index, gpu in enumerate(topology.host.gpus)}
+    domains = list(topology.domains)
     found = {
         frozenset(indexes[pci_id] for pci_id in members)
-        for domain in topology.domains
+        for domain in domains
         for members in _sets_of(domain, topology)
     }
+    guessed = [] if with_guesses else [domain for domain in domains if not domain.is_certain]
+    for sizes in {topology.group_sizes(domain) for domain in guessed}:
+        alike = (domain.gpus for domain in guessed if topology.group_sizes(domain) == sizes)
+        gpus = sorted(indexes[pci_id] for domain in alike for pci_id in domain)
+        found |= {frozenset(members) for size in sizes for members in combinations(gpus, size)}
     return tuple(sorted(found, key=lambda one: (-len(one), sorted(one))))
 
 

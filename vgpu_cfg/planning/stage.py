@@ -63,11 +63,13 @@ def set_stage(
     """Read every host as it will be once the plan has freed what it frees.
 
     Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back;
-    where it makes VG128 none, the host's list of what it can create now does not count.
+    where it makes VG128 none, the host's list of what it can create now does not count. Where it makes
+    VG139 none, what is only guessed of NVLink bridges does not.
     """
     stage = Stage(hosts)
     is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
     memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
+    heeds_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
     heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
     kept = {case.existing.moid: case for case in cases if case.existing is not None and case.stays_put}
     leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
@@ -80,6 +82,8 @@ def set_stage(
         state = HostState.of(
             index, capacity, frees_gpus=frees, memory_share=memory_share, heeds_creatable=heeds_creatable
         )
+        if not heeds_guesses:
+            state.peer_sets = reader.peer_sets(host, with_guesses=False)
         for vm in vms:
             if vm.moid not in without:
                 _promise(state, vm, kept.get(vm.moid))
