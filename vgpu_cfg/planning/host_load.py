@@ -289,7 +289,9 @@ class HostLoad:
         by_address = {slot.pci.pci_id: slot for slot in self.slots}
         for pci_id in shape.fixed:
             slot = by_address.get(pci_id)
-            if (code := Code.PASSTHROUGH_ABSENT if slot is None else self._refuse_slot(slot)) is not None:
+            if slot is None or slot.is_nic:
+                return Code.PASSTHROUGH_ABSENT
+            if (code := self._refuse_slot(slot)) is not None:
                 return code
         taken = set(shape.fixed)
         for need in shape.dynamic:

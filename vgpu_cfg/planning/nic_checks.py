@@ -67,10 +67,13 @@ def check_functions(
 ) -> None:
     """Judge the functions that a VM was given on a host; `stock` is as it will be.
 
-    `possible` are the nodes of every GPU that ESXi could choose for it.
+    `possible` are the nodes of every GPU that ESXi could choose for it. That a function which is named by
+    its address is far from the GPUs is told by `check_nics_near`, which knows the PCIe tree as well.
     """
     host = stock.host
-    far = far_nics(needs, chosen, stock, gpu_nodes)
+    is_apart = far_nics(needs, chosen, stock, gpu_nodes)
+    named = {need.pin for need in needs if need.pin is not None}
+    far = tuple(pci_id for pci_id in is_apart if pci_id not in named)
     if far:
         nodes = nodes_of(stock)
         apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
@@ -81,6 +84,7 @@ def check_functions(
         findings.add_vm(Code.NIC_FAR, vm, message, remedy)
     elif elsewhere := {node for node in possible if node is not None} - set(gpu_nodes):
         near_ones = [pci_id for need, pci_id in zip(needs, chosen, strict=True) if need.near_gpu]
+        near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
         if near_ones:
             message = (
                 f"ESXi chooses its GPU, and may take one of NUMA node {node_list(sorted(elsewhere))}, away "

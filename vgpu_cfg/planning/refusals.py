@@ -11,6 +11,7 @@ from vgpu_cfg.planning.demand import Shape, counted_names
 from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.nic_checks import explain_nics
+from vgpu_cfg.planning.nic_needs import host_functions
 from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
@@ -238,7 +239,9 @@ def _slot_words(code: Code, host: HostState, shape: Shape) -> str:
         case Code.PASSTHROUGH_SERVES_VGPUS:
             return f"serves vGPUs: {'; '.join(_holder_words(gpu.held) for gpu in host.gpus if gpu.held)}"
         case Code.PASSTHROUGH_ABSENT:
-            return "has no GPU at that address"
+            nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
+            what = f": {listed(nics)} is a NIC, which goes under `nics`" if nics else ""
+            return f"has no GPU at that address{what}"
         case _:
             return "has no such device"
 

@@ -18,6 +18,7 @@ from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import Fit, HostState
+from vgpu_cfg.planning.nic_needs import far_nics
 from vgpu_cfg.planning.numa import NodeState
 from vgpu_cfg.planning.pci_tree import SYS
 from vgpu_cfg.planning.topology import (
@@ -29,8 +30,6 @@ from vgpu_cfg.planning.topology import (
     Topology,
 )
 from vgpu_cfg.planning.words import listed, node_list
-
-_CLASS_NETWORK = 0x02
 
 
 def check_topology(topology: Topology, findings: Findings) -> None:
@@ -67,16 +66,21 @@ def disagreement_words(one: Disagreement) -> tuple[Code, str, str]:
             return Code.NVLINK_ACROSS_BOARDS, message, remedy
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A GPU that the VM has or may be given."""
+@dataclass(slots=True)
+class _Pair:
+    """A NIC, and GPUs that the VM has or may be given that are equally far from it."""
 
-    pci_id: str
+    nic: str
+    gpus: list[str]
+    link: Link
     is_chosen: bool
 
     @property
     def words(self) -> str:
-        return f"its GPU {self.pci_id}" if self.is_chosen else f"a GPU that ESXi may choose, {self.pci_id},"
+        shown = listed(self.gpus, shown=8)
+        if len(self.gpus) > 1:
+            return f"its GPUs {shown}" if self.is_chosen else f"GPUs that ESXi may choose, {shown},"
+        return f"its GPU {shown}" if self.is_chosen else f"a GPU that ESXi may choose, {shown},"
 
 
 def check_nics_near(
@@ -84,26 +88,33 @@ def check_nics_near(
 ) -> None:
     """Report a GPU and NIC of one VM on different NUMA nodes or root complexes, with a better choice.
 
-    `states` is the host before and after placement. Only NICs that are functions of the host count.
+    `states` is the host before and after placement. NICs of which the plan says `near: any` are not
+    judged. Nor are those that the plan chose and that are on no node of the GPUs, and GPUs of other nodes
+    that ESXi may choose: `check_functions` tells of these.
     """
     initial, final = states
-    nics = [pci_id for pci_id in fit.slots if _is_nic(pci_id, final)]
-    if not nics:
+    needs = case.shape.nics if case.shape is not None else ()
+    nics = [nic for need, nic in zip(needs, fit.nics, strict=True) if need.near_gpu]
+    nodes = final.gpu_nodes(fit.gpus, fit.slots)
+    named = {need.pin for need in needs if need.pin is not None}
+    told = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
+    gpus = _gpus_of(fit, initial, set(nodes))
+    if not nics or not gpus:
         return
-    gpus = _gpus_of(fit, initial, final)
-    told: set[str] = set()
-    for gpu in gpus:
-        nic, link = _nearest(gpu.pci_id, nics, topology)
-        if link is None or not _is_far(gpu.pci_id, nic, link, topology):
+    pairs: dict[tuple[str, int, int | None, bool], _Pair] = {}
+    ways = [(gpu, *_nearest(gpu, nics, topology)) for gpu in gpus]
+    ways = [(gpu, nic, link) for gpu, nic, link in ways if _is_far(gpu, nic, link, topology)]
+    met = {nic for _, nic, _ in ways}
+    lonely = [(*_nearest(nic, list(gpus), topology), nic) for nic in nics if nic not in met]
+    ways += [(gpu, nic, link) for gpu, link, nic in lonely if link is not None and link.word == SYS]
+    for gpu, nic, link in ways:
+        if link is None or nic in told:
             continue
-        told |= {nic}
-        _report(case, gpu, nic, link, (final, topology), findings)
-    for nic in nics:
-        at, link = _nearest(nic, [gpu.pci_id for gpu in gpus], topology)
-        if nic in told or link is None or link.word != SYS:
-            continue
-        held = next(gpu for gpu in gpus if gpu.pci_id == at)
-        _report(case, held, nic, link, (final, topology), findings)
+        key = (nic, link.rank, topology.numa_node(gpu), gpus[gpu])
+        pair = pairs.setdefault(key, _Pair(nic, [], link, gpus[gpu]))
+        pair.gpus.append(gpu)
+    for pair in pairs.values():
+        _report(case, pair, final, topology, findings)
 
 
 def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
@@ -132,17 +143,13 @@ def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings)
         return
 
 
-def _gpus_of(fit: Fit, initial: HostState, final: HostState) -> list[_Held]:
+def _gpus_of(fit: Fit, initial: HostState, nodes: set[int | None]) -> dict[str, bool]:
+    """Name the GPUs that the VM has or may be given, with whether it is these; of the planned nodes only."""
     choosable = choosable_gpus(initial, fit) if fit.variant else ()
     is_open = len(choosable) > len(set(fit.gpus))
-    found = [_Held(pci_id, not is_open) for pci_id in choosable]
-    passed = {slot.pci.pci_id for slot in final.slots if slot.pci.is_gpu}
-    return [*found, *(_Held(pci_id, is_chosen=True) for pci_id in fit.slots if pci_id in passed)]
-
-
-def _is_nic(pci_id: str, host: HostState) -> bool:
-    device = host.host.device(pci_id)
-    return device is not None and device.class_id >> 8 == _CLASS_NETWORK
+    near = {gpu.pci_id for gpu in initial.gpus if gpu.node in nodes}
+    found = {pci_id: not is_open for pci_id in choosable if pci_id in near}
+    return found | dict.fromkeys(fit.slots, True)
 
 
 def _nearest(one: str, others: Sequence[str], topology: Topology) -> tuple[str, Link | None]:
@@ -154,34 +161,30 @@ def _nearest(one: str, others: Sequence[str], topology: Topology) -> tuple[str, 
     return other, link
 
 
-def _is_far(gpu: str, nic: str, link: Link, topology: Topology) -> bool:
-    return link.word == SYS or topology.is_one_root(gpu, nic) is False
+def _is_far(gpu: str, nic: str, link: Link | None, topology: Topology) -> bool:
+    return link is not None and (link.word == SYS or topology.is_one_root(gpu, nic) is False)
 
 
-def _report(
-    case: Case, gpu: _Held, nic: str, link: Link, place: tuple[HostState, Topology], findings: Findings
-) -> None:
-    host, topology = place
-    if link.word == SYS:
-        nodes = topology.numa_node(nic), topology.numa_node(gpu.pci_id)
+def _report(case: Case, pair: _Pair, host: HostState, topology: Topology, findings: Findings) -> None:
+    nic = pair.nic
+    if pair.link.word == SYS:
+        nodes = topology.numa_node(nic), topology.numa_node(pair.gpus[0])
         message = (
-            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {gpu.words} on {nodes[1]}"
+            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.words} on {nodes[1]}"
         )
         severity = None
     else:
         message = (
-            f"its NIC {nic} and {gpu.words} are of different root complexes of {host.host.name}: no direct "
+            f"its NIC {nic} and {pair.words} are of different root complexes of {host.host.name}: no direct "
             "way between them"
         )
         severity = Severity.INFO
-    findings.add_vm(
-        Code.GPU_FAR_FROM_NIC, case.desired, message, _better(gpu.pci_id, nic, link, place), severity
-    )
+    findings.add_vm(Code.GPU_FAR_FROM_NIC, case.desired, message, _better(pair, host, topology), severity)
 
 
-def _better(gpu: str, nic: str, link: Link, place: tuple[HostState, Topology]) -> str:
+def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
     """Name what is nearer: a NIC for the GPU, else a GPU for the NIC."""
-    host, topology = place
+    gpu, nic, link = pair.gpus[0], pair.nic, pair.link
     nics = [
         f"{near.pci_id} ({near.device})" if near.device else near.pci_id
         for near in topology.nics_near(gpu)
@@ -192,11 +195,13 @@ def _better(gpu: str, nic: str, link: Link, place: tuple[HostState, Topology]) -
     gpus = [
         one.pci_id
         for one in host.host.gpus
-        if one.pci_id != gpu
+        if one.pci_id not in pair.gpus
         and _is_free(one.pci_id, host)
         and (way := topology.distance(one.pci_id, nic)) is not None
         and way.rank < link.rank
     ]
+    if gpus and not pair.is_chosen:
+        return f"near the NIC is {listed(gpus)}, and only a GPU that is passed through is certain"
     if gpus:
         return f"take a GPU that is near the NIC: {listed(gpus)}"
     return "no free NIC or GPU of this host is nearer: GPUDirect over this way is slow, or does not work"

@@ -8,6 +8,7 @@ first virtual node on the first node of the affinity is not proven.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vgpu_cfg.model.desired import NumaPolicy
 from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough
@@ -15,6 +16,7 @@ from vgpu_cfg.planning.affinity import choosable_gpus
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.gpu_devices import WantedGpu
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.nic_devices import FunctionPlan
 
 LEFT_TO_ESXI = 0
 """As cores per node: ESXi shapes the virtual nodes itself."""
@@ -38,35 +40,54 @@ def cores_per_node(case: Case, affinity: Sequence[int] | None) -> int | None:
 def with_virtual_nodes(
     case: Case, gpus: Sequence[WantedGpu], affinity: Sequence[int] | None, initial: HostState | None
 ) -> tuple[WantedGpu, ...]:
-    """Say of each device on which virtual node it is, where it can be only one and there are several.
+    """Say of each GPU on which virtual node it is, where it can be only one and there are several.
 
     The virtual nodes stand for those of the affinity, in their order.
     """
-    nodes = sorted(affinity or ())
-    if len(nodes) < 2 or case.cpus % len(nodes) or initial is None or case.fit is None:
-        return tuple(gpus)
-    virtual = {node: index for index, node in enumerate(nodes)}
     made: list[WantedGpu] = []
     for gpu in gpus:
-        possible = _nodes_of(gpu, case, initial)
-        only = next(iter(possible)) if len(possible) == 1 else None
-        at = virtual.get(only) if only is not None else None
+        at = _virtual_node(gpu, case, affinity, initial)
         made.append(gpu if at is None else gpu.model_copy(update={"numa_node": at}))
     return tuple(made)
 
 
-def _nodes_of(gpu: WantedGpu, case: Case, initial: HostState) -> set[int | None]:
+def functions_with_virtual_nodes(
+    case: Case, plans: Sequence[FunctionPlan], affinity: Sequence[int] | None, initial: HostState | None
+) -> tuple[FunctionPlan, ...]:
+    """Say the same of new NICs that are passed through; nothing of virtual functions, as of vmxnet3."""
+    made: list[FunctionPlan] = []
+    for plan in plans:
+        device = plan.device
+        if isinstance(device, NewPassthrough | NewDynamicPassthrough):
+            at = _virtual_node(device, case, affinity, initial)
+            device = device if at is None else device.model_copy(update={"numa_node": at})
+        made.append(replace(plan, device=device))
+    return tuple(made)
+
+
+def _virtual_node(
+    device: WantedGpu, case: Case, affinity: Sequence[int] | None, initial: HostState | None
+) -> int | None:
+    nodes = sorted(affinity or ())
+    if len(nodes) < 2 or case.cpus % len(nodes) or initial is None or case.fit is None:
+        return None
+    possible = _nodes_of(device, case, initial)
+    only = next(iter(possible)) if len(possible) == 1 else None
+    return nodes.index(only) if only in nodes else None
+
+
+def _nodes_of(device: WantedGpu, case: Case, initial: HostState) -> set[int | None]:
     """Return the NUMA nodes on which a device can turn out to be."""
-    match gpu:
+    match device:
         case NewPassthrough():
-            return {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id == gpu.pci_id}
+            return {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id == device.pci_id}
         case NewDynamicPassthrough():
             return {
                 slot.pci.numa_node
                 for slot in initial.slots
                 if slot.pci.passthrough_active
-                and (slot.pci.vendor_id, slot.pci.device_id) in gpu.allowed
-                and (not gpu.label or slot.pci.hardware_label == gpu.label)
+                and (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
+                and (not device.label or slot.pci.hardware_label == device.label)
             }
         case _:
             choosable = choosable_gpus(initial, case.fit) if case.fit is not None else ()

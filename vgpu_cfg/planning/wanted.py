@@ -21,7 +21,7 @@ from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_funct
 from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
 from vgpu_cfg.planning.other_devices import WantedNic
-from vgpu_cfg.planning.virtual_numa import cores_per_node, with_virtual_nodes
+from vgpu_cfg.planning.virtual_numa import cores_per_node, functions_with_virtual_nodes, with_virtual_nodes
 from vgpu_cfg.planning.words import counted, whole_gib
 
 
@@ -41,8 +41,10 @@ def make_wanted(
     groups = dict(case.fit.groups) if case.fit else held_groups(case.gpus, case.base)
     affinity = wanted_affinity(case, case.fit, initial)
     gpus = tuple(_gpus(case, final, names, groups))
+    functions = _functions(case, final)
     if shapes_nodes:
         gpus = with_virtual_nodes(case, gpus, affinity, initial)
+        functions = functions_with_virtual_nodes(case, functions, affinity, initial)
     is_sized_anew = case.existing is None or vm.cpus not in (None, case.base.cpus)
     notes = tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus)
     return WantedVm(
@@ -53,7 +55,7 @@ def make_wanted(
         device_groups=groups,
         mmio_gb=mmio_size_gb(_boards(case, final)),
         nics=_vmxnet3(case),
-        functions=_functions(case, final),
+        functions=functions,
         disks=vm.disks,
         inherited_disks=_inherited_disks(case),
         extra_config=vm.extra_config,
