@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.inventory import Gpu
@@ -10,7 +11,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 
 def is_legal(gpu: Gpu, held: Iterable[ProfileEntry]) -> bool:
-    """Whether a GPU in same-size mode or MIG mode can hold these at once, told apart from the planner."""
+    """Whether a GPU can hold these at once, in whatever order they came; told apart from the planner."""
     entries = list(held)
     if not entries:
         return True
@@ -19,21 +20,38 @@ def is_legal(gpu: Gpu, held: Iterable[ProfileEntry]) -> bool:
     if gpu.sharing is Sharing.MIG:
         geometry = entries[0].board.mig
         assert geometry is not None
-        compute = sum(entry.mig_compute or 0 for entry in entries)
+        own = _instances(entries)
+        compute = sum(entry.mig_compute or 0 for entry in own)
         counts = all(sum(one.name == entry.name for one in entries) <= entry.max_per_gpu for entry in entries)
-        return counts and compute <= geometry.compute_slices and _packs(entries, frozenset())
+        rows = [(entry.mig_size or 0, entry.mig_starts or ()) for entry in own]
+        return counts and compute <= geometry.compute_slices and _packs(rows, frozenset())
     if gpu.vgpu_mode is VgpuMode.MIXED_SIZE:
-        return sum(entry.framebuffer_mib for entry in entries) <= entries[0].board.framebuffer_mib
+        if sum(entry.framebuffer_mib for entry in entries) > entries[0].board.framebuffer_mib:
+            return False
+        known = [(entry.profile.framebuffer_gb, entry.mixed_starts) for entry in entries]
+        return _packs([(size, starts) for size, starts in known if starts is not None], frozenset())
     sizes = {entry.framebuffer_mib for entry in entries}
     return len(sizes) == 1 and len(entries) <= min(entry.max_per_gpu for entry in entries)
 
 
-def _packs(entries: list[ProfileEntry], taken: frozenset[int]) -> bool:
-    if not entries:
+def _instances(entries: list[ProfileEntry]) -> list[ProfileEntry]:
+    """Leave one entry for each GPU instance: some are shared by several vGPUs of one type."""
+    counts: Counter[str] = Counter()
+    own: list[ProfileEntry] = []
+    for entry in entries:
+        shared_by = entry.mig.per_instance if entry.mig is not None else 1
+        if counts[entry.name] % shared_by == 0:
+            own.append(entry)
+        counts[entry.name] += 1
+    return own
+
+
+def _packs(rows: Sequence[tuple[int, tuple[int, ...]]], taken: frozenset[int]) -> bool:
+    if not rows:
         return True
-    first, rest = entries[0], entries[1:]
-    for start in first.mig_starts or ():
-        wanted = set(range(start, start + (first.mig_size or 0)))
+    (size, starts), rest = rows[0], rows[1:]
+    for start in starts:
+        wanted = set(range(start, start + size))
         if taken.isdisjoint(wanted) and _packs(rest, taken | wanted):
             return True
     return False

@@ -299,9 +299,12 @@ class Topology:
             board = self._boards.get(gpu.pci_id)
             if board is not None and not board.is_nvswitch:
                 by_node.setdefault(self.numa_node(gpu.pci_id), []).append(gpu.pci_id)
+        among = list(by_node.values())
+        if not any(len(members) >= size for members in among):
+            among = [[pci_id for members in among for pci_id in members]]
         return [
             tuple(members[start : start + size])
-            for members in by_node.values()
+            for members in among
             for start in range(0, len(members) - size + 1, size)
         ]
 

@@ -85,6 +85,12 @@ def test_the_largest_group_tells_how_many_a_bridge_joins() -> None:
     assert topology(gpus=four, groups=sizes).domains == (bridge(A, B, C, D, source=Source.GUESS),)
 
 
+def test_a_bridge_for_more_gpus_than_a_node_has_goes_over_the_nodes() -> None:
+    four = [gpu(address, int(address > B), "H200") for address in (A, B, C, D)]
+    found = topology(gpus=four, groups=["Nvidia:4@nvidia_h200-141c%NVLink"])
+    assert found.domains == (bridge(A, B, C, D, source=Source.GUESS),)
+
+
 def test_an_nvswitch_joins_all_gpus_of_its_board() -> None:
     eight = [gpu(f"0000:{bus}0:00.0", int(bus) // 5, "H100XM") for bus in range(1, 9)]
     (found,) = topology(gpus=eight).domains
