@@ -143,6 +143,36 @@ def test_one_vm_has_all_of_an_hgx_server(vgpu_cfg: CommandLine) -> None:
     assert list(vm.device_groups.values()) == ["Nvidia:8@nvidia_h100xm-80c%NVLink"]
 
 
+@pytest.mark.parametrize("choice", GPU_CHOICES)
+def test_slices_of_four_sizes_fill_two_gpus(choice: str, vgpu_cfg: CommandLine) -> None:
+    plan = "examples/mig-mix.yaml"
+    vgpu_cfg.done("apply", "--yes", plan, VGPU_CFG_LAB_GPU_CHOICE=choice)
+    state = vgpu_cfg.lab("mig-a100").state
+    held = {
+        gpu.pci_id: {use.profile.removeprefix("grid_a100-") for use in gpu.uses}
+        for host in state.all(Host)
+        for gpu in host.gpus
+    }
+    assert sorted(held.values(), key=len) == [{"4-20c", "3-20c"}, {"4-20c", "2-10c", "1-5c"}]
+    assert vgpu_cfg("plan", plan, "--exit-code", VGPU_CFG_LAB_GPU_CHOICE=choice).code == 0
+
+
+@pytest.mark.parametrize("choice", GPU_CHOICES)
+def test_vgpus_of_three_sizes_share_gpus(choice: str, vgpu_cfg: CommandLine) -> None:
+    plan = "examples/mixed-sizes.yaml"
+    vgpu_cfg.done("apply", "--yes", plan, VGPU_CFG_LAB_GPU_CHOICE=choice)
+    state = vgpu_cfg.lab("mixed-size-l40s").state
+    _, names = estate_and_vms("mixed-sizes.yaml")
+    assert all(vm_named(state, name).is_on for name in names)
+    sizes = [{use.profile for use in gpu.uses} for host in state.all(Host) for gpu in host.gpus]
+    assert any(len(profiles) > 1 for profiles in sizes)
+    for name in names:
+        vm = vm_named(state, name)
+        ((_, _, node),) = gpus_of(state, vm)
+        assert vm.extra_config["numa.nodeAffinity"] == str(node)
+    assert vgpu_cfg("plan", plan, "--exit-code", VGPU_CFG_LAB_GPU_CHOICE=choice).code == 0
+
+
 def test_seven_slices_fill_one_gpu(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", "examples/mig-seven.yaml")
     state = vgpu_cfg.lab("mig-a100").state
