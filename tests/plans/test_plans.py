@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,14 @@ def test_a_saved_plan_is_the_same_plan(case: str) -> None:
     again = Plan.model_validate_json(plan.model_dump_json())
     assert again == plan
     assert again.digest == plan.digest
+
+
+def test_the_cases_that_the_statements_name_are_there() -> None:
+    told = (HERE / "README.md").read_text(encoding="utf-8").partition("statement by statement")[2]
+    names = set(re.findall("`([a-z0-9.]+(?:-[a-z0-9.]+)+)`", told)) - {"nvidia-smi"}
+    malformed = {path.stem for path in (HERE.parent / "malformed").glob("*.yaml")}
+    assert len(names) > 100
+    assert sorted(names - set(CASES) - malformed) == []
 
 
 ASSERTED_ELSEWHERE: dict[Code, str] = {
