@@ -26,7 +26,7 @@ from vgpu_cfg.render.rebalance_text import rebalance_data
 from vgpu_cfg.render.status_view import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
-ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|moves"
+ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves"
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
@@ -70,7 +70,7 @@ def crowded() -> Inventory:
     """Observe a GPU that a small VM binds, and a VM that is off."""
     gpu = {"board": "A100", "pci": "0000:21:00.0"}
     vms = {
-        "small": {"gpus": ["grid_a100-4c"], "on": ["0000:21:00.0"]},
+        "small": {"gpus": ["grid_a100-4c"], "on": ["0000:21:00.0"], "cpu_mhz": 9},
         "off": {"gpus": ["grid_a100-4c"], "power": "poweredOff"},
     }
     return make_inventory({"hosts": {"esx-01": {"gpus": [gpu]}}, "vms": vms})
