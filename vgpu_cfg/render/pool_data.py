@@ -14,7 +14,7 @@ from vgpu_cfg.render.fit_text import FitView
 
 
 def pool_data(pool: Pool, observed: Inventory) -> Data:
-    """Return the pool by board and mode, every GPU, and the VMs with GPU devices that are off or seem idle."""
+    """Return the pool by board and mode, every GPU, and VMs with GPU devices that are off or seem idle."""
     vcenter = observed.vcenter
     return {
         "kind": "pool",
