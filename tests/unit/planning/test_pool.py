@@ -292,7 +292,7 @@ def test_vms_that_are_off_and_have_gpus_are_named_and_templates_are_not() -> Non
 
 
 def running(cpu_mhz: int | None, **more: Any) -> dict[str, Any]:
-    told = {} if cpu_mhz is None else {"cpu_mhz": cpu_mhz, "max_cpu_mhz": 20_000}
+    told: dict[str, Any] = {} if cpu_mhz is None else {"cpu_mhz": cpu_mhz, "max_cpu_mhz": 20_000}
     return runs("grid_a100-10c", **told, **more)
 
 

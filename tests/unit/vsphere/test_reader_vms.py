@@ -246,7 +246,7 @@ def test_disks_and_their_controllers() -> None:
 
 
 def test_the_use_of_cpus_is_told_or_unknown() -> None:
-    told = {
+    told: dict[str, Any] = {
         "summary.quickStats.overallCpuUsage": 12,
         "summary.quickStats.uptimeSeconds": 86_400,
         "runtime.maxCpuUsage": 44_704,
