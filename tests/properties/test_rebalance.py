@@ -37,7 +37,8 @@ def crowded(draw: st.DrawFn) -> tuple[dict[str, Any], tuple[Wanted, ...]]:
     """Make two or three hosts of up to three like GPUs with few VMs, and wish for much of a GPU."""
     kind = draw(st.sampled_from(sorted(GPUS)))
     profiles = PROFILES[kind]
-    hosts, vms = [], []
+    hosts: list[dict[str, Any]] = []
+    vms: list[dict[str, Any]] = []
     for number in range(draw(st.integers(2, 3))):
         gpus = [
             GPUS[kind] | {"pci_id": f"0000:{0x20 + place:02x}:00.0"}

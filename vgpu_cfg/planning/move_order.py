@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.contests import board_gpus
 from vgpu_cfg.planning.demand import Variant
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.movables import Movable
 from vgpu_cfg.planning.power_order import Start
 from vgpu_cfg.planning.start_game import Position, StartGame, TooManyPositions, start_size
+from vgpu_cfg.planning.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,21 @@ def find_doubts(
                     "finds none any more"
                 )
                 break
+
+
+def find_untold(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
+    """Say of what a VM leaves in MIG or mixed-size mode that vCenter does not tell where the others stand."""
+    left = {one.vm.moid for one in moved}
+    for state in hosts:
+        told = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
+        for gpu in state.gpus:
+            has_places = gpu.sharing is Sharing.MIG or gpu.mode is VgpuMode.MIXED_SIZE
+            if has_places and gpu.held and told.get(gpu.pci_id):
+                names = listed(dict.fromkeys(held.vm for held in gpu.held))
+                yield (
+                    f"on {state.host.name}: where on GPU {gpu.pci_id} {names} stands is not told, and it may "
+                    "keep others away"
+                )
 
 
 def _is_certain(

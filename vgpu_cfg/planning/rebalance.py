@@ -21,7 +21,7 @@ from vgpu_cfg.planning.demand import Demand
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.movables import Movable, Movables, Stay
-from vgpu_cfg.planning.move_order import Step, find_doubts, in_order
+from vgpu_cfg.planning.move_order import Step, find_doubts, find_untold, in_order
 from vgpu_cfg.planning.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import judge_ownership
@@ -205,6 +205,8 @@ class _Rebalancing:
             if fit is not None and fit.variant and case.desired.power is DesiredPower.ON:
                 starts.setdefault(fit.host, []).append(Start(case.name, fit.variant))
         yield from find_doubts(steps, now, placed.initial, starts)
+        used = {step.target for step in steps} | starts.keys()
+        yield from find_untold(moved, [state for state in now if state.index in used])
 
     def _place(self, moved: Sequence[Movable], placers: Sequence[Placer] = PLACERS) -> Placed:
         """Place the plan's VMs with these VMs gone from where they are, and in need of another host."""

@@ -88,6 +88,8 @@ def _cells(move: Move) -> list[Cell]:
 def _result(found: Rebalance) -> str:
     homeless = fold_names(found.homeless)
     match found.outcome:
+        case Outcome.FITS if found.errors:
+            return "what is noted keeps VMs of the plan away, and no move mends that"
         case Outcome.FITS:
             return "every VM of the plan has a place as things are: nothing has to move"
         case Outcome.MOVES:
