@@ -75,3 +75,48 @@ def test_a_fleet_is_counted_and_its_hosts_are_not_listed_where_they_have_no_such
     pool = told(vgpu_cfg, "inventory", "--gpus", "--server", "lab:fleet-12x8-100vms")
     (row,) = [row for row in pool["pool"] if "grid_a100-10c" in row["room"]]
     assert answer["total"] == row["room"]["grid_a100-10c"] > 0
+
+
+RESTING = """
+about: "Two VMs with a vGPU, one of them at rest, and a busy one without."
+clusters:
+  - name: gpu
+    hosts:
+      - name: esx-01.lab
+        gpus: [{board: A100}]
+folders: [research]
+vms:
+  - {name: at-rest, folder: research, gpus: [grid_a100-20c], cpu_mhz: 30}
+  - {name: at-work, folder: research, gpus: [grid_a100-20c]}
+  - {name: plain, cpu_mhz: 0}
+"""
+
+
+def test_vms_with_gpus_that_use_almost_no_cpu_are_named_with_the_doubt(vgpu_cfg: CommandLine) -> None:
+    server = f"lab:{vgpu_cfg.write('resting.yaml', RESTING)}"
+    answer = told(vgpu_cfg, "inventory", "--gpus", "--server", server)
+    (idle,) = answer["idle"]
+    assert idle == {
+        "vm": "at-rest",
+        "host": "esx-01.lab",
+        "folder": "/dc1/vm/research",
+        "devices": ["grid_a100-20c"],
+        "cpu_percent": 0.27,
+        "uptime_seconds": 30 * 86_400,
+        "plan": "",
+    }
+    assert (answer["idle_below"], answer["cpu_untold"]) == (1, [])
+    told_of = vgpu_cfg.done("inventory", "--gpus", "--server", server).told
+    assert "RUN WITH GPU DEVICES AND USE LESS THAN 1 % OF THEIR CPUS" in told_of
+    assert "1×20c" in told_of
+    assert "30 days" in told_of
+    assert "A hint, no proof: vCenter does not tell how busy a GPU is" in told_of
+    busy = vgpu_cfg.done("inventory", "--gpus", "--server", server, "--idle-below", "0").told
+    assert "OF THEIR CPUS" not in busy
+    everyone = told(vgpu_cfg, "inventory", "--gpus", "--server", server, "--idle-below", "30")
+    assert [one["vm"] for one in everyone["idle"]] == ["at-rest", "at-work"]
+
+
+def test_the_limit_of_idleness_belongs_to_the_pool(vgpu_cfg: CommandLine) -> None:
+    assert vgpu_cfg("inventory", "--idle-below", "3", "--server", "lab:two-a100").code == 2
+    assert vgpu_cfg("inventory", "--gpus", "--idle-below", "300", "--server", "lab:two-a100").code == 2

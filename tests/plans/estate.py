@@ -351,6 +351,9 @@ def _detail(row: Row) -> VmDetail:
         resource_pool_moid="pool-gpu",
         datastore_moids=(f"datastore-{row.get('datastore', 'vsan')}",),
         snapshot_moid="snapshot-1" if row.get("snapshot") else None,
+        cpu_mhz=row.get("cpu_mhz"),
+        max_cpu_mhz=row.get("max_cpu_mhz", 44_704 if "cpu_mhz" in row else None),
+        uptime_seconds=row.get("uptime"),
     )
 
 

@@ -189,7 +189,7 @@ def is_feasible(lab: Lab, wanted: Sequence[Wanted]) -> bool:
     goal = tuple(line.count for line in wanted)
     reached = {(0,) * len(wanted)}
     for host in lab.state.all(Host):
-        own = _together(lab, host, wanted)
+        own = together(lab, host, wanted)
         totals = (tuple(map(sum, zip(before, more, strict=True))) for before in reached for more in own)
         reached = {
             total for total in totals if all(one <= most for one, most in zip(total, goal, strict=True))
@@ -197,7 +197,7 @@ def is_feasible(lab: Lab, wanted: Sequence[Wanted]) -> bool:
     return goal in reached
 
 
-def _together(lab: Lab, host: Host, wanted: Sequence[Wanted]) -> set[tuple[int, ...]]:
+def together(lab: Lab, host: Host, wanted: Sequence[Wanted]) -> set[tuple[int, ...]]:
     """Collect the numbers of VMs by line that a host can run at once, whatever order they start in."""
     room_mib = int(host.memory_mib * 0.95) - reserved_mib(lab.state, host)
     gpus = sorted(host.gpus, key=lambda gpu: gpu.pci_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
+from tests.properties.moving import StandingClock
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab.state import VirtualMachine
@@ -43,16 +43,6 @@ SLOW = settings(
         HealthCheck.function_scoped_fixture,
     ],
 )
-
-
-class StandingClock:
-    """Tells the time; nothing here waits for it."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def pause(self, seconds: float) -> None:
-        del seconds
 
 
 def desired_plan(wanted: tuple[Wanted, ...], folder: Path) -> DesiredPlan:

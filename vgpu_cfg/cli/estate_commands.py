@@ -35,6 +35,16 @@ def inventory(
     gpus: Annotated[
         bool, typer.Option("--gpus", help="The GPUs as a pool: slots used and free, and what is stranded.")
     ] = False,
+    idle_below: Annotated[
+        float | None,
+        typer.Option(
+            "--idle-below",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="With --gpus: VMs that use less of their CPUs than this are idle (1).",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -43,10 +53,12 @@ def inventory(
     from vgpu_cfg.cli import flow, show, show_pool
     from vgpu_cfg.cli.host_choice import wanted_hosts
 
+    if idle_below is not None and not gpus:
+        raise typer.BadParameter("it belongs to --gpus", param_hint="--idle-below")
     observed = flow.read_all(connection)
     if gpus:
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-        show_pool.pool(observed, wants_host, output, verbose=verbose)
+        show_pool.pool(observed, wants_host, output, idle_below=idle_below, verbose=verbose)
         return
     show.inventory(
         observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose

@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 
 
 def pool(
-    observed: Inventory, wants_host: Callable[[str], bool], output: OutputFormat, *, verbose: bool
+    observed: Inventory,
+    wants_host: Callable[[str], bool],
+    output: OutputFormat,
+    *,
+    idle_below: float | None,
+    verbose: bool,
 ) -> None:
-    """Print the GPUs of the wanted hosts as a pool."""
-    from vgpu_cfg.planning.pool.summary import read_pool
+    """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual."""
+    from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.render.gpus_text import render_pool
     from vgpu_cfg.render.pool_data import pool_data
 
-    found = read_pool(observed, load_catalog(), wants_host=wants_host)
+    below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
+    found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
     if output is OutputFormat.JSON:
         show.data(pool_data(found, observed))
         return

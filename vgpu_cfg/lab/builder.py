@@ -12,6 +12,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab import estate as file
+from vgpu_cfg.lab.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.estate_files import EstateFile
 from vgpu_cfg.lab.host_maker import make_host
@@ -130,7 +131,7 @@ class _Builder:
         except vmodl.MethodFault as fault:
             self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
         else:
-            admission.start(self.state, vm, host, admitted, now=0.0)
+            admission.start(self.state, vm, host, admitted, now=VMS_RUN_SINCE)
 
     def _wanted(self, host: Host, part: file.VmPart, loc: Loc) -> Iterator[_Wanted]:
         """Yield the passthrough devices of a VM; each device group has a key of its own, from 1 on."""
@@ -188,6 +189,7 @@ class _Builder:
             uuid=str(uuid5(NAMESPACE_DNS, f"bios.{self.state.last_number}")),
             instance_uuid=str(uuid5(NAMESPACE_DNS, f"instance.{self.state.last_number}")),
             cpus=part.cpus,
+            cpu_mhz=part.cpu_mhz if isinstance(part, file.VmPart) else None,
             memory_mib=part.memory,
             memory_reservation_mib=part.memory if reserved else 0,
             memory_reservation_locked=reserved,

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 VIRTUAL_START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC).timestamp()
+VMS_RUN_SINCE = VIRTUAL_START - 30 * 86_400
+"""When the VMs of an estate were powered on: after their hosts, which have run for 40 days."""
 
 
 class LabClock(Protocol):

@@ -337,7 +337,10 @@ VmGpu = Annotated[
 
 
 class VmPart(MachinePart):
-    """A VM, or several alike under `names`. `host` may be left to the lab."""
+    """A VM, or several alike under `names`. `host` may be left to the lab.
+
+    `cpu_mhz` is what it uses of its CPUs while it runs; a quarter of them where that is left out.
+    """
 
     name: str = ""
     names: tuple[str, ...] = ()
@@ -346,6 +349,7 @@ class VmPart(MachinePart):
     resource_pool: str = ""
     gpus: tuple[VmGpu, ...] = ()
     power: Literal["on", "off"] = "on"
+    cpu_mhz: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _named_once(self) -> VmPart:

@@ -15,6 +15,7 @@ from itertools import cycle
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.lab.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.host_state import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
 from vgpu_cfg.lab.host_stock import EVALUATION, furnish
@@ -186,7 +187,7 @@ def _add_vms(site: Site, hosts: list[Host], count: int) -> None:
                 "pciPassthru.64bitMMIOSizeGB": str(kind.window_gb),
             }
             gpu.uses.append(VgpuUse(vm.moid, FIRST_PASSTHROUGH, kind.profile))
-        vm.power_state, vm.boot_time = "poweredOn", 0.0
+        vm.power_state, vm.boot_time = "poweredOn", VMS_RUN_SINCE
         site.add_vm(
             vm,
             host=host,

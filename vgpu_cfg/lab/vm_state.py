@@ -50,6 +50,8 @@ class VirtualMachine(Managed):
     boot_time: float | None = None
     created: float = 0.0
     change_version: str = ""
+    cpu_mhz: int | None = None
+    """What it uses of its CPUs while it runs; None for a quarter of them."""
     cpus: int = 1
     cores_per_socket: int = 1
     memory_mib: int = 4096

@@ -107,7 +107,9 @@ class VmDetail(Frozen):
     `extra_config` holds the keys this tool judges or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
     and those the plan names), not all. `memory_reservation_mib` is the reservation as set.
     `device_groups` maps the keys that devices name to the groups' names. `cores_per_numa_node` is 0
-    where ESXi shapes the virtual NUMA nodes, None where the API does not tell.
+    where ESXi shapes the virtual NUMA nodes, None where the API does not tell. `cpu_mhz` is what the VM
+    used of its CPUs of late, of `max_cpu_mhz` at most (vim quickStats.overallCpuUsage, maxCpuUsage);
+    these and `uptime_seconds` are None where vCenter does not tell.
     """
 
     change_version: str = ""
@@ -131,6 +133,9 @@ class VmDetail(Frozen):
     resource_pool_moid: str = ""
     datastore_moids: tuple[str, ...] = ()
     snapshot_moid: str | None = None
+    cpu_mhz: int | None = None
+    max_cpu_mhz: int | None = None
+    uptime_seconds: int | None = None
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:

@@ -8,11 +8,10 @@ from types import MappingProxyType
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Folder, Inventory
+from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.candidates import Candidates, Ranked, Wish, make_wish
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
+from vgpu_cfg.planning.case import Case
+from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
@@ -20,7 +19,6 @@ from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.host_rules import plan_host_rules
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.networks import plan_networks
-from vgpu_cfg.planning.nic_match import has_wanted_functions
 from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
@@ -35,12 +33,9 @@ from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
-from vgpu_cfg.planning.site import Site, check_networks
+from vgpu_cfg.planning.site import check_networks
 from vgpu_cfg.planning.stage import (
     Stage,
-    device_names,
-    hosts_in_order,
-    make_shape,
     place_cases,
     report_failures,
     set_stage,
@@ -53,7 +48,6 @@ from vgpu_cfg.planning.vm_checks import (
 )
 from vgpu_cfg.planning.vm_plans import VmPlanner, VmPlans
 from vgpu_cfg.planning.vmknic_networks import tie_vmknics
-from vgpu_cfg.planning.words import as_counted
 
 
 def make_plan(
@@ -111,27 +105,24 @@ class _Planning:
         self.host_plans = hosts.plan(derive_for)
         # VMs are placed on the hosts as they will be.
         self.observed = observed = self.host_plans.as_prepared(observed)
-        self.site = Site(desired, observed, self.findings)
-        self.lookup = Lookup(self.site, Site(desired, observed, Findings()), device_names(observed, catalog))
-        self.reader = CapacityReader(observed, catalog)
+        self.maker = CaseMaker(desired, observed, catalog, self.findings)
+        self.site, self.reader, self.hosts = self.maker.site, self.maker.reader, self.maker.hosts
         self.topologies = Topologies(observed, catalog)
-        self.hosts = hosts_in_order(observed)
-        self.candidates = Candidates.among(self.hosts, observed)
 
     def run(self) -> Plan:
         """Go through the stages."""
-        vms = sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
         check_networks(self.desired, self.site, self.findings)
-        folders = {vm.name: self.site.folder_of(vm) for vm in vms}
+        folders = self.maker.folders()
         owned = judge_ownership(self.desired, self.observed, folders, self.findings)
-        cases = list(self._cases(folders, owned))
+        cases = list(self.maker.cases(folders, owned))
         self._judge(cases)
         pruned = self._pruned(owned)
-        self._shape(cases)
+        for case in cases:
+            self.maker.shape(case)
         stage, placed = self._place(cases, pruned)
         result = VmPlans()
         planner = VmPlanner(
-            self.desired, self.observed, self.lookup, self.options, self.findings, self.topologies
+            self.desired, self.observed, self.maker.lookup, self.options, self.findings, self.topologies
         )
         self._remove(pruned, result)
         for case in cases:
@@ -155,24 +146,6 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         self._report_orphans(owned, pruned)
         return self._plan(changes, cases, owned, result)
-
-    def _cases(self, folders: dict[str, Folder | None], owned: Ownership) -> Iterator[Case]:
-        host_by_moid = self.observed.host_by_moid
-        for vm in sorted(self.desired.vms, key=lambda one: (as_counted(one.name), one.name)):
-            folder = folders[vm.name]
-            covering = protects_vm(self.desired.protect, vm.name, folder)
-            if covering:
-                message = f"{covering} is protected by the plan file"
-                remedy = "remove it from `protect`, or the VM from the plan file"
-                self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
-            elif folder is None or vm.name not in owned.blocked:
-                existing = owned.existing.get(vm.name)
-                case = make_case(vm, folder, existing, self.lookup, self.findings)
-                if case is not None:
-                    case.host = host_by_moid.get(existing.host_moid or "") if existing else None
-                    case.keeps_gpus &= has_wanted_functions(case.nics, case.base, case.host)
-                    leave_protected(case, self.desired.protect, self.findings)
-                    yield case
 
     def _judge(self, cases: Sequence[Case]) -> None:
         """Say what can be said before any host is looked at."""
@@ -212,23 +185,6 @@ class _Planning:
             for vm in owned.orphans
             if not protects_vm(self.desired.protect, vm.name, folders.get(vm.folder_moid or ""))
         ]
-
-    def _shape(self, cases: Sequence[Case]) -> None:
-        """Say what each VM needs that must be given a place."""
-        for case in cases:
-            if case.is_hopeless or case.keeps_gpus:
-                continue
-            if case.existing is not None:
-                if case.host is None or not (case.host.is_usable or case.desired.power == "on"):
-                    continue
-                owner = case.host.cluster_moid or case.host.compute_moid
-                wish = Wish((owner,), (), frozenset(), frozenset(), case.host.moid)
-            else:
-                place = case.desired.place
-                wish = make_wish(case.clusters, place, case.network_moids, case.datastore_moids)
-            ranked = self.candidates.of(wish, case.desired, self.findings)
-            if ranked:
-                case.shape = make_shape(case, ranked, self.reader)
 
     def _place(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> tuple[Stage, Placed]:
         """Place the VMs; a running one for whose new GPUs there is no room keeps those that it holds."""
@@ -281,17 +237,11 @@ class _Planning:
 
     def _judge_keep_free(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> None:
         wanted = [
-            (case, [self.hosts[index] for index, _ in self._might_go_to(case)])
+            (case, [self.hosts[index] for index, _ in self.maker.might_go_to(case)])
             for case in cases
             if case.desired.place.keep_free and "place" not in case.desired.ignore
         ]
         check_keep_free(wanted, self.observed, {vm.moid for vm in pruned}, self.findings)
-
-    def _might_go_to(self, case: Case) -> Ranked:
-        """Return the hosts that a VM might go to if it were new."""
-        if case.existing is None:
-            return case.shape.hosts if case.shape else ()
-        return self.candidates.of(make_wish(case.clusters, case.desired.place), case.desired, Findings())
 
     def _report_orphans(self, owned: Ownership, pruned: Sequence[Vm]) -> None:
         for vm in owned.orphans:

@@ -1,17 +1,17 @@
-"""How the pool of GPUs reads: a line per board and mode, the GPUs host by host, VMs that are off."""
+"""How the pool of GPUs reads: a line per board and mode, then the GPUs host by host."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from rich.text import Text
 
 from vgpu_cfg.model.inventory import VCenter
-from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu
 from vgpu_cfg.planning.pool.summary import Pool, PoolRow
+from vgpu_cfg.render.holders_text import render_idle, render_off
 from vgpu_cfg.render.layout import (
     Cell,
     Column,
@@ -24,8 +24,8 @@ from vgpu_cfg.render.layout import (
     size,
     table,
 )
+from vgpu_cfg.render.profile_words import label_of, ladder
 
-_SHOWN_SIZES = 4
 _POOL_COLUMNS = (
     Column("BOARD", is_flexible=True),
     Column("MODE"),
@@ -71,44 +71,7 @@ def render_pool(pool: Pool, vcenter: VCenter, width: int, *, with_all: bool = Fa
     lines += table(_POOL_COLUMNS, [_pool_cells(row) for row in pool.rows], width)
     lines += _notes(pool.rows, width)
     lines += _by_host(pool.gpus, width, with_all=with_all)
-    lines += _off(pool, width)
-    return lines
-
-
-def ladder(counts: Mapping[str, int], most: int = _SHOWN_SIZES) -> str:
-    """Write counts by profile from the largest: "2×40c, 4×20c, 8×10c … 20×4c"."""
-    plain = {name: count for name, count in counts.items() if _is_plain(name)} or dict(counts)
-    parts = [f"{count}×{label_of(name)}" for name, count in _from_largest(plain)]
-    if len(parts) <= most:
-        return ", ".join(parts)
-    return f"{', '.join(parts[: most - 1])} … {parts[-1]}"
-
-
-def label_of(profile: str) -> str:
-    """Return what follows the prefix of a profile's name, slices included: "40c", "1-5c"."""
-    try:
-        return profile.removeprefix(f"{VgpuProfile.parse(profile).prefix}-")
-    except ValueError:
-        return profile
-
-
-def _from_largest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    def key(pair: tuple[str, int]) -> tuple[int, int, str]:
-        try:
-            parsed = VgpuProfile.parse(pair[0])
-        except ValueError:
-            return (0, 0, pair[0])
-        return (-(parsed.slices or 0), -parsed.framebuffer_gb, pair[0])
-
-    return sorted(counts.items(), key=key)
-
-
-def _is_plain(profile: str) -> bool:
-    """Whether a profile is one without media engines or graphics beside its like."""
-    try:
-        return not VgpuProfile.parse(profile).suffix
-    except ValueError:
-        return True
+    return [*lines, *render_off(pool, width), *render_idle(pool, width)]
 
 
 def _pool_cells(row: PoolRow) -> list[Cell]:
@@ -241,28 +204,3 @@ def _stranded(gpu: PooledGpu) -> Text:
             parts.append("; ")
         parts.append((one.text, "yellow" if one.is_bound else "red"))
     return Text.assemble(*parts)
-
-
-def _off(pool: Pool, width: int) -> list[Text]:
-    if not pool.off:
-        return []
-    columns = (
-        Column("VM", is_flexible=True),
-        Column("HOST", is_flexible=True),
-        Column("STATE"),
-        Column("WOULD NEED", is_flexible=True),
-        Column("PLAN", is_flexible=True, drop=1),
-    )
-    rows = [
-        [
-            holder.vm,
-            holder.host,
-            "suspended" if holder.state == "suspended" else "off",
-            ladder({name: holder.devices.count(name) for name in holder.devices}),
-            holder.plan,
-        ]
-        for holder in pool.off
-    ]
-    lines = [Text(""), Text("HAVE GPU DEVICES AND DO NOT RUN", style="bold"), *table(columns, rows, width)]
-    note = "  vCenter reserves no GPU for them: what they would need counts as free above."
-    return [*lines, *fold(Text(note, style="dim"), width, hang=2)]

@@ -14,7 +14,7 @@ from vgpu_cfg.render.fit_text import FitView
 
 
 def pool_data(pool: Pool, observed: Inventory) -> Data:
-    """Return the pool by board and mode, every GPU, and the VMs that have GPU devices and do not run."""
+    """Return the pool by board and mode, every GPU, and VMs with GPU devices that are off or seem idle."""
     vcenter = observed.vcenter
     return {
         "kind": "pool",
@@ -26,6 +26,9 @@ def pool_data(pool: Pool, observed: Inventory) -> Data:
         "pool": [asdict(row) | {"mode": str(row.mode)} for row in pool.rows],
         "gpus": [_gpu(gpu) for gpu in pool.gpus],
         "off": [asdict(holder) for holder in pool.off],
+        "idle_below": pool.idle_below,
+        "idle": [asdict(one) for one in pool.idle],
+        "cpu_untold": list(pool.cpu_untold),
     }
 
 

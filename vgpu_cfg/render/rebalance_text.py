@@ -11,6 +11,7 @@ from vgpu_cfg.planning.words import listed
 from vgpu_cfg.render.data import FORMAT, Data
 from vgpu_cfg.render.layout import Cell, Column, both_ends, counted, duration, fold_names, hanging, table
 
+_MOST_SHOWN = 6
 _COLUMNS = (
     Column("VM", is_flexible=True),
     Column("FROM"),
@@ -31,11 +32,26 @@ def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> li
         for move in found.moves:
             if move.why_cold:
                 lines += hanging("COLD", f"{move.vm}: {move.why_cold}", width, indent=0)
+    for doubt in found.doubts:
+        lines += hanging("DOUBT", doubt, width, indent=0, style="yellow")
+    if found.outcome in (Outcome.NONE, Outcome.LIMIT):
+        for stay in found.stays[:_MOST_SHOWN]:
+            lines += hanging("STAYS", f"{stay.vm} on {stay.host}: {stay.why}", width, indent=0)
     lines += hanging("RESULT", _result(found), width, indent=0, style="bold")
+    lines += hanging("HINT", _restart_words(found), width, indent=0) if found.restarts else []
     if found.moves:
-        words = "make the moves in vCenter, then plan again; `apply` moves nothing"
+        words = "make the moves in vCenter, in this order, then plan again; `apply` moves nothing"
         lines += hanging("DO", words, width, indent=0)
     return lines
+
+
+def _restart_words(found: Rebalance) -> str:
+    names = listed((f"{one.vm} on {one.host}" for one in found.restarts), shown=_MOST_SHOWN)
+    which = names if len(found.restarts) == 1 else f"one of {names}"
+    return (
+        f"restarting {which} would do without a move if ESXi chose another GPU for it, which nobody can ask "
+        "it to: power it off and on again, and look"
+    )
 
 
 def rebalance_data(found: Rebalance, plan: str, server: str) -> Data:
@@ -48,6 +64,9 @@ def rebalance_data(found: Rebalance, plan: str, server: str) -> Data:
         "outcome": str(found.outcome),
         "homeless": list(found.homeless),
         "moves": [asdict(move) | {"how": str(move.how)} for move in found.moves],
+        "doubts": list(found.doubts),
+        "restarts": [asdict(one) for one in found.restarts],
+        "stays": [asdict(one) for one in found.stays],
         "trials": found.trials,
         "errors": [error.model_dump(mode="json") for error in found.errors],
     }
@@ -69,6 +88,8 @@ def _cells(move: Move) -> list[Cell]:
 def _result(found: Rebalance) -> str:
     homeless = fold_names(found.homeless)
     match found.outcome:
+        case Outcome.FITS if found.errors:
+            return "what is noted keeps VMs of the plan away, and no move mends that"
         case Outcome.FITS:
             return "every VM of the plan has a place as things are: nothing has to move"
         case Outcome.MOVES:

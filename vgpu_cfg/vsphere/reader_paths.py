@@ -48,6 +48,10 @@ VM_DETAIL = (
     "resourcePool",
     "datastore",
     "snapshot.currentSnapshot",
+    # Of VMs that run; whose configuration is read costs no round trip more.
+    "summary.quickStats.overallCpuUsage",
+    "summary.quickStats.uptimeSeconds",
+    "runtime.maxCpuUsage",
 )
 
 HOST_LIGHT = (

@@ -116,6 +116,9 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         resource_pool_moid=item.moid_of("resourcePool") or "",
         datastore_moids=item.moids_of("datastore"),
         snapshot_moid=item.moid_of("snapshot.currentSnapshot"),
+        cpu_mhz=item.get("summary.quickStats.overallCpuUsage"),
+        max_cpu_mhz=item.get("runtime.maxCpuUsage"),
+        uptime_seconds=item.get("summary.quickStats.uptimeSeconds"),
     )
 
 

@@ -289,3 +289,44 @@ def test_vms_that_are_off_and_have_gpus_are_named_and_templates_are_not() -> Non
         ("held", "suspended", (B,), ""),
         ("off", "poweredOff", ("grid_a100-40c",), "other"),
     ]
+
+
+def running(cpu_mhz: int | None, **more: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {} if cpu_mhz is None else {"cpu_mhz": cpu_mhz, "max_cpu_mhz": 20_000}
+    return runs("grid_a100-10c", **told, **more)
+
+
+def test_a_vm_that_uses_almost_no_cpu_is_idle_and_one_at_work_is_not() -> None:
+    vms = {
+        "at-rest": running(199, uptime=90_000, mark="other/at-rest"),
+        "at-the-limit": running(200),
+        "at-work": running(9000),
+        "off": running(0, power="poweredOff"),
+        "no-gpu": {"host": "esx-01", "cpu_mhz": 0},
+    }
+    found = pool({"gpus": [a100()]}, vms)
+    (idle,) = found.idle
+    assert (idle.vm, idle.host, idle.folder) == ("at-rest", "esx-01", "/dc1/vm/training")
+    assert (idle.devices, idle.cpu_percent, idle.uptime_seconds) == (("grid_a100-10c",), 0.99, 90_000)
+    assert (idle.plan, found.idle_below, found.cpu_untold) == ("other", 1.0, ())
+
+
+def test_what_vcenter_does_not_tell_is_not_taken_for_idle() -> None:
+    found = pool({"gpus": [a100()]}, {"silent": running(None), "off": running(None, power="poweredOff")})
+    assert (found.idle, found.cpu_untold) == ((), ("silent",))
+
+
+def test_the_limit_of_idleness_can_be_chosen() -> None:
+    observed = observe({"hosts": {"esx-01": {"gpus": [a100()]}}, "vms": {"a": running(900)}})
+    assert [one.vm for one in read_pool(observed, CATALOG, idle_below=5).idle] == ["a"]
+    assert read_pool(observed, CATALOG, idle_below=4.5).idle == ()
+    assert read_pool(observed, CATALOG, wants_host=lambda _: False, idle_below=5).idle == ()
+
+
+def test_a_whole_gpu_that_is_passed_through_counts_and_a_nic_does_not() -> None:
+    host = {"gpus": [a100(passthrough=True)], "nics": [{"pci": B, "passthrough": True}]}
+    vms = {
+        "gpu": runs(passthrough=[{"pci": A}], cpu_mhz=1),
+        "nic": runs(passthrough=[{"pci": B, "nic": True}], cpu_mhz=1),
+    }
+    assert [(one.vm, one.devices) for one in pool(host, vms).idle] == [("gpu", (A,))]

@@ -9,16 +9,19 @@ from tests.unit.planning import desires
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.inventory import Inventory, ProfileInfo
 from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.planning.move_order import Step, in_order
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.rebalance import How, Outcome, Rebalance, plan_rebalance
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 
 
-def estate(hosts: int, vms: dict[str, Any], *, migrates: bool | None = True, stun: int = 0) -> Inventory:
+def estate(
+    hosts: int, vms: dict[str, Any], *, migrates: bool | None = True, stun: int = 0, **more: Any
+) -> Inventory:
     """Observe hosts of one A100 each, whose VMs vMotion may move."""
     rows = {f"esx-{number:02}": {"gpus": [{"board": "A100", "pci": A}]} for number in range(1, hosts + 1)}
-    observed = make_inventory({"hosts": rows, "vms": vms})
+    observed = make_inventory({"hosts": rows, "vms": vms} | more)
     moved = tuple(_with_migrates(vm, migrates) for vm in observed.vms)
     told = ProfileInfo(name="grid_a100-10c", stun_ms={1000: stun, 10_000: stun // 10})
     known = [
@@ -121,3 +124,113 @@ def test_a_vm_moves_only_where_its_network_is() -> None:
 def test_protected_vms_stay() -> None:
     protected = {"names": ("a", "b")}
     assert rebalance(estate(2, TWO), protect=protected).outcome is Outcome.NONE
+
+
+def test_protected_folders_stay() -> None:
+    vms = {name: row | {"folder": "others"} for name, row in TWO.items()}
+    observed = estate(2, vms, folders=["others", "more"])
+    found = rebalance(observed, protect={"folders": ("*/others",)})
+    assert (found.outcome, found.moves) == (Outcome.NONE, ())
+    assert "the folder /dc1/vm/others is protected" in stays(found)["a"]
+    assert rebalance(observed, protect={"folders": ("*/more",)}).moves
+
+
+def test_nothing_is_moved_in_a_protected_cluster() -> None:
+    found = rebalance(estate(2, TWO), protect={"clusters": ("gpu",)})
+    assert (found.moves, [error.code for error in found.errors]) == ((), ["VG004"])
+
+
+def stays(found: Rebalance) -> dict[str, str]:
+    return {one.vm: one.why for one in found.stays}
+
+
+def test_a_device_named_by_its_address_binds_a_vm_to_its_host() -> None:
+    bound = {"passthrough": [{"pci": B}]}
+    vms = {name: row | bound for name, row in TWO.items()}
+    found = rebalance(estate(2, vms))
+    assert (found.outcome, set(stays(found))) == (Outcome.NONE, {"a", "b"})
+    assert "binds it to the host" in stays(found)["a"]
+    vms["b"] = TWO["b"]
+    assert [move.vm for move in rebalance(estate(2, vms)).moves] == ["b"]
+
+
+NIC = "0000:e4:00.0"
+
+
+@pytest.mark.parametrize(("function", "moves"), [(None, True), (NIC, False)])
+def test_a_virtual_function_goes_along_cold_unless_it_is_named(function: str | None, *, moves: bool) -> None:
+    nic = {"network": "vm-network", "kind": "sriov", "function": function}
+    vms = {name: row | {"nics": [nic]} for name, row in TWO.items()}
+    found = rebalance(estate(2, vms))
+    assert all(move.how is How.COLD for move in found.moves)
+    if not moves:
+        assert found.outcome is Outcome.NONE
+        assert "virtual function" in stays(found)["a"]
+
+
+def test_mandatory_rules_between_vms_are_kept() -> None:
+    def ruled(**rule: Any) -> Rebalance:
+        rules = [{"name": "apart", "vms": ["a", "b"]} | rule]
+        return rebalance(estate(2, TWO, clusters={"gpu": {"rules": rules}}))
+
+    assert ruled().outcome is Outcome.NONE
+    assert ruled(must=False).outcome is Outcome.MOVES
+    assert ruled(enabled=False).outcome is Outcome.MOVES
+    assert ruled(kind="affinity").outcome is Outcome.MOVES
+
+
+def test_mandatory_rules_between_vms_and_hosts_are_kept() -> None:
+    def ruled(**rule: Any) -> list[tuple[str, str]]:
+        rules = [{"name": "here", "group": "first", "hosts": "first"} | rule]
+        groups = {"vm_groups": {"first": ["a"]}, "host_groups": {"first": ["esx-01"]}}
+        found = rebalance(estate(2, TWO, clusters={"gpu": {"rules": rules, **groups}}))
+        return [(move.vm, move.target) for move in found.moves]
+
+    assert ruled() == [("b", "esx-01")]
+    assert ruled(must=False) == [("a", "esx-02")]
+    assert ruled(hosts="", not_hosts="first") == [("a", "esx-02")]
+
+
+def test_a_restart_on_the_same_host_is_a_hint_and_no_move() -> None:
+    host = {"gpus": [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]}
+    vms = {"a": small("esx-01"), "b": small("esx-01") | {"on": [B]}}
+    found = rebalance(make_inventory({"hosts": {"esx-01": host}, "vms": vms}))
+    assert (found.outcome, found.moves) == (Outcome.NONE, ())
+    assert [(one.vm, one.host) for one in found.restarts] == [("a", "esx-01"), ("b", "esx-01")]
+    assert rebalance(estate(2, TWO)).restarts == ()
+
+
+@pytest.mark.parametrize("parameter", ["uvm", "debugging", "profiling"])
+def test_plugin_parameters_forbid_vmotion(parameter: str) -> None:
+    rows = {
+        name: row | {"extra_config": {f"pciPassthru0.cfg.enable_{parameter}": "1"}}
+        for name, row in TWO.items()
+    }
+    (move,) = rebalance(estate(2, rows)).moves
+    assert (move.how, move.why_cold.endswith(" is on")) == (How.COLD, True)
+
+
+def test_moves_that_change_places_need_one_vm_to_be_off() -> None:
+    steps = in_order([Step("a", 0, 1, (), ""), Step("b", 1, 0, (), "")])
+    assert [(step.vm, bool(step.why_cold)) for step in steps] == [("b", False), ("a", True)]
+    chain = in_order([Step("a", 0, 1, (), ""), Step("b", 1, 2, (), "")])
+    assert [(step.vm, step.why_cold) for step in chain] == [("b", ""), ("a", "")]
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_a_device_of_a_kind_goes_along_cold_where_the_other_host_has_one_free(*, free: bool) -> None:
+    whole = {"board": "A100", "passthrough": True, "label": "whole"}
+    rows = {
+        "esx-01": {"gpus": [{"board": "A100", "pci": A}, whole | {"pci": B}]},
+        "esx-02": {"gpus": [{"board": "A100", "pci": A}, whole | {"pci": B}] if free else []},
+    }
+    kind = {"label": "whole", "allowed": [[0x10DE, 0x20F1]], "assigned": B}
+    vms = {"a": {"host": "esx-01", "passthrough": [kind], "memory_gib": 16}}
+    asked = {"kind": "dynamic_passthrough", "label": "whole"}
+    vm = desires.vm("wants", gpus=(asked,), place={"hosts": ("esx-01",)})
+    found = plan_rebalance(
+        desires.plan_for(vm), make_inventory({"hosts": rows, "vms": vms}), load_catalog(), PlanOptions()
+    )
+    assert [(move.vm, move.how, move.why_cold) for move in found.moves] == (
+        [("a", How.COLD, "a device is passed through to it")] if free else []
+    )

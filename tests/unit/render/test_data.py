@@ -15,9 +15,10 @@ from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.movables import Stay
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.planning.pool.summary import read_pool
-from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance
+from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.render import data
 from vgpu_cfg.render.fit_text import FitView
 from vgpu_cfg.render.inventory_view import view_inventory
@@ -26,7 +27,7 @@ from vgpu_cfg.render.rebalance_text import rebalance_data
 from vgpu_cfg.render.status_view import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
-ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|moves"
+ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays"
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
@@ -58,7 +59,13 @@ def documents() -> dict[str, dict[str, Any]]:
         "pool": pool_data(read_pool(crowded(), catalog), crowded()),
         "fit": fit_data(fit_view()),
         "rebalance": rebalance_data(
-            Rebalance(Outcome.MOVES, ("b",), (Move("a", "vm-1", "x", "y", How.COLD, ("grid_a100-4c",)),)),
+            Rebalance(
+                Outcome.MOVES,
+                ("b",),
+                (Move("a", "vm-1", "x", "y", How.COLD, ("grid_a100-4c",)),),
+                restarts=(Restart("a", "vm-1", "x"),),
+                stays=(Stay("c", "x", "it is bound"),),
+            ),
             "demo",
             "vc.example",
         ),
@@ -70,7 +77,7 @@ def crowded() -> Inventory:
     """Observe a GPU that a small VM binds, and a VM that is off."""
     gpu = {"board": "A100", "pci": "0000:21:00.0"}
     vms = {
-        "small": {"gpus": ["grid_a100-4c"], "on": ["0000:21:00.0"]},
+        "small": {"gpus": ["grid_a100-4c"], "on": ["0000:21:00.0"], "cpu_mhz": 9},
         "off": {"gpus": ["grid_a100-4c"], "power": "poweredOff"},
     }
     return make_inventory({"hosts": {"esx-01": {"gpus": [gpu]}}, "vms": vms})

@@ -243,3 +243,15 @@ def test_disks_and_their_controllers() -> None:
     ]
     (disk,) = found.disks
     assert (disk.key, disk.capacity_mib, disk.controller_key, disk.unit_number) == (2000, 65536, 1000, 0)
+
+
+def test_the_use_of_cpus_is_told_or_unknown() -> None:
+    told: dict[str, Any] = {
+        "summary.quickStats.overallCpuUsage": 12,
+        "summary.quickStats.uptimeSeconds": 86_400,
+        "runtime.maxCpuUsage": 44_704,
+    }
+    found = detail(**told)
+    assert (found.cpu_mhz, found.uptime_seconds, found.max_cpu_mhz) == (12, 86_400, 44_704)
+    silent = detail()
+    assert (silent.cpu_mhz, silent.uptime_seconds, silent.max_cpu_mhz) == (None, None, None)

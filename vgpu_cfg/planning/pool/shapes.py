@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.change import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.candidates import Candidates, make_wish
 from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
+from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.demand import Shape, make_variants
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
-from vgpu_cfg.planning.site import Site
-from vgpu_cfg.planning.stage import Stage, device_names, hosts_in_order, make_shape, set_stage
+from vgpu_cfg.planning.stage import Stage, hosts_in_order, set_stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +73,15 @@ class Ground:
         plan would do to hosts, and its other VMs, do not count before they are there.
         """
         findings = Findings.for_plan(desired)
-        site = Site(desired, self.observed, findings)
-        lookup = Lookup(
-            site, Site(desired, self.observed, Findings()), device_names(self.observed, self.catalog)
-        )
-        case = make_case(vm, site.folder_of(vm), None, lookup, findings)
+        maker = CaseMaker(desired, self.observed, self.catalog, findings)
+        case = maker.case(vm, maker.site.folder_of(vm), None)
         profiles = tuple(gpu.profiles[0].name for gpu in vm.gpus if isinstance(gpu, DesiredVgpu))
         if case is None:
             return Fits((), profiles, errors=_errors(findings))
-        leave_protected(case, desired.protect, findings)
         if case.is_hopeless:
             return Fits((), profiles, case.cpus, case.memory_mib, _errors(findings))
-        shape = self._shape_of(case, findings, wants_host)
+        maker.shape(case)
+        shape = self._narrowed(case.shape, wants_host)
         states: Sequence[HostState] = set_stage(
             self.hosts, self.observed, (), (), self.reader, findings
         ).states
@@ -94,13 +89,10 @@ class Ground:
         errors = _errors(findings) if shape is None else ()
         return Fits(found, profiles, case.cpus, case.memory_mib, errors)
 
-    def _shape_of(self, case: Case, findings: Findings, wants_host: Callable[[str], bool]) -> Shape | None:
-        candidates = Candidates.among(self.hosts, self.observed)
-        place = case.desired.place
-        wish = make_wish(case.clusters, place, case.network_moids, case.datastore_moids)
-        ranked = candidates.of(wish, case.desired, findings)
-        kept = tuple(pair for pair in ranked if wants_host(self.hosts[pair[0]].name))
-        return make_shape(case, kept, self.reader) if ranked else None
+    def _narrowed(self, shape: Shape | None, wants_host: Callable[[str], bool]) -> Shape | None:
+        if shape is None:
+            return None
+        return replace(shape, hosts=tuple(one for one in shape.hosts if wants_host(self.hosts[one[0]].name)))
 
 
 def _errors(findings: Findings) -> tuple[Diagnostic, ...]:

@@ -12,6 +12,8 @@ from vgpu_cfg.model.vm import PassthroughDevice, Vm
 from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu, counted_room, pooled_gpus
 from vgpu_cfg.planning.vgpu_need import needs_of
 
+IDLE_BELOW_PERCENT = 1.0
+"""A VM that uses less of its CPUs than this is taken for idle; a choice, not a measured limit."""
 HALF_SLICES = 4
 """Memory and compute slices of the instance that is the first to run out of places: 4g."""
 
@@ -57,20 +59,62 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleVm:
+    """A VM that runs with GPU devices and uses almost none of its CPUs.
+
+    A hint: vCenter does not tell how busy a GPU is. `folder` is its path, empty where it is not known.
+    """
+
+    vm: str
+    host: str
+    folder: str
+    devices: tuple[str, ...]
+    cpu_percent: float
+    uptime_seconds: int | None
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """The pool as a whole."""
+    """The pool as a whole.
+
+    `idle` are the VMs below `idle_below` percent of their CPUs; of `cpu_untold` vCenter tells no use.
+    """
 
     rows: tuple[PoolRow, ...]
     gpus: tuple[PooledGpu, ...]
     off: tuple[Holder, ...]
+    idle: tuple[IdleVm, ...] = ()
+    idle_below: float = IDLE_BELOW_PERCENT
+    cpu_untold: tuple[str, ...] = ()
 
 
 def read_pool(
-    observed: Inventory, catalog: Catalog, *, wants_host: Callable[[str], bool] = lambda _: True
+    observed: Inventory,
+    catalog: Catalog,
+    *,
+    wants_host: Callable[[str], bool] = lambda _: True,
+    idle_below: float = IDLE_BELOW_PERCENT,
 ) -> Pool:
-    """Work the pool of the wanted hosts out of one reading."""
+    """Work the pool of the wanted hosts out of one reading; `idle_below` is in percent of a VM's CPUs."""
     gpus = pooled_gpus(observed, catalog, wants_host=wants_host)
-    return Pool(tuple(summarize(gpus, catalog)), gpus, tuple(_holders(observed, wants_host)))
+    held = list(_with_devices(observed, wants_host))
+    return Pool(
+        tuple(summarize(gpus, catalog)),
+        gpus,
+        tuple(_off(held)),
+        tuple(_idle(held, observed, idle_below)),
+        idle_below,
+        tuple(vm.name for vm, *_ in held if vm.is_on and cpu_percent(vm) is None),
+    )
+
+
+def cpu_percent(vm: Vm) -> float | None:
+    """Return how much a VM used of its CPUs of late, None where vCenter does not tell."""
+    detail = vm.detail
+    if detail is None or detail.cpu_mhz is None or not detail.max_cpu_mhz:
+        return None
+    return 100 * detail.cpu_mhz / detail.max_cpu_mhz
 
 
 def summarize(gpus: Iterable[PooledGpu], catalog: Catalog) -> Iterator[PoolRow]:
@@ -112,19 +156,43 @@ def _free_4g(room: Mapping[str, int], board_key: str, catalog: Catalog) -> int:
     return max(counts)
 
 
-def _holders(observed: Inventory, wants_host: Callable[[str], bool]) -> Iterator[Holder]:
+def _with_devices(
+    observed: Inventory, wants_host: Callable[[str], bool]
+) -> Iterator[tuple[Vm, Host, tuple[str, ...]]]:
+    """Yield the VMs with GPU devices, and these in words."""
     for host in observed.hosts:
         if not wants_host(host.name):
             continue
         here: Sequence[Vm] = observed.vms_by_host.get(host.moid, ())
         for vm in sorted(here, key=lambda one: one.name):
-            if vm.is_on or vm.is_template or vm.detail is None:
+            if vm.is_template or vm.detail is None:
                 continue
             devices = [vgpu.profile for vgpu in vm.detail.vgpus]
             devices += [word for passed in vm.detail.passthrough if (word := _gpu_word(passed, host))]
             if devices:
-                plan = vm.mark.plan if vm.mark else ""
-                yield Holder(vm.name, host.name, vm.power_state.value, tuple(devices), plan)
+                yield vm, host, tuple(devices)
+
+
+def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:
+    for vm, host, devices in held:
+        if not vm.is_on:
+            yield Holder(vm.name, host.name, vm.power_state.value, devices, _plan_of(vm))
+
+
+def _idle(
+    held: Iterable[tuple[Vm, Host, tuple[str, ...]]], observed: Inventory, below: float
+) -> Iterator[IdleVm]:
+    folders = {folder.moid: folder.inventory_path or folder.name for folder in observed.folders}
+    for vm, host, devices in held:
+        used = cpu_percent(vm) if vm.is_on else None
+        if used is not None and used < below:
+            folder = folders.get(vm.folder_moid or "", "")
+            uptime = vm.detail.uptime_seconds if vm.detail else None
+            yield IdleVm(vm.name, host.name, folder, devices, round(used, 2), uptime, _plan_of(vm))
+
+
+def _plan_of(vm: Vm) -> str:
+    return vm.mark.plan if vm.mark else ""
 
 
 def _gpu_word(device: PassthroughDevice, host: Host) -> str:

@@ -1,0 +1,45 @@
+"""Counts of profiles in few words, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+_SHOWN_SIZES = 4
+
+
+def ladder(counts: Mapping[str, int], most: int = _SHOWN_SIZES) -> str:
+    """Write counts by profile from the largest: "2×40c, 4×20c, 8×10c … 20×4c"."""
+    plain = {name: count for name, count in counts.items() if _is_plain(name)} or dict(counts)
+    parts = [f"{count}×{label_of(name)}" for name, count in _from_largest(plain)]
+    if len(parts) <= most:
+        return ", ".join(parts)
+    return f"{', '.join(parts[: most - 1])} … {parts[-1]}"
+
+
+def label_of(profile: str) -> str:
+    """Return what follows the prefix of a profile's name, slices included: "40c", "1-5c"."""
+    try:
+        return profile.removeprefix(f"{VgpuProfile.parse(profile).prefix}-")
+    except ValueError:
+        return profile
+
+
+def _from_largest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    def key(pair: tuple[str, int]) -> tuple[int, int, str]:
+        try:
+            parsed = VgpuProfile.parse(pair[0])
+        except ValueError:
+            return (0, 0, pair[0])
+        return (-(parsed.slices or 0), -parsed.framebuffer_gb, pair[0])
+
+    return sorted(counts.items(), key=key)
+
+
+def _is_plain(profile: str) -> bool:
+    """Whether a profile is one without media engines or graphics beside its like."""
+    try:
+        return not VgpuProfile.parse(profile).suffix
+    except ValueError:
+        return True
