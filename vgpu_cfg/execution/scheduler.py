@@ -87,6 +87,7 @@ class Scheduler:
 
     def succeed(self, change: Change) -> None:
         """Note that a change has come true: what needed only it may begin."""
+        self._turns.drop(change)  # one that DRS started on another host had no turn here
         index = self._end(change)
         self._waves.succeed(change)
         for dependent in self._needed_by.get(index, ()):

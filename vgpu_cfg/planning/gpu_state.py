@@ -122,7 +122,8 @@ class GpuState:
     def signature(self) -> tuple[object, ...]:
         """Return what tells it from another GPU as far as room is concerned."""
         held = sorted((_name(one), -1 if one.start is None else one.start, one.line) for one in self.held)
-        return (self.board_key, self.sharing, self.mode, self.node, self.obstacle, tuple(held))
+        traits = (self.board_key, self.sharing, self.mode, self.node, self.obstacle, self.mixes_series)
+        return (*traits, tuple(held))
 
     def refuse(self, need: VgpuNeed) -> Code | None:
         """Say why it cannot take one more such vGPU, None where it can."""

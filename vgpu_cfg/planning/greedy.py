@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from vgpu_cfg.planning.demand import Demand, Shape
 from vgpu_cfg.planning.host_state import Fit, HostState
-from vgpu_cfg.planning.placement import Attempt, in_order
+from vgpu_cfg.planning.placement import Attempt, KeptFree, in_order, kept_free
 
 
+@dataclass(frozen=True, slots=True)
 class GreedyPlacer:
-    """Fast, and seldom wrong; it proves nothing."""
+    """Fast, and seldom wrong; it proves nothing. `kept` is what VMs that have a place ask to stay free."""
+
+    kept: KeptFree = ()
 
     def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
         """Place as many as can be."""
         attempt = Attempt([host.copy() for host in hosts], hosts)
         for demand in in_order(one for one in demands if one.stays):
             self._put(demand, [fit] if (fit := self._only_fit(attempt, demand)) else [], attempt)
+        kept = [*self.kept, *kept_free(demands)]
         groups: dict[Shape, list[Demand]] = {}
         for demand in in_order(one for one in demands if not one.stays):
             groups.setdefault(demand.shape, []).append(demand)
         for shape, group in groups.items():
-            self._place_group(shape, group, attempt)
+            self._place_group(shape, group, attempt, kept)
         return attempt
 
     def _only_fit(self, attempt: Attempt, demand: Demand) -> Fit | None:
@@ -37,7 +42,7 @@ class GreedyPlacer:
         else:
             attempt.left.append(demand)
 
-    def _place_group(self, shape: Shape, group: Sequence[Demand], attempt: Attempt) -> None:
+    def _place_group(self, shape: Shape, group: Sequence[Demand], attempt: Attempt, kept: KeptFree) -> None:
         """Rate every host once for VMs that are alike, and anew only the host that took one."""
         ranks = dict(shape.hosts)
         rated = [
@@ -52,7 +57,7 @@ class GreedyPlacer:
             fit = None
             while queue and fit is None:
                 *_, fit = heappop(queue)
-                if not may_use(shape, fit.host, attempt.hosts):
+                if not may_use(shape, fit.host, attempt.hosts, kept):
                     fit = None
             if fit is None:
                 attempt.left.append(demand)
@@ -64,11 +69,13 @@ class GreedyPlacer:
                 heappush(queue, (score(again, ranks[fit.host], host, shape), again.gpus, number, again))
 
 
-def may_use(shape: Shape, index: int, hosts: Sequence[HostState]) -> bool:
+def may_use(shape: Shape, index: int, hosts: Sequence[HostState], kept: KeptFree) -> bool:
     """Whether a host may get a GPU VM without leaving fewer free than is asked."""
-    if not shape.keep_free or not shape.has_gpus or hosts[index].is_in_use:
+    if not shape.has_gpus or hosts[index].is_in_use:
         return True
-    return sum(not hosts[one].is_in_use for one, _ in shape.hosts) > shape.keep_free
+    return all(
+        index not in among or sum(not hosts[one].is_in_use for one in among) > count for among, count in kept
+    )
 
 
 def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]:

@@ -148,7 +148,8 @@ class HostLoad:
     @property
     def is_in_use(self) -> bool:
         """Whether a VM with a GPU of any kind is here."""
-        return any(gpu.held for gpu in self.gpus) or bool(self.holders)
+        passed = (slot for slot in self.slots if not slot.is_nic)
+        return any(gpu.held for gpu in self.gpus) or any(slot.pci.pci_id in self.holders for slot in passed)
 
     @property
     def threads(self) -> int:
@@ -293,37 +294,44 @@ class HostLoad:
                 return Code.PASSTHROUGH_ABSENT
             if (code := self._refuse_slot(slot)) is not None:
                 return code
-        taken = set(shape.fixed)
         for need in shape.dynamic:
             known = [slot for slot in self.slots if is_match(slot, need)]
             if not known:
                 return Code.LABEL_UNKNOWN
-            left = [slot for slot in known if slot.pci.pci_id not in taken]
-            free = [slot for slot in left if self._refuse_slot(slot) is None]
-            if not free:
+            left = [slot for slot in known if slot.pci.pci_id not in shape.fixed]
+            if not any(self._refuse_slot(slot) is None for slot in left):
                 codes = [self._refuse_slot(slot) or Code.PASSTHROUGH_TAKEN for slot in known]
                 return Code.PASSTHROUGH_TAKEN if Code.PASSTHROUGH_TAKEN in codes else codes[0]
-            taken.add(free[0].pci.pci_id)
-        return None
+        left = [slot for slot in self.free_slots() if slot.pci.pci_id not in shape.fixed]
+        return Code.PASSTHROUGH_TAKEN if match_slots(left, shape.dynamic) is None else None
 
     def _refuse_slot(self, slot: PassthroughSlot) -> Code | None:
         if not slot.pci.passthrough_active:
             return Code.PASSTHROUGH_SERVES_VGPUS if slot.has_vgpus else Code.PASSTHROUGH_NOT_ACTIVE
         return Code.PASSTHROUGH_TAKEN if slot.pci.pci_id in self.holders else None
 
-    def choose_slots(self, shape: Shape) -> tuple[str, ...] | None:
-        """Choose the GPUs to pass through, of one NUMA node if possible; None where there are too few."""
+    def slot_choices(self, shape: Shape) -> list[tuple[str, ...]]:
+        """List choices of the GPUs to pass through, of one NUMA node if possible; empty where none do.
+
+        The first begins with the first GPU that suits, the others with each NUMA node.
+        """
         if self.refuse_slots(shape) is not None:
-            return None
+            return []
+        nodes = {slot.pci.numa_node for slot in self.slots} if shape.dynamic and shape.nics else ()
+        starts = [None, *sorted(node for node in nodes if node is not None)]
+        return list(dict.fromkeys(self._choose_slots(shape, start) for start in starts))
+
+    def _choose_slots(self, shape: Shape, start: int | None) -> tuple[str, ...]:
         chosen = list(shape.fixed)
-        for need in shape.dynamic:
-            free = [
-                slot
-                for slot in self.slots
-                if is_match(slot, need) and self._refuse_slot(slot) is None and slot.pci.pci_id not in chosen
-            ]
-            nodes = {slot.pci.numa_node for slot in self.slots if slot.pci.pci_id in chosen}
-            chosen.append(min(free, key=lambda slot: slot.pci.numa_node not in nodes).pci.pci_id)
+        left = [slot for slot in self.free_slots() if slot.pci.pci_id not in chosen]
+        for place, need in enumerate(shape.dynamic):
+            nodes = {slot.pci.numa_node for slot in self.slots if slot.pci.pci_id in chosen} or {start}
+            for slot in sorted(left, key=lambda one: one.pci.numa_node not in nodes):
+                others = [one for one in left if one is not slot]
+                if is_match(slot, need) and match_slots(others, shape.dynamic[place + 1 :]) is not None:
+                    chosen.append(slot.pci.pci_id)
+                    left = others
+                    break
         return tuple(chosen)
 
     def refuse_gpu(self, gpu: GpuState, need: VgpuNeed, shape: Shape) -> Code | None:
@@ -340,6 +348,26 @@ class HostLoad:
 
 def _size(need: VgpuNeed) -> tuple[str, int, int]:
     return (need.board_key, need.framebuffer_mib, need.mig_size)
+
+
+def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DynamicNeed]) -> tuple[str, ...] | None:
+    """Give every Dynamic DirectPath request a function of its own (augmenting paths), None where none can."""
+    taken: dict[str, int] = {}
+
+    def settle(number: int, tried: set[str]) -> bool:
+        for slot in free:
+            address = slot.pci.pci_id
+            if address not in tried and is_match(slot, needs[number]):
+                tried.add(address)
+                if address not in taken or settle(taken[address], tried):
+                    taken[address] = number
+                    return True
+        return False
+
+    if not all(settle(number, set()) for number in range(len(needs))):
+        return None
+    by_number = {number: address for address, number in taken.items()}
+    return tuple(by_number[number] for number in range(len(needs)))
 
 
 def is_match(slot: PassthroughSlot, need: DynamicNeed) -> bool:

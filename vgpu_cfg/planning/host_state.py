@@ -30,15 +30,19 @@ class HostState(HostLoad):
         """Yield the ways to put such a VM here that differ in what they leave, the best first."""
         if self.refuse_host(shape) is not None or self.refuse_nics(shape) is not None:
             return
-        slots = self.choose_slots(shape)
-        if slots is None:
+        slot_choices = self.slot_choices(shape)
+        if not slot_choices:
             return
         for variant in shape.variants or ((),):
             if self.refuse_variant(variant) is not None:
                 continue
-            rated = (self.rated(shape, variant, chosen, slots) for chosen in self._choices(shape, variant))
+            rated = (
+                self.rated(shape, variant, chosen, slots)
+                for chosen in self._choices(shape, variant)
+                for slots in slot_choices
+            )
             choices = sorted(
-                (fit for fit in rated if fit is not None and self._keeps_apart(fit, shape)),
+                (fit for fit in rated if fit is not None and self.keeps_apart(fit, shape)),
                 key=lambda fit: (
                     fit.numa_level == 2,
                     len(fit.nodes),
@@ -116,7 +120,7 @@ class HostState(HostLoad):
             if len(found) >= _MOST_CHOICES:
                 return
 
-    def _keeps_apart(self, fit: Fit, shape: Shape) -> bool:
+    def keeps_apart(self, fit: Fit, shape: Shape) -> bool:
         """Whether a VM that must have a NUMA node without others of its line gets one."""
         if shape.spread is not Spread.NUMA or not shape.must:
             return True

@@ -13,7 +13,7 @@ from vgpu_cfg.planning.demand import Demand
 from vgpu_cfg.planning.greedy import may_use, score
 from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.patterns import stack
-from vgpu_cfg.planning.placement import Attempt, in_order
+from vgpu_cfg.planning.placement import Attempt, KeptFree, in_order, kept_free
 
 _WISHES = 6
 """How many of a score's first figures are wishes of the plan file and room, which no gain outweighs."""
@@ -28,13 +28,14 @@ def improve(attempt: Attempt, demands: Sequence[Demand], *, most_looks: int = 3_
     """Move VMs of an attempt to where they leave more, in place."""
     budget = _Budget(most_looks)
     movable = [demand for demand in in_order(demands) if demand.vm in attempt.fits and not demand.stays]
+    kept = kept_free(demands)
     for _ in range(passes):
-        moved = [demand for demand in movable if _move(demand, attempt, budget)]
+        moved = [demand for demand in movable if _move(demand, attempt, budget, kept)]
         if not moved:
             return
 
 
-def _move(demand: Demand, attempt: Attempt, budget: _Budget) -> bool:
+def _move(demand: Demand, attempt: Attempt, budget: _Budget, kept: KeptFree) -> bool:
     """Move one VM where that is better, and say whether it was."""
     fit = attempt.fits[demand.vm]
     home = attempt.hosts[fit.host]
@@ -47,7 +48,7 @@ def _move(demand: Demand, attempt: Attempt, budget: _Budget) -> bool:
     now = score(fit, ranks[fit.host], without, demand.shape)[:_WISHES]
     best: tuple[tuple[int, ...], Fit] | None = None
     for index, rank in demand.shape.hosts:
-        if index == fit.host or budget.looks <= 0 or not may_use(demand.shape, index, attempt.hosts):
+        if index == fit.host or budget.looks <= 0 or not may_use(demand.shape, index, attempt.hosts, kept):
             continue
         budget.looks -= 1
         other = attempt.hosts[index].fit(demand.shape)

@@ -11,7 +11,7 @@ from vgpu_cfg.planning.demand import Demand, Shape
 from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
-from vgpu_cfg.planning.placement import Placed
+from vgpu_cfg.planning.placement import KeptFree, Placed
 from vgpu_cfg.planning.words import counted, is_at_least
 
 MIXED_SIZE_FROM = (8, 0, 3)
@@ -38,13 +38,13 @@ def smallest_mend(placed: Placed, *, may_move: Callable[[str], bool] = lambda _:
         hosts = list(placed.hosts)
         hosts[index] = host
         helps = any(host.fit(shape) is not None for shape in {demand.shape for demand in failed})
-        if helps and _fit(hosts, failed):
+        if helps and _fit(hosts, failed, placed.kept):
             return Mend(words)
     return _more_hosts(placed, failed)
 
 
-def _fit(hosts: Sequence[HostState], demands: Sequence[Demand]) -> bool:
-    return not GreedyPlacer().place(hosts, demands).left
+def _fit(hosts: Sequence[HostState], demands: Sequence[Demand], kept: KeptFree) -> bool:
+    return not GreedyPlacer(kept).place(hosts, demands).left
 
 
 def _candidates(failed: Sequence[Demand]) -> list[int]:
@@ -158,7 +158,7 @@ def _more_hosts(placed: Placed, failed: Sequence[Demand]) -> Mend | None:
                 replace(demand, shape=replace(demand.shape, hosts=(*demand.shape.hosts, *new)))
                 for demand in failed
             ]
-            if _fit(hosts, wider):
+            if _fit(hosts, wider, placed.kept):
                 return Mend(f"add {counted(count, 'host')} like {model.host.name}")
     return None
 
@@ -166,7 +166,7 @@ def _more_hosts(placed: Placed, failed: Sequence[Demand]) -> Mend | None:
 def _emptied(host: HostState) -> HostState:
     empty = host.copy()
     empty.creatable = None
-    empty.holders = {}
+    empty.holders, empty.residents, empty.node_lines = {}, {}, {}
     empty.free_mib = int(host.host.memory_mib * HOST_MEMORY_SHARE)
     for gpu in empty.gpus:
         gpu.held = []

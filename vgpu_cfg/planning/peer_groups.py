@@ -63,18 +63,30 @@ def peer_sets(topology: Topology, *, with_guesses: bool = True) -> tuple[frozens
 def _sets_of(domain: Domain, topology: Topology) -> Iterator[Collection[str]]:
     sizes = topology.group_sizes(domain)
     gpus = sorted(domain.gpus)
-    if domain.kind == "nvswitch" and len(gpus) == len(_MODULES_BY_ADDRESS):
-        by_module = _by_module(gpus, topology)
+    if domain.kind == "nvswitch" and len(baseboard := _baseboard(domain, topology)) == len(
+        _MODULES_BY_ADDRESS
+    ):
+        by_module = _by_module(baseboard, topology)
         for partition in _MODULE_PARTITIONS:
-            if len(partition) in sizes:
-                yield [by_module[module] for module in partition]
+            members = [by_module[module] for module in partition]
+            if len(partition) in sizes and domain.gpus.issuperset(members):
+                yield members
         return
     for size in sizes:
         yield from combinations(gpus, size)
 
 
+def _baseboard(domain: Domain, topology: Topology) -> list[str]:
+    """List the GPUs of the domain's board, with those that are passed through: a partition counts modules."""
+    own = {gpu.pci.device_id for gpu in topology.host.gpus if gpu.pci_id in domain.gpus}
+    return sorted(gpu.pci_id for gpu in topology.host.gpus if gpu.pci.device_id in own)
+
+
 def _by_module(gpus: Sequence[str], topology: Topology) -> dict[int, str]:
     told = {module: gpu for gpu in gpus if (module := topology.module(gpu)) is not None}
+    if len(told) == len(gpus) - 1:
+        module = next(one for one in _MODULES_BY_ADDRESS if one not in told)
+        told[module] = next(gpu for gpu in gpus if gpu not in told.values())
     if set(told) == set(_MODULES_BY_ADDRESS):
         return told
     return dict(zip(_MODULES_BY_ADDRESS, gpus, strict=True))

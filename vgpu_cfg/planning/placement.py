@@ -6,13 +6,16 @@ they come in. Three verdicts: placed, proven impossible, undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from vgpu_cfg.planning.demand import Demand, Shape
 from vgpu_cfg.planning.host_state import Fit, HostState
+
+KeptFree = Sequence[tuple[Collection[int], int]]
+"""Hosts by index, with how many of them stay without any GPU VM."""
 
 
 class Verdict(StrEnum):
@@ -46,17 +49,27 @@ class Placer(Protocol):
 
 @dataclass(slots=True)
 class Placed:
-    """The outcome for all VMs. `initial` are the hosts before any VM of the plan was put on them."""
+    """The outcome for all VMs. `initial` are the hosts before any VM of the plan was put on them.
+
+    `kept` is what the VMs ask to stay free.
+    """
 
     initial: list[HostState]
     hosts: list[HostState]
     fits: dict[str, Fit]
     failed: dict[str, tuple[Demand, Verdict]]
+    kept: KeptFree = ()
 
 
 def in_order(demands: Iterable[Demand]) -> list[Demand]:
     """Sort the hardest first; like ones by name."""
     return sorted(demands, key=lambda demand: (demand.shape.hardness, demand.vm))
+
+
+def kept_free(demands: Iterable[Demand]) -> KeptFree:
+    """List what is asked to stay free: of these hosts so many, whoever comes."""
+    asked = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
+    return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(asked)]
 
 
 def place(
@@ -83,7 +96,7 @@ def place(
             break
     polish(attempt, demands)
     failed |= {demand.vm: (demand, verdict) for demand in left}
-    return Placed(initial, attempt.hosts, attempt.fits, failed)
+    return Placed(initial, attempt.hosts, attempt.fits, failed, kept_free(demands))
 
 
 def _hopeless(hosts: Sequence[HostState], left: Sequence[Demand]) -> dict[str, tuple[Demand, Verdict]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.planning.demand import Demand, Variant
+from vgpu_cfg.planning.host_load import match_slots
 from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.patterns import Ware, stack
 from vgpu_cfg.planning.peer_groups import has_group_api
@@ -75,9 +76,9 @@ def _as_counted(host: HostState, share: HostShare) -> tuple[HostState, dict[str,
     for one in share.assignments:
         demand = one.demand
         empty.nodes = state.nodes
-        empty.holders, empty.given = state.holders, state.given
+        empty.holders, empty.given, empty.node_lines = state.holders, state.given, state.node_lines
         fit = empty.rated(demand.shape, one.variant, chosen[demand.vm], slots[demand.vm])
-        if fit is None:
+        if fit is None or not empty.keeps_apart(fit, demand.shape):
             return None
         state.settle(demand, fit)
         fits[demand.vm] = fit
@@ -122,26 +123,14 @@ def _gpus_for(
 
 
 def _slots(host: HostState, assignments: Sequence[Assignment]) -> dict[str, tuple[str, ...]] | None:
-    """Match every Dynamic DirectPath request with a function of its own (augmenting paths)."""
+    """Return the functions that each VM is passed through, None where they do not suffice."""
     fixed = {address for one in assignments for address in one.demand.shape.fixed}
     free = [slot for slot in host.free_slots() if slot.pci.pci_id not in fixed]
     requests = [(one.demand.vm, need) for one in assignments for need in one.demand.shape.dynamic]
-    taken: dict[str, int] = {}
-
-    def settle(number: int, tried: set[str]) -> bool:
-        for slot in free:
-            address = slot.pci.pci_id
-            if address not in tried and host.suits(slot, requests[number][1]):
-                tried.add(address)
-                if address not in taken or settle(taken[address], tried):
-                    taken[address] = number
-                    return True
-        return False
-
-    if not all(settle(number, set()) for number in range(len(requests))):
+    matched = match_slots(free, [need for _, need in requests])
+    if matched is None:
         return None
     given = {one.demand.vm: list(one.demand.shape.fixed) for one in assignments}
-    by_number = {number: address for address, number in taken.items()}
-    for number, (vm, _) in enumerate(requests):
-        given[vm].append(by_number[number])
+    for (vm, _), address in zip(requests, matched, strict=True):
+        given[vm].append(address)
     return {vm: tuple(addresses) for vm, addresses in given.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.planning.capacity import Claim
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Shape, counted_names
@@ -112,10 +113,21 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     found.drop_strange_boards()
     if not found.codes:
         _judge_nics(found, host, shape, _possible_nodes(host, shape))
+    if not found.codes:
+        _judge_wishes(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         found.texts.append(f"powered off and in nobody's way now: {listed(off)}")
     return found
+
+
+def _judge_wishes(found: _HostRefusal, host: HostState, shape: Shape) -> None:
+    """Say what `place` keeps the VM from, where the host has room for it."""
+    if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
+        found.add(Code.SPREAD_IMPOSSIBLE, "is without GPU VMs, and stays so for `keep_free`")
+    elif shape.spread is Spread.NUMA and shape.must and host.fit(shape) is None:
+        text = "every NUMA node that has room for it has a VM of the line already"
+        found.add(Code.SPREAD_IMPOSSIBLE, text)
 
 
 def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.desired import Spread
+from vgpu_cfg.model.desired import NumaPolicy, Spread
 from vgpu_cfg.planning.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.milp import Outcome, Program, Solution
@@ -49,7 +49,7 @@ class SolverPlacer:
         attempt = self._realized(model, found)
         if attempt is None:
             return nothing
-        attempt.is_proof = is_proof and bool(attempt.left)
+        attempt.is_proof = is_proof and bool(attempt.left) and model.is_exact
         return attempt
 
     def _realized(self, model: _Model, found: Solution) -> Attempt | None:
@@ -131,6 +131,17 @@ class _Model:
     def is_whole(self) -> bool:
         """Whether everything that could be is in the program."""
         return self.book.is_whole
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the program allows all that is allowed, so that it proves.
+
+        Two vGPUs of one VM may share a GPU where VMs of the line may not, which a pattern does not tell.
+        """
+        return not any(
+            shape.spread is Spread.GPUS and shape.must and any(len(one) > 1 for one in shape.variants)
+            for shape in self.groups
+        )
 
     def _columns(self, shape: Shape, count: int) -> Iterator[_Choice]:
         """Yield a column for each host and variant that are possible at all."""
@@ -243,13 +254,26 @@ class _Model:
 
     def _model_spread(self, host: HostState, own: Sequence[_Choice]) -> None:
         for spread in (Spread.HOSTS, Spread.NUMA):
-            lines: dict[str, list[tuple[int, float]]] = {}
+            lines: dict[str, list[_Choice]] = {}
             for choice in own:
                 if choice.shape.spread is spread and choice.shape.must:
-                    lines.setdefault(choice.shape.line, []).append((choice.variable, 1.0))
-            room = 1 if spread is Spread.HOSTS else len(host.nodes)
-            for line, terms in lines.items():
-                self.program.row(terms, most=max(0, room - host.residents.get(line, 0)))
+                    lines.setdefault(choice.shape.line, []).append(choice)
+            for line, chosen in lines.items():
+                is_host = spread is Spread.HOSTS
+                room = 1 - host.residents.get(line, 0) if is_host else self._free_nodes(host, line, chosen)
+                if room is not None:
+                    self.program.row([(choice.variable, 1.0) for choice in chosen], most=max(0, room))
+
+    def _free_nodes(self, host: HostState, line: str, chosen: Sequence[_Choice]) -> int | None:
+        """Count the NUMA nodes without a VM of a line that one could have, None where it may have none."""
+        nodes: set[int | None] = {node.node_id for node in host.nodes}
+        policies = {choice.shape.numa for choice in chosen}
+        if policies == {NumaPolicy.FOLLOW_GPU} and all(choice.variant for choice in chosen):
+            boards = {need.board_key for choice in chosen for need in choice.variant}
+            nodes = {gpu.node for gpu in host.gpus if gpu.board_key in boards}
+        if not host.nodes or None in nodes or NumaPolicy.OFF in policies:
+            return None
+        return sum(node is not None and not host.is_on_node(line, node) for node in nodes)
 
     def _model_slots(self, host: HostState, own: Sequence[_Choice]) -> None:
         """Let every function that is passed through go to one VM: the named ones, and those that match."""

@@ -107,6 +107,8 @@ def _promise(state: HostState, vm: Vm, case: Case | None) -> None:
     state.promise(case.cpus, case.memory_mib, nodes)
     if line := _line(case):
         state.residents[line] = state.residents.get(line, 0) + 1
+        for node in nodes:
+            state.node_lines[node] = state.node_lines.get(node, frozenset()) | {line}
         for gpu in state.gpus:
             gpu.held = [replace(held, line=line) if held.vm == vm.name else held for held in gpu.held]
 

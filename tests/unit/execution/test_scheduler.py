@@ -5,7 +5,9 @@ import pytest
 from tests.unit.execution.makers import create, pin, power_on
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.scheduler import Scheduler
-from vgpu_cfg.model.change import Change
+from vgpu_cfg.execution.turns import StartTurns
+from vgpu_cfg.model.change import Change, GpuLoad, StartContest
+from vgpu_cfg.model.vgpu import Sharing
 
 
 def begin_all(scheduler: Scheduler) -> list[str]:
@@ -94,3 +96,19 @@ def test_a_failure_drops_all_that_needs_it_however_far_away() -> None:
 def test_needs_that_have_no_order_are_refused(changes: list[Change], words: str) -> None:
     with pytest.raises(PlanError, match=words):
         Scheduler(changes, parallel=8, per_host=2)
+
+
+def test_a_vm_that_drs_started_elsewhere_holds_up_no_other_of_its_contest() -> None:
+    contest = StartContest(
+        host_moid="host-1",
+        gpus=(
+            GpuLoad(pci_id="0000:10:00.0", board="A100", sharing=Sharing.TIME_SLICED),
+            GpuLoad(pci_id="0000:11:00.0", board="A100", sharing=Sharing.TIME_SLICED),
+        ),
+        starts={"large": (("grid_a100-20c", None),), "small": (("grid_a100-10c", None),)},
+    )
+    changes: list[Change] = [power_on("large", needs=()), power_on("small", needs=())]
+    scheduler = Scheduler(changes, parallel=8, per_host=8, turns=StartTurns([contest]))
+    assert begin_all(scheduler) == ["power on large"]
+    scheduler.succeed(changes[0])  # no GPU of this host was noted for it
+    assert begin_all(scheduler) == ["power on small"]

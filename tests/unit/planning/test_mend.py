@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.planning.test_placement import a100s, demands, place, shape, states
+from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.planning.demand import Demand
 from vgpu_cfg.planning.mend import smallest_mend
 
@@ -62,3 +63,10 @@ def test_a_device_that_is_named_is_found_on_no_other_host() -> None:
     hosts = states({"a": {"gpus": a100s(1, passthrough=True)}})
     wanted = [Demand(name, "", shape(fixed=("0000:10:00.0",))) for name in ("one", "two")]
     assert words(hosts, wanted) == ""
+
+
+def test_a_new_host_has_none_of_the_line_that_is_spread() -> None:
+    hosts = states({"a": {"gpus": a100s(2)}})
+    hosts[0].residents["apart"] = 1
+    wanted = demands(1, shape("grid_a100-40c", spread=Spread.HOSTS, line="apart"))
+    assert words(hosts, wanted) == "add 1 host like a"

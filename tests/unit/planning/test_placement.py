@@ -15,9 +15,11 @@ from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
 from vgpu_cfg.planning.expectation import expect_gpus
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.placement import Placed, Placer, Verdict
 from vgpu_cfg.planning.placement import place as place_with
 from vgpu_cfg.planning.power_order import Start, power_on_tiers, simulate_starts
+from vgpu_cfg.planning.refusals import explain_refusal
 from vgpu_cfg.planning.solver import SolverPlacer
 from vgpu_cfg.planning.stage import PLACERS
 from vgpu_cfg.planning.vgpu_need import needs_of
@@ -255,3 +257,59 @@ def test_the_expected_gpu_follows_the_hosts_policy(policy: str, nodes: list[int]
     wanted = demands(2, shape("grid_a100-20c"))
     found = expect_gpus(place(hosts, wanted), wanted)
     assert [fit.nodes[0] for _, fit in sorted(found.fits.items())] == nodes
+
+
+def passed_through(pci: str, node: int = 0, **more: Any) -> dict[str, Any]:
+    return {"board": "A100", "pci": pci, "node": node, "passthrough": True} | more
+
+
+def test_a_request_that_any_function_meets_leaves_the_labelled_one_to_who_needs_it() -> None:
+    gpus = [passed_through("0000:10:00.0", label="train"), passed_through("0000:11:00.0")]
+    wanted = shape(dynamic=(DynamicNeed(model="A100"), DynamicNeed(label="train")))
+    assert place(states({"a": {"gpus": gpus}}), demands(1, wanted)).fits["vm-0"].slots == (
+        "0000:11:00.0",
+        "0000:10:00.0",
+    )
+    one = [passed_through("0000:10:00.0", label="train")]
+    assert place(states({"a": {"gpus": one}}), demands(1, wanted)).failed["vm-0"][1] is Verdict.IMPOSSIBLE
+
+
+def test_a_gpu_is_passed_through_where_the_nic_is_that_must_be_near_it() -> None:
+    gpus = [passed_through("0000:10:00.0"), passed_through("0000:90:00.0", node=1)]
+    nics = [{"pci": "0000:91:00.0", "node": 1, "passthrough": True}]
+    near = NicNeed(NicKind.PASSTHROUGH, near_gpu=True, must_be_near=True)
+    wanted = shape(dynamic=(DynamicNeed(model="A100"),), nics=(near,))
+    found = place(states({"a": {"gpus": gpus, "nics": nics}}), demands(1, wanted))
+    assert found.fits["vm-0"].slots == ("0000:90:00.0",)
+    none = place(states({"a": {"gpus": gpus[:1], "nics": nics}}), demands(1, wanted))
+    assert none.failed["vm-0"][1] is Verdict.IMPOSSIBLE
+
+
+def test_what_one_line_keeps_free_no_other_line_takes() -> None:
+    hosts = states({"a": {"gpus": a100s(2)}, "b": {"gpus": a100s(2)}})
+    keeps = demands(2, shape("grid_a100-40c", hosts=2, keep_free=1), "keeps")
+    other = demands(1, shape("grid_a100-20c", hosts=2), "other")
+    found = place(hosts, [*keeps, *other])
+    assert hosts_of(found) == {"keeps-0": 0, "keeps-1": 0}
+    assert found.failed["other-0"][1] is Verdict.IMPOSSIBLE
+    refusal = explain_refusal(found.hosts, other[0].shape, {})
+    assert "b: is without GPU VMs, and stays so for `keep_free`" in refusal.message
+    assert hosts_of(place(hosts, [*keeps[:1], *other])) == {"keeps-0": 0, "other-0": 0}
+
+
+def test_a_host_with_a_passed_through_nic_alone_is_free_of_gpu_vms() -> None:
+    nics = [{"pci": "0000:91:00.0", "node": 1, "passthrough": True}]
+    host = states({"a": {"gpus": [passed_through("0000:10:00.0")], "nics": nics}})[0]
+    host.holders["0000:91:00.0"] = "other"
+    assert not host.is_in_use
+    host.holders["0000:10:00.0"] = "other"
+    assert host.is_in_use
+
+
+def test_vms_that_must_have_a_node_each_do_not_share_one() -> None:
+    gpus = [{"board": "A100", "pci": f"0000:1{number}:00.0", "node": 0} for number in range(2)]
+    apart = shape("grid_a100-40c", spread=Spread.NUMA, line="apart")
+    found = place(states({"a": {"gpus": gpus}}), demands(2, apart))
+    assert set(found.fits) == {"vm-0"}
+    assert found.failed["vm-1"][1] is Verdict.IMPOSSIBLE
+    assert not place(states({"a": {"gpus": a100s(2)}}), demands(2, apart)).failed

@@ -324,3 +324,16 @@ def test_a_power_cycle_pins_again_what_was_pinned(
     plan = planned(plan_for(vm("a", "grid_a100-20c", **change)), both, allow_power_cycle=True)
     (power_on,) = [one for one in plan.changes if isinstance(one, PowerOnVm)]
     assert (power_on.pin is not None) is is_pinned
+
+
+@pytest.mark.parametrize(("node", "found"), [("0", ["VG305"]), ("1", [])])
+def test_a_node_that_has_a_vm_of_the_line_gets_no_other(node: str, found: list[str]) -> None:
+    gpus = [{"board": "A100", "pci": f"0000:{bus}:00.0", "node": 0} for bus in (20, 21)]
+    apart = [
+        vm(name, "grid_a100-40c", line="a-{1..2}", place={"spread": "numa"}, stated=["place"])
+        for name in ("a-1", "a-2")
+    ]
+    detail = {"on": ["0000:20:00.0"], "extra_config": {AFFINITY_KEY: node}}
+    first = {"a-1": own("grid_a100-40c") | detail}
+    plan = planned(plan_for(*apart), make_inventory({"hosts": {"esx-01": {"gpus": gpus}}, "vms": first}))
+    assert [one.code for one in plan.errors] == found

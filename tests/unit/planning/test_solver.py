@@ -164,3 +164,18 @@ def test_the_solver_is_loaded_only_where_it_is_needed() -> None:
         "import sys, vgpu_cfg.planning.planner; sys.exit('highspy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_hosts_of_two_releases_have_patterns_of_their_own() -> None:
+    rows = {"new": {"gpus": a100s(1, "A40")}, "old": {"gpus": a100s(1, "A40"), "version": "8.0.1"}}
+    for hosts in (states(rows), states(dict(reversed(rows.items())))):
+        compute = demands(3, shape("nvidia_a40-24c", hosts=2), "compute")
+        graphics = demands(1, shape("nvidia_a40-24q", hosts=2), "graphics")
+        assert not solved(hosts, [*compute, *graphics]).left
+
+
+def test_two_vgpus_of_one_vm_that_is_spread_over_gpus_are_no_proof() -> None:
+    wanted = shape("grid_a100-10c", "grid_a100-10c", spread=Spread.GPUS, line="apart")
+    assert not solved(states({"a": {"gpus": a100s()}}), demands(1, wanted)).is_proof
+    one = shape("grid_a100-10c", spread=Spread.GPUS, line="apart")
+    assert solved(states({"a": {"gpus": a100s()}}), demands(2, one)).is_proof

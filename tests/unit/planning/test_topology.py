@@ -6,6 +6,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.planning.peer_groups import peer_sets
 from vgpu_cfg.planning.topology import (
     Domain,
     GroupWithoutLink,
@@ -204,3 +205,15 @@ def test_nvlink_between_different_boards_is_told() -> None:
     mixed = [gpu(A), gpu(B, board="A100D")]
     found = topology(gpus=mixed, facts={"links": matrix((A, B), among=(A, B))})
     assert found.disagreements == (LinkAcrossBoards((A, B), ("A100 PCIe 40GB", "A100 PCIe 80GB")),)
+
+
+def test_partitions_hold_where_a_gpu_of_the_board_is_passed_through() -> None:
+    """The matrix does not tell of that GPU: the others keep their modules, and its partitions are gone."""
+    addresses = [f"0000:{bus}0:00.0" for bus in range(1, 9)]
+    board = [gpu(one, int(one[5]) // 5, "H100XM") for one in addresses]
+    links = {one: {other: "NV18" for other in addresses[1:] if other != one} for one in addresses[1:]}
+    groups = [f"Nvidia:{size}@nvidia_h100xm-80c%NVLink" for size in (2, 4, 8)]
+    whole = peer_sets(topology(gpus=board, groups=groups))
+    left = peer_sets(topology(gpus=board, groups=groups, facts={"links": links}))
+    assert [len(one) for one in whole] == [8, 4, 4, 2, 2, 2, 2]
+    assert left == tuple(one for one in whole if 0 not in one)
