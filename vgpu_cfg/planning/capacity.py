@@ -114,7 +114,21 @@ class CapacityReader:
         self._hold(found, vms)
         self._judge_sharing(found)
         self._claim(found, vms)
+        gone = {vm.name for vm in here if vm.moid in without and vm.is_on} - {vm.name for vm in vms}
+        if gone:
+            self._keep_starts(found, gone)
         return found
+
+    def _keep_starts(self, found: HostCapacity, gone: set[str]) -> None:
+        """Let what stays stand where it stands beside those that go: what goes does not make it move."""
+        whole = self.read(found.host)
+        for gpu, before in zip(found.gpus, whole.gpus, strict=True):
+            kept = [held for held in before.held if held.vm not in gone]
+            is_same = [held.vm for held in kept] and sorted(held.vm for held in kept) == sorted(
+                held.vm for held in gpu.held
+            )
+            if is_same and gpu.obstacle is before.obstacle:
+                gpu.held = kept
 
     def peer_sets(self, host: Host, *, with_guesses: bool) -> tuple[frozenset[int], ...]:
         """Return the sets of GPUs that can be NVLink peers, as told or guessed."""
