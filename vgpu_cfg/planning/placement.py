@@ -29,6 +29,7 @@ class Verdict(StrEnum):
 class Attempt:
     """What one placer came to. `is_proof` tells that no placement leaves fewer VMs without a place.
 
+    `is_refuted` tells, of an attempt that places nothing itself, that no placement of all VMs exists.
     `initial` are the hosts before any VM was put on them.
     """
 
@@ -37,6 +38,7 @@ class Attempt:
     fits: dict[str, Fit] = field(default_factory=dict)
     left: list[Demand] = field(default_factory=list)
     is_proof: bool = False
+    is_refuted: bool = False
 
 
 class Placer(Protocol):
@@ -93,6 +95,9 @@ def place(
         other = placer.place(hosts, possible)
         if not other.left or other.is_proof:
             attempt, left, verdict = other, other.left, Verdict.IMPOSSIBLE
+            break
+        if other.is_refuted:
+            verdict = Verdict.IMPOSSIBLE
             break
     polish(attempt, demands)
     failed |= {demand.vm: (demand, verdict) for demand in left}

@@ -24,6 +24,8 @@ from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
 _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""
+_TOO_LITTLE = 0.5
+"""A bound above it says that some VM has no place, whatever the rest; one VM costs much more."""
 _STAYS_WEIGHT = 3
 """A VM that exists is left without a place last."""
 
@@ -48,6 +50,7 @@ class SolverPlacer:
         is_proof = found.outcome is Outcome.BEST or found.bound > 0
         attempt = self._realized(model, found)
         if attempt is None:
+            nothing.is_refuted = found.bound > _TOO_LITTLE and model.is_exact
             return nothing
         attempt.is_proof = is_proof and bool(attempt.left) and model.is_exact
         return attempt
@@ -270,7 +273,7 @@ class _Model:
         policies = {choice.shape.numa for choice in chosen}
         if policies == {NumaPolicy.FOLLOW_GPU} and all(choice.variant for choice in chosen):
             boards = {need.board_key for choice in chosen for need in choice.variant}
-            nodes = {gpu.node for gpu in host.gpus if gpu.board_key in boards}
+            nodes = {gpu.node for gpu in host.gpus if gpu.board_key in boards and gpu.obstacle is None}
         if not host.nodes or None in nodes or NumaPolicy.OFF in policies:
             return None
         return sum(node is not None and not host.is_on_node(line, node) for node in nodes)

@@ -313,3 +313,18 @@ def test_vms_that_must_have_a_node_each_do_not_share_one() -> None:
     assert set(found.fits) == {"vm-0"}
     assert found.failed["vm-1"][1] is Verdict.IMPOSSIBLE
     assert not place(states({"a": {"gpus": a100s(2)}}), demands(2, apart)).failed
+
+
+def test_what_the_solver_refutes_is_impossible_though_it_places_nothing_itself() -> None:
+    gpus = [
+        {"board": "A100", "pci": "0000:10:00.0", "node": 0},
+        {"board": "A100", "pci": "0000:11:00.0", "node": 1},
+    ]
+    nics = [{"pci": f"0000:4{number}:00.0", "node": 0, "passthrough": True} for number in range(2)]
+    near = shape("grid_a100-40c", nics=(NicNeed(NicKind.PASSTHROUGH, near_gpu=True, must_be_near=True),))
+    hosts = states({"a": {"gpus": gpus, "nics": nics}})
+    assert SolverPlacer().place(hosts, demands(3, near)).is_refuted
+    found = place(hosts, demands(3, near))
+    assert set(found.fits) == {"vm-0"}
+    assert found.failed["vm-1"][1] is Verdict.IMPOSSIBLE
+    assert not SolverPlacer().place(hosts, demands(2, near)).is_refuted, "the program does not know nodes"
