@@ -40,7 +40,9 @@ def _follow(placed: Placed, index: int, group: Sequence[Demand], given: dict[str
         before = placed.fits[demand.vm]
         gpus = given.get(demand.vm, before.gpus)
         fit = host.rated(demand.shape, before.variant, gpus, before.slots)
-        if fit is None or (fit.numa_level == 2 and before.numa_level < 2):
+        if fit is None or not host.keeps_apart(fit, demand.shape):
+            return
+        if fit.numa_level == 2 and before.numa_level < 2:
             return
         host.commit(demand, fit)
         fits[demand.vm] = fit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.model.desired import Spread
 from vgpu_cfg.planning.demand import Shape, Variant
@@ -83,7 +83,7 @@ class HostState(HostLoad):
         seen: set[tuple[object, ...]] = set()
         for index in range(lowest, len(gpus)):
             gpu = gpus[index]
-            signature = gpu.signature()
+            signature = (gpu.signature(), self._whole_sets(index, gpus))
             if signature in seen or self.refuse_gpu(gpu, need, shape) is not None:
                 continue
             seen.add(signature)
@@ -95,6 +95,12 @@ class HostState(HostLoad):
             self._choose(shape, variant, trial, (*chosen, index), (*kinds, signature), found)
             if len(found) >= _MOST_CHOICES:
                 return
+
+    def _whole_sets(self, index: int, gpus: Sequence[GpuState]) -> tuple[int, ...]:
+        """Return the sizes of the sets of NVLink peers that a GPU is in and that are all idle."""
+        return tuple(
+            len(one) for one in self.peer_sets if index in one and all(gpus[member].is_idle for member in one)
+        )
 
     def _choose_peers(
         self,

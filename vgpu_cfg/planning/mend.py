@@ -7,16 +7,21 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.demand import Demand, Shape
-from vgpu_cfg.planning.gpu_state import GpuState, Held
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.demand import Demand
+from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
+from vgpu_cfg.planning.movables import Movable
 from vgpu_cfg.planning.placement import KeptFree, Placed
 from vgpu_cfg.planning.words import counted, is_at_least
 
 MIXED_SIZE_FROM = (8, 0, 3)
 _MOST_TRIES = 300
 _MOST_HOSTS = 3
+
+FindMovables = Callable[[Sequence[int], Sequence[int]], Sequence[Movable]]
+"""Lists the VMs that may move from hosts, given those in question and those that lack memory (by index)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +31,27 @@ class Mend:
     words: str
 
 
-def smallest_mend(placed: Placed, *, may_move: Callable[[str], bool] = lambda _: True) -> Mend | None:
+def smallest_mend(placed: Placed, movables: FindMovables = lambda _wanted, _tight: ()) -> Mend | None:
     """Find one thing that lets all failed VMs fit beside those that have a place; None where none is known.
 
     A VM that runs comes first, then the mode of a GPU that nothing uses, then one to three more hosts
-    like one that there is. `may_move` tells which VMs can be named; those of the plan never are.
+    like one that there is.
     """
     failed = [demand for demand, _ in placed.failed.values()]
-    trials = chain(_moves(placed, failed, may_move), _modes(placed, failed))
-    for words, index, host in islice(trials, _MOST_TRIES if failed else 0):
+    if not failed:
+        return None
+    wanted = _candidates(failed)
+    shapes = {demand.shape for demand in failed}
+    tight = [
+        index
+        for index in wanted
+        if any(placed.hosts[index].refuse_host(shape) is Code.HOST_MEMORY for shape in shapes)
+    ]
+    trials = chain(_moves(placed, movables(wanted, tight)), _modes(placed, failed))
+    for words, index, host in islice(trials, _MOST_TRIES):
         hosts = list(placed.hosts)
         hosts[index] = host
-        helps = any(host.fit(shape) is not None for shape in {demand.shape for demand in failed})
+        helps = any(host.fit(shape) is not None for shape in shapes)
         if helps and _fit(hosts, failed, placed.kept):
             return Mend(words)
     return _more_hosts(placed, failed)
@@ -51,47 +65,26 @@ def _candidates(failed: Sequence[Demand]) -> list[int]:
     return sorted({index for demand in failed for index, _ in demand.shape.hosts})
 
 
-def _moves(
-    placed: Placed, failed: Sequence[Demand], may_move: Callable[[str], bool]
-) -> Iterator[tuple[str, int, HostState]]:
-    """Yield the hosts as they would be without one of the VMs that run there, the least first."""
-    found: list[tuple[float, str, int, HostState, str]] = []
-    boards = {need.board_key for demand in failed for variant in demand.shape.variants for need in variant}
-    for index in _candidates(failed):
-        host = placed.hosts[index]
-        own: dict[str, list[Held]] = {}
-        for gpu in host.gpus:
-            for held in gpu.held if gpu.board_key in boards else ():
-                if held.need is not None and not held.is_planned:
-                    own.setdefault(held.vm, []).append(held)
-        for vm, vgpus in sorted(own.items()):
-            if not may_move(vm):
-                continue
-            share = sum(held.need.share for held in vgpus if held.need is not None)
-            target = _elsewhere(placed, vgpus, index)
-            words = f"move {vm} from {host.host.name} to {target}" if target else ""
-            if words:
-                found.append((share, words, index, _without(host, vm), vm))
-    for _, words, index, state, _ in sorted(found, key=lambda one: (one[0], one[4], one[2])):
-        yield words, index, state
+def _moves(placed: Placed, movables: Sequence[Movable]) -> Iterator[tuple[str, int, HostState]]:
+    """Yield the hosts as they would be without one of the VMs that run there, the easiest to move first."""
+    indexes = {state.host.moid: state.index for state in placed.hosts}
+    for one in movables:
+        home = placed.hosts[indexes[one.host.moid]]
+        target = next((index for index, _ in one.shape.hosts if placed.hosts[index].fit(one.shape)), None)
+        if target is None:
+            continue
+        how = " while it is off" if one.why_cold else ""
+        words = f"move {one.vm.name} from {one.host.name} to {placed.hosts[target].host.name}{how}"
+        yield words, home.index, _without(home, one)
 
 
-def _elsewhere(placed: Placed, vgpus: Sequence[Held], home: int) -> str:
-    """Name another host with room for vGPUs, beside all that the plan puts there; empty without one."""
-    variant = tuple(held.need for held in vgpus if held.need is not None)
-    cluster = placed.hosts[home].host.compute_moid
-    for host in placed.hosts:
-        is_near = host.index != home and host.host.is_usable and host.host.compute_moid == cluster
-        if is_near and host.fit(Shape(((host.index, 0),), (variant,))) is not None:
-            return host.host.name
-    return ""
-
-
-def _without(host: HostState, vm: str) -> HostState:
+def _without(host: HostState, gone: Movable) -> HostState:
     left = host.copy()
     left.creatable = None
+    left.free_mib += gone.shape.memory_mib
+    left.holders = {pci_id: vm for pci_id, vm in left.holders.items() if vm != gone.vm.name}
     for gpu in left.gpus:
-        gpu.held = [held for held in gpu.held if held.vm != vm]
+        gpu.held = [held for held in gpu.held if held.vm != gone.vm.name]
     return left
 
 

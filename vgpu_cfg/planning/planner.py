@@ -18,6 +18,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.host_rules import plan_host_rules
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
+from vgpu_cfg.planning.movables import Movables
 from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.options import PlanOptions
@@ -193,19 +194,14 @@ class _Planning:
             placed = place_cases(stage, cases)
             failed = [case for case in cases if case.name in placed.failed]
             stuck = [case for case in failed if case.existing is not None and case.existing.is_on]
-            report_failures(placed, stuck or failed, stage, self.findings, self._may_move)
+            changing = {case.existing.moid for case in cases if case.existing and not case.stays_put}
+            changing |= {vm.moid for vm in pruned}
+            movables = Movables(self.observed, self.hosts, self.reader, self.desired.protect, changing)
+            report_failures(placed, stuck or failed, stage, self.findings, movables.around)
             if not stuck:
                 return stage, placed
             for case in stuck:
                 case.is_stuck = True
-
-    def _may_move(self, name: str) -> bool:
-        """Whether a VM may be named as one to move: none that the plan file protects."""
-        folders = {folder.moid: folder for folder in self.observed.folders}
-        named = (vm for vm in self.observed.vms if vm.name == name)
-        return not any(
-            protects_vm(self.desired.protect, vm.name, folders.get(vm.folder_moid or "")) for vm in named
-        )
 
     def _remove(self, pruned: Sequence[Vm], result: VmPlans) -> None:
         for vm in pruned:

@@ -81,7 +81,8 @@ REMEDIES = NIC_REMEDIES | {
     "(from vSphere 8.0 U3 on)",
     Code.NUMA_NODE_ABSENT: "name nodes that the hosts have",
     Code.HOST_MEMORY: "ask for less memory, free some, or name more hosts",
-    Code.SPREAD_IMPOSSIBLE: "name more hosts, make fewer VMs, or write `must: false`",
+    Code.SPREAD_IMPOSSIBLE: "name more hosts, make fewer VMs, or write `must: false`; where hosts are kept "
+    "free, a lower `keep_free`",
 }
 _PLACE = {code: place for place, code in enumerate(FARTHEST_FIRST)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -20,7 +20,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DeviceNames
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HOST_MEMORY_SHARE, HostState
-from vgpu_cfg.planning.mend import Mend, smallest_mend
+from vgpu_cfg.planning.mend import FindMovables, Mend, smallest_mend
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.placement import Placed, Verdict
@@ -160,14 +160,14 @@ def report_failures(
     cases: Sequence[Case],
     stage: Stage,
     findings: Findings,
-    may_move: Callable[[str], bool],
+    movables: FindMovables,
 ) -> None:
     """Say of every case without a place why it has none, and what would help; like VMs have the same reason.
 
-    `may_move` tells which VMs could be named as one to move.
+    `movables` finds the VMs that could be named as one to move.
     """
     refusals: dict[Shape, Refusal] = {}
-    mend = smallest_mend(placed, may_move=may_move)
+    mend = smallest_mend(placed, movables)
     for case in cases:
         failure = placed.failed.get(case.name)
         if failure is None:

@@ -2,14 +2,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.planning.test_placement import a100s, demands, place, shape, states
-from vgpu_cfg.model.desired import Spread
+from tests.plans.estate import make_inventory
+from tests.unit.planning.test_placement import CATALOG, a100s, demands, place, shape, states
+from vgpu_cfg.model.desired import Protection
+from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.demand import Demand
 from vgpu_cfg.planning.mend import smallest_mend
+from vgpu_cfg.planning.movables import Movables
 
 
-def words(hosts: Any, wanted: list[Demand], **more: Any) -> str:
-    found = smallest_mend(place(hosts, wanted), **more)
+def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand], *protected: str) -> str:
+    observed = make_inventory({"hosts": hosts, "vms": vms or {}})
+    reader = CapacityReader(observed, CATALOG)
+    protect = Protection(names=protected)
+    movables = Movables(observed, observed.hosts, reader, protect, ())
+    found = smallest_mend(place(states(hosts, vms), wanted), movables.around)
     return found.words if found else ""
 
 
@@ -17,56 +24,58 @@ def small_vm(host: str, pci: str, profile: str = "grid_a100-4c", name: str = "sm
     return {name: {"host": host, "gpus": [profile], "on": [pci]}}
 
 
+BOTH = {"a": {"gpus": a100s()}, "b": {"gpus": a100s()}}
+
+
 def test_nothing_is_said_where_all_fit() -> None:
-    assert words(states({"a": {"gpus": a100s()}}), demands(1, shape("grid_a100-40c"))) == ""
+    assert words({"a": {"gpus": a100s()}}, None, demands(1, shape("grid_a100-40c"))) == ""
 
 
 def test_a_small_vm_that_locks_a_gpu_is_moved_to_one_of_its_size() -> None:
     vms = small_vm("a", "0000:10:00.0") | small_vm("b", "0000:10:00.0", name="other")
-    hosts = states({"a": {"gpus": a100s()}, "b": {"gpus": a100s()}}, vms)
-    assert words(hosts, demands(1, shape("grid_a100-40c", hosts=2))) == "move other from b to a"
+    found = words(BOTH, vms, demands(1, shape("grid_a100-40c", hosts=2)))
+    assert found == "move other from b to a while it is off"
 
 
-def test_of_two_vms_the_one_that_may_be_named_is_moved() -> None:
+def test_of_two_vms_the_one_that_is_not_protected_is_moved() -> None:
     vms = small_vm("a", "0000:10:00.0") | small_vm("b", "0000:10:00.0", name="other")
-    hosts = states({"a": {"gpus": a100s()}, "b": {"gpus": a100s()}}, vms)
-    wanted = demands(1, shape("grid_a100-40c", hosts=2))
-    assert words(hosts, wanted, may_move=lambda name: name != "other") == "move small from a to b"
+    found = words(BOTH, vms, demands(1, shape("grid_a100-40c", hosts=2)), "other")
+    assert found == "move small from a to b while it is off"
 
 
 def test_a_vm_that_could_go_nowhere_is_not_named() -> None:
-    hosts = states({"a": {"gpus": a100s()}}, small_vm("a", "0000:10:00.0"))
-    assert words(hosts, demands(1, shape("grid_a100-40c"))) == "add 1 host like a"
+    wanted = demands(1, shape("grid_a100-40c"))
+    assert words({"a": {"gpus": a100s()}}, small_vm("a", "0000:10:00.0"), wanted) == "add 1 host like a"
+
+
+def test_a_vm_whose_memory_the_other_host_lacks_is_not_named() -> None:
+    vms = small_vm("a", "0000:10:00.0")
+    vms["small"] |= {"memory_gib": 64}
+    hosts = {"a": {"gpus": a100s()}, "b": {"gpus": a100s(), "node_gib": 16, "nodes": 1}}
+    wanted = demands(1, shape("grid_a100-40c"))
+    assert words(hosts, vms, wanted) == "add 1 host like a"
+    assert words(BOTH, vms, wanted) == "move small from a to b while it is off"
 
 
 def test_an_unused_gpu_changes_its_mode() -> None:
-    hosts = states({"a": {"gpus": a100s(2, sharing="mig")}})
-    assert words(hosts, demands(1, shape("grid_a100-40c"))) == "turn MIG mode off for GPU 0000:10:00.0 of a"
-    hosts = states({"a": {"gpus": a100s(1)}})
-    assert words(hosts, demands(1, shape("grid_a100-1-5c"))) == "turn MIG mode on for GPU 0000:10:00.0 of a"
+    found = words({"a": {"gpus": a100s(2, sharing="mig")}}, None, demands(1, shape("grid_a100-40c")))
+    assert found == "turn MIG mode off for GPU 0000:10:00.0 of a"
+    found = words({"a": {"gpus": a100s(1)}}, None, demands(1, shape("grid_a100-1-5c")))
+    assert found == "turn MIG mode on for GPU 0000:10:00.0 of a"
 
 
-def test_two_sizes_on_one_gpu_need_mixed_size_mode() -> None:
+def test_two_sizes_on_one_gpu_need_another_host() -> None:
     wanted = [*demands(1, shape("grid_a100-20c")), *demands(1, shape("grid_a100-10c"), "small")]
-    assert words(states({"a": {"gpus": a100s()}}), wanted) == "add 1 host like a"
-    hosts = states({"a": {"gpus": a100s(2)}})
-    assert words(hosts, wanted) == ""
+    assert words({"a": {"gpus": a100s()}}, None, wanted) == "add 1 host like a"
+    assert words({"a": {"gpus": a100s(2)}}, None, wanted) == ""
 
 
 def test_as_many_hosts_are_asked_for_as_are_needed() -> None:
-    hosts = states({"a": {"gpus": a100s()}})
-    assert words(hosts, demands(3, shape("grid_a100-40c"))) == "add 2 hosts like a"
-    assert words(hosts, demands(9, shape("grid_a100-40c"))) == ""
+    hosts = {"a": {"gpus": a100s()}}
+    assert words(hosts, None, demands(3, shape("grid_a100-40c"))) == "add 2 hosts like a"
+    assert words(hosts, None, demands(9, shape("grid_a100-40c"))) == ""
 
 
 def test_a_device_that_is_named_is_found_on_no_other_host() -> None:
-    hosts = states({"a": {"gpus": a100s(1, passthrough=True)}})
     wanted = [Demand(name, "", shape(fixed=("0000:10:00.0",))) for name in ("one", "two")]
-    assert words(hosts, wanted) == ""
-
-
-def test_a_new_host_has_none_of_the_line_that_is_spread() -> None:
-    hosts = states({"a": {"gpus": a100s(2)}})
-    hosts[0].residents["apart"] = 1
-    wanted = demands(1, shape("grid_a100-40c", spread=Spread.HOSTS, line="apart"))
-    assert words(hosts, wanted) == "add 1 host like a"
+    assert words({"a": {"gpus": a100s(1, passthrough=True)}}, None, wanted) == ""

@@ -179,3 +179,12 @@ def test_two_vgpus_of_one_vm_that_is_spread_over_gpus_are_no_proof() -> None:
     assert not solved(states({"a": {"gpus": a100s()}}), demands(1, wanted)).is_proof
     one = shape("grid_a100-10c", spread=Spread.GPUS, line="apart")
     assert solved(states({"a": {"gpus": a100s()}}), demands(2, one)).is_proof
+
+
+def test_a_single_vgpu_goes_where_it_breaks_no_set() -> None:
+    groups = {"gpus": [one | {"node": 0} for one in a100s(4, "A100D")], "groups": [PAIR]}
+    vms = {"x": {"host": "a", "gpus": ["grid_a100d-80c"], "on": ["0000:13:00.0"]}}
+    (host,) = states({"a": groups}, vms)
+    fit = host.fit(shape("grid_a100d-80c"))
+    assert fit is not None
+    assert fit.gpus == (2,), "its peer is used by itself already"
