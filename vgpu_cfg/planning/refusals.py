@@ -18,6 +18,8 @@ from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
 
+_SHOWN = 4  # of the GPUs of one host
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -61,7 +63,7 @@ def explain_refusal(
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
     close = [one for one in found if one.code is code]
-    texts = [f"{one.host}: {'; '.join(one.texts)}" for one in close]
+    texts = [f"{one.host}: {listed(one.texts, shown=_SHOWN, separator='; ')}" for one in close]
     others = [one.host for one in found if one.code is not code]
     message = f"{wanted_words(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
     if others:
