@@ -76,3 +76,17 @@ def test_a_clone_that_fails_leaves_no_vm_waiting_for_its_turn(plan: Path, vgpu_c
     vgpu_cfg.script(ESTATE)
     vgpu_cfg.done("apply", "--yes", plan)
     assert running(vgpu_cfg) == ALL
+
+
+@pytest.mark.parametrize("only", ["half-*", "quarter-*"])
+def test_some_of_the_vms_do_not_wait_for_the_turn_of_the_others(
+    only: str, plan: Path, vgpu_cfg: CommandLine
+) -> None:
+    told = vgpu_cfg("plan", plan, "--only", only).out
+    assert f"STARTS {only[:-1]}{{" in " ".join(told.split())
+    vgpu_cfg.done("apply", "--yes", "--only", only, plan)
+    assert running(vgpu_cfg) == {vm for vm in ALL if vm.startswith(only[:-1])}
+
+
+def test_one_of_the_vms_has_nobody_to_take_turns_with(plan: Path, vgpu_cfg: CommandLine) -> None:
+    assert "STARTS" not in vgpu_cfg("plan", plan, "--only", "half-1").out

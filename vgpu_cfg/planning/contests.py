@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import GpuLoad, StartContest
+from vgpu_cfg.model.change import Change, GpuLoad, PowerOnVm, StartContest
 from vgpu_cfg.planning.gpu_state import GpuState, Held
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.peer_groups import has_group_api
@@ -96,6 +96,15 @@ def make_contest(found: BoardStarts) -> StartContest:
             for start in sorted(found.starts, key=lambda one: one.vm)
         },
     )
+
+
+def narrow_contests(contests: Iterable[StartContest], changes: Iterable[Change]) -> Iterator[StartContest]:
+    """Leave out the VMs that a narrowed plan does not start: their turn would never be over."""
+    started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
+    for contest in contests:
+        starts = {vm: profiles for vm, profiles in contest.starts.items() if vm in started}
+        if len(starts) > 1:
+            yield contest.model_copy(update={"starts": starts})
 
 
 class Turns:

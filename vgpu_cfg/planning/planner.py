@@ -13,6 +13,7 @@ from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.contests import narrow_contests
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
@@ -274,7 +275,7 @@ class _Planning:
             placements=tuple(placements),
             diagnostics=self.findings.diagnostics(chosen),
             changes=tuple(changes),
-            contests=tuple(result.contests),
+            contests=tuple(narrow_contests(result.contests, changes)),
             in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),

@@ -18,6 +18,8 @@ from vgpu_cfg.planning.remedies import REMEDIES, closeness
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
 
+_SHOWN = 4  # of the GPUs of one host
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -33,6 +35,7 @@ class _HostRefusal:
     host: str
     codes: list[Code] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    note: str = ""
 
     @property
     def code(self) -> Code:
@@ -41,6 +44,10 @@ class _HostRefusal:
     def add(self, code: Code, text: str) -> None:
         self.codes.append(code)
         self.texts.append(text)
+
+    def words(self) -> str:
+        told = listed(self.texts, shown=_SHOWN, separator="; ")
+        return f"{told}; {self.note}" if self.note else told
 
     def drop_strange_boards(self) -> None:
         """Of a list of profiles, leave out those of other boards where one is of the host's own."""
@@ -61,7 +68,7 @@ def explain_refusal(
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
     close = [one for one in found if one.code is code]
-    texts = [f"{one.host}: {'; '.join(one.texts)}" for one in close]
+    texts = [f"{one.host}: {one.words()}" for one in close]
     others = [one.host for one in found if one.code is not code]
     message = f"{wanted_words(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
     if others:
@@ -117,7 +124,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         _judge_wishes(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
-        found.texts.append(f"powered off and in nobody's way now: {listed(off)}")
+        found.note = f"powered off and in nobody's way now: {listed(off)}"
     return found
 
 

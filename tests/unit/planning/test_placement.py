@@ -9,7 +9,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import NumaPolicy, Spread
-from vgpu_cfg.planning.capacity import CapacityReader
+from vgpu_cfg.planning.capacity import CapacityReader, Claim
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
 from vgpu_cfg.planning.expectation import expect_gpus
@@ -295,6 +295,20 @@ def test_what_one_line_keeps_free_no_other_line_takes() -> None:
     refusal = explain_refusal(found.hosts, other[0].shape, {})
     assert "b: is without GPU VMs, and stays so for `keep_free`" in refusal.message
     assert hosts_of(place(hosts, [*keeps[:1], *other])) == {"keeps-0": 0, "other-0": 0}
+
+
+def test_a_refusal_names_a_few_of_a_hosts_gpus_and_still_the_vms_that_are_off() -> None:
+    vms = {
+        f"x{n}": {"host": "a", "gpus": ["grid_a100-40c"], "on": [f"0000:{16 + n:02x}:00.0"]} for n in range(8)
+    }
+    claims = {0: [Claim("idle", "vm-9", "grid_a100-40c")]}
+    message = explain_refusal(states({"a": {"gpus": a100s(8)}}, vms), shape("grid_a100-40c"), claims).message
+    assert message.count("is full") == 4
+    assert message.endswith("and 4 more; powered off and in nobody's way now: idle (grid_a100-40c)")
+    four = dict(list(vms.items())[:4])
+    message = explain_refusal(states({"a": {"gpus": a100s(4)}}, four), shape("grid_a100-40c"), {}).message
+    assert message.count("is full") == 4
+    assert "more" not in message
 
 
 def test_a_host_with_a_passed_through_nic_alone_is_free_of_gpu_vms() -> None:
