@@ -68,6 +68,18 @@ def test_a_saved_plan_goes_by_turns_too(plan: Path, vgpu_cfg: CommandLine, tmp_p
     assert running(vgpu_cfg) == ALL
 
 
+def test_whoever_could_take_the_last_gpu_of_one_that_failed_waits(plan: Path, vgpu_cfg: CommandLine) -> None:
+    broken = [{"method": "CloneVM_Task", "nth": nth, "message": "no"} for nth in (1, 2)]
+    vgpu_cfg.script(ESTATE, *broken)
+    ran = vgpu_cfg("apply", "--yes", plan)
+    assert ran.code == 6
+    assert "it could take the last GPU of half-1, half-2, which did not start" in " ".join(ran.told.split())
+    assert len(running(vgpu_cfg)) == 1
+    vgpu_cfg.script(ESTATE)
+    vgpu_cfg.done("apply", "--yes", plan)
+    assert running(vgpu_cfg) == ALL
+
+
 def test_a_clone_that_fails_leaves_no_vm_waiting_for_its_turn(plan: Path, vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(ESTATE, {"method": "CloneVM_Task", "nth": 1, "message": "no"})
     ran = vgpu_cfg("apply", "--yes", plan)

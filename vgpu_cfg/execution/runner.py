@@ -139,7 +139,7 @@ class _Run:
         self._abandon("the run was left while this went on")
         reason = self._why_not_begun()
         for change in self._scheduler.drop_waiting():
-            self._skip(change, reason)
+            self._skip(change, self._session.turns.why_waiting(change) or reason)
         if self._hosts is not None:
             self._hosts.shells.close()
         return Report(

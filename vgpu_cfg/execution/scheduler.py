@@ -87,7 +87,7 @@ class Scheduler:
 
     def succeed(self, change: Change) -> None:
         """Note that a change has come true: what needed only it may begin."""
-        self._turns.drop(change)  # one that DRS started on another host had no turn here
+        self._turns.leave(change)  # one that DRS started on another host had no turn here
         index = self._end(change)
         self._waves.succeed(change)
         for dependent in self._needed_by.get(index, ()):
@@ -98,7 +98,7 @@ class Scheduler:
 
     def fail(self, change: Change) -> tuple[Change, ...]:
         """Note that a change has not come true, and drop all that needs it, however far away."""
-        self._turns.drop(change)
+        self._turns.miss(change)
         return self._drop_dependents([self._end(change)])
 
     def stop_wave(self, change: Change) -> tuple[Change, ...]:
@@ -141,7 +141,7 @@ class Scheduler:
         if index in self._ready:
             self._ready.remove(index)
         self._waves.drop(self._changes[index])
-        self._turns.drop(self._changes[index])
+        self._turns.miss(self._changes[index])
 
     def _end(self, change: Change) -> int:
         index = self._index[change.id]

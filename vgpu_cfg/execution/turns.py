@@ -32,11 +32,23 @@ class StartTurns:
         """Note the GPUs that a VM was given."""
         self._turns[vm].started(vm, pci_ids)
 
-    def drop(self, change: Change) -> None:
-        """Forget the turn of a power-on that will not be."""
+    def miss(self, change: Change) -> None:
+        """Keep the place of a VM whose power-on will not be: it is to be started by a later run."""
         turns = self._of(change)
         if turns is not None:
-            turns.drop(change.subject.name)
+            turns.miss(change.subject.name)
+
+    def leave(self, change: Change) -> None:
+        """Forget the turn of a VM that runs elsewhere."""
+        turns = self._of(change)
+        if turns is not None:
+            turns.leave(change.subject.name)
+
+    def why_waiting(self, change: Change) -> str:
+        """Say for whom a power-on waited in vain, empty where it was not for a turn."""
+        turns = self._of(change)
+        names = sorted(turns.absent) if turns is not None else []
+        return f"it could take the last GPU of {', '.join(names)}, which did not start" if names else ""
 
     def _of(self, change: Change) -> Turns | None:
         name = change.subject.name

@@ -121,19 +121,27 @@ class Turns:
             for vm, profiles in contest.starts.items()
         }
         self._game = StartGame.of(self._variants.values(), list(self._gpus.values()), sets)
+        self._absent: set[str] = set()
         self._next: frozenset[str] | None = None
 
     @property
     def waiting(self) -> frozenset[str]:
-        """The VMs that have not been started."""
-        return frozenset(self._variants)
+        """The VMs that have not been started and may be yet."""
+        return frozenset(self._variants.keys() - self._absent)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The VMs that could not be started and whose place is kept."""
+        return frozenset(self._absent)
 
     def next_vms(self) -> frozenset[str]:
-        """Name the VMs of which one may start next."""
+        """Name the VMs of which one may start next; none where any could take the place of an absent one."""
         if self._next is None:
             left = self._game.counted(self._variants.values())
-            kind = self._game.next_kind(self._game.position(self._gpus.values()), left)
-            self._next = frozenset(vm for vm, variant in self._variants.items() if variant == kind)
+            among = {self._variants[vm] for vm in self.waiting}
+            position = self._game.position(self._gpus.values())
+            kind = self._game.next_kind(position, left, among, or_any=not self._absent)
+            self._next = frozenset(vm for vm in self.waiting if self._variants[vm] == kind)
         return self._next
 
     def started(self, vm: str, pci_ids: Iterable[str]) -> None:
@@ -146,9 +154,16 @@ class Turns:
                 fewest = min(taking, key=lambda gpu: sum(held.vm == vm for held in gpu.held))
                 fewest.take(need, vm)
 
-    def drop(self, vm: str) -> None:
-        """Forget a VM that will not be started."""
+    def miss(self, vm: str) -> None:
+        """Keep the place of a VM that could not be started: nobody starts who could take its last GPU."""
+        if vm in self._variants:
+            self._absent.add(vm)
+        self._next = None
+
+    def leave(self, vm: str) -> None:
+        """Forget a VM that runs elsewhere."""
         self._variants.pop(vm, None)
+        self._absent.discard(vm)
         self._next = None
 
     def _need(self, name: str) -> VgpuNeed:

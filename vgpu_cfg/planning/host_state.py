@@ -45,6 +45,7 @@ class HostState(HostLoad):
                 (fit for fit in rated if fit is not None and self.keeps_apart(fit, shape)),
                 key=lambda fit: (
                     fit.numa_level == 2,
+                    self._off_node(fit, shape),
                     len(fit.nodes),
                     fit.numa_level,
                     fit.far_nics,
@@ -125,6 +126,10 @@ class HostState(HostLoad):
             self._choose(shape, variant, trial, (*chosen, *ordered), (*kinds, size, lost, kind), found)
             if len(found) >= _MOST_CHOICES:
                 return
+
+    def _off_node(self, fit: Fit, shape: Shape) -> int:
+        """Count the GPUs of another NUMA node than those that the plan file names."""
+        return sum(self.gpus[index].node not in fit.nodes for index in fit.gpus) if shape.numa_nodes else 0
 
     def keeps_apart(self, fit: Fit, shape: Shape) -> bool:
         """Whether a VM that must have a NUMA node without others of its line gets one."""

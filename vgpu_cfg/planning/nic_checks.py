@@ -28,7 +28,7 @@ from vgpu_cfg.planning.words import listed, node_list
 
 NIC_REMEDIES = {
     Code.NIC_ABSENT: "`vgpu-cfg inventory` lists the NICs with their addresses and labels",
-    Code.NIC_NOT_READY: "hand it out with a rule under `hosts`: nics: [{match: {vmnic: vmnic4}, use: "
+    Code.NIC_NOT_READY: "hand it out with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
     "passthrough}], or use: sriov with `vfs`",
     Code.NIC_TAKEN: "free one, hand more NICs out, or name more hosts",
     Code.NIC_FAR: "free a function near the GPU, or write `near: any`",

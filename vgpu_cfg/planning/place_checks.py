@@ -242,6 +242,13 @@ def _check_numa(case: Case, fit: Fit, host: HostState, findings: Findings) -> No
             "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`"
         )
         findings.add_vm(Code.NUMA_UNKNOWN, vm, message, remedy)
+    far = {host.gpus[index].node for index in fit.gpus} - {None, *fit.nodes}
+    if vm.numa.nodes and far:
+        message = (
+            f"its GPU is probably on NUMA node {node_list(node for node in far if node is not None)} of "
+            f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
+        )
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu`, or the GPU's node")
     size = f"{counted(case.cpus, 'CPU')} and {gib(case.memory_mib)}"
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:

@@ -20,6 +20,7 @@ from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import Fit, HostState
+from vgpu_cfg.planning.options import matches_any
 from vgpu_cfg.planning.rules import is_of_plan
 from vgpu_cfg.planning.words import counted, listed, node_list
 
@@ -27,6 +28,15 @@ Residents = Mapping[tuple[str, str], Sequence[Case]]
 """The VMs of the plan that have a host, by line and host name."""
 
 _R = TypeVar("_R", ClusterRule, VmHostRule)
+
+
+def check_not_hosts(case: Case, hosts: Sequence[Host], findings: Findings) -> None:
+    """Warn of a glob of `place.not_hosts` that excludes nothing: it may be misspelled."""
+    for glob in case.desired.place.not_hosts:
+        if not any(matches_any(host.name, (glob,)) for host in hosts):
+            message = f"`place.not_hosts` names {glob}, which no host is called"
+            remedy = "compare it with the names of the hosts"
+            findings.add_vm(Code.NO_HOST_MATCHES, case.desired, message, remedy, Severity.WARNING)
 
 
 def check_existing_place(case: Case, cluster: Cluster | None, findings: Findings) -> None:

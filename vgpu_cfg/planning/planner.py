@@ -30,10 +30,10 @@ from vgpu_cfg.planning.place_checks import (
     check_host,
     check_spread,
 )
-from vgpu_cfg.planning.place_wishes import check_keep_free, check_numa_residents, check_pack
+from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import after_rules, plan_rules
-from vgpu_cfg.planning.sequence import order_power_ons
+from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.site import check_networks
 from vgpu_cfg.planning.stage import (
@@ -155,6 +155,7 @@ class _Planning:
         today = self.observed.read_at.date()
         for case in cases:
             check_date(case.desired, today, self.findings)
+            check_not_hosts(case, self.hosts, self.findings)
             check_settings(case, self.findings)
             check_api(case.desired, case.gpus, self.observed.vcenter.api_version, self.findings)
             check_gpus(case, self.catalog, self.reader, offered, self.findings)
@@ -258,6 +259,8 @@ class _Planning:
         chosen = self._chosen(cases, owned)
         if chosen is not None:
             changes = _only(changes, chosen)
+        contests = tuple(narrow_contests(result.contests, changes))
+        check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}
         placements = [one for one in result.placements if chosen is None or one.vm in chosen]
         hosts = {one.host_moid for one in placements} | {change.host_moid for change in changes}
@@ -275,7 +278,7 @@ class _Planning:
             placements=tuple(placements),
             diagnostics=self.findings.diagnostics(chosen),
             changes=tuple(changes),
-            contests=tuple(narrow_contests(result.contests, changes)),
+            contests=contests,
             in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),

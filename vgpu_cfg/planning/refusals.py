@@ -181,7 +181,8 @@ def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> st
         case Code.NOT_CREATABLE_NOW:
             return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
         case Code.GPU_FULL:
-            return f"is full ({holders})"
+            is_full = all(gpu.refuse(held.need) is not None for held in gpu.held if held.need is not None)
+            return f"is full ({holders})" if is_full else f"has too little left ({holders})"
         case Code.SAME_SIZE_LOCK:
             return f"is in same-size mode and runs {gpu.locked_size_gb} GB vGPUs ({holders})"
         case Code.MIXED_SIZE_NO_ROOM:

@@ -98,3 +98,19 @@ def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -
         f"{{{Code.POWER_ON_ORDER}: warning}} to try"
     )
     findings.add_vm(Code.POWER_ON_ORDER, cases[last.vm].desired, message, remedy)
+
+
+def check_left_out(
+    contests: Iterable[StartContest], changes: Iterable[Change], cases: Mapping[str, Case], findings: Findings
+) -> None:
+    """Warn where VMs start without others that could then find no GPU."""
+    started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
+    for contest in contests:
+        others = sorted(contest.starts.keys() - started)
+        for name in sorted(contest.starts.keys() & started) if others else ():
+            message = (
+                f"started without {listed(others, shown=6)}, it may take a GPU that they need: which one is "
+                "ESXi's choice"
+            )
+            remedy = "start them together, or those with the larger vGPUs first"
+            findings.add_vm(Code.ONLY_MAY_STRAND, cases[name].desired, message, remedy)

@@ -8,7 +8,7 @@ idle GPUs, or when no other has to. All else is searched through, boards apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -106,19 +106,21 @@ class StartGame:
             self._keep(self._safe, (position, left), known=known)
         return known
 
-    def next_kind(self, position: Position, left: Left) -> Variant | None:
-        """Return the kind to start next so that the rest can follow; the largest where none can promise that.
+    def next_kind(
+        self, position: Position, left: Left, among: Collection[Variant], *, or_any: bool
+    ) -> Variant | None:
+        """Return the kind to start next, `among` some, so that all that are left can follow.
 
-        None where nothing is left.
+        Where none can promise that it is the largest with `or_any`, else None; None where nothing is left.
         """
-        kinds = [index for index, count in enumerate(left) if count]
+        kinds = [index for index, count in enumerate(left) if count and self.kinds[index] in among]
         for index in kinds:
             try:
                 if self._is_good(index, position, left):
                     return self.kinds[index]
             except TooManyPositions:
                 break
-        return self.kinds[kinds[0]] if kinds else None
+        return self.kinds[kinds[0]] if kinds and or_any else None
 
     def _is_good(self, kind: int, position: Position, left: Left) -> bool:
         return self._all(self.is_won, kind, position, left)

@@ -204,10 +204,10 @@ def test_without_device_groups_nobody_knows_the_pairs() -> None:
 
 def test_one_gpu_of_an_nvswitch_that_is_used_alone_leaves_smaller_groups() -> None:
     four = ("H100XM", "nvidia_h100xm-80c", [2, 4], 4)
-    words = "in no NVLink group of 4 any more: a uses a GPU alone"
+    words = "in no NVLink group of 4 now: a has GPUs of it"
     assert links(*four, {"a": runs("nvidia_h100xm-80c")}) == [[], [words], [words], [words]]
     both = runs(*["nvidia_h100xm-80c"] * 2, on=[A, B])
-    assert links(*four, {"a": both}) == [[], [], [], []]
+    assert links(*four, {"a": both}) == [[], [], [words], [words]]
 
 
 # ---------------------------------------------------------------- GPUs and the pool

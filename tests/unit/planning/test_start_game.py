@@ -98,12 +98,22 @@ def test_a_turn_goes_to_a_size_that_must_open_a_gpu() -> None:
     assert turns.waiting == {"20-1", "10-3", "10-4", "10-5"}
 
 
-def test_a_vm_that_fell_away_makes_room() -> None:
+def test_a_vm_that_runs_elsewhere_makes_room() -> None:
     turns = Turns(contest(host(2), _20c=2, _10c=4), load_catalog())
     turns.started("20-0", [ONE])
     for number in range(2, 6):
-        turns.drop(f"10-{number}")
+        turns.leave(f"10-{number}")
     assert turns.next_vms() == {"20-1"}
+
+
+def test_the_place_of_one_that_could_not_start_is_kept() -> None:
+    turns = Turns(contest(host(2), _20c=2, _10c=4), load_catalog())
+    turns.miss("20-0")
+    turns.miss("20-1")
+    assert sizes(turns.next_vms()) == {"10"}
+    turns.started("10-2", [ONE])
+    assert turns.next_vms() == frozenset(), "another could take the GPU that the halves need"
+    assert turns.absent == {"20-0", "20-1"}
 
 
 def test_a_contest_is_plain_data() -> None:
