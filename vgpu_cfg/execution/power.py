@@ -159,12 +159,18 @@ def _held_by(vm: Vm, host_moid: str, session: RunSession) -> tuple[str, ...]:
 
 
 def _gpus_of(vm: Vm, host_moid: str, session: RunSession) -> Waiting[tuple[str, ...]]:
-    """Return the addresses of the GPUs that a VM holds, as soon as the host tells."""
+    """Return the addresses of the GPUs that a VM holds, as soon as the host tells.
+
+    One that has several vGPUs and shows fewer GPUs is looked at once more: they may come one by one.
+    """
     deadline = session.clock.now().timestamp() + session.options.settle_seconds
+    most = len(vm.detail.vgpus) if vm.detail is not None else 1
+    before: tuple[str, ...] = ()
     while True:
         found = _held_by(vm, host_moid, session)
-        if found:
+        if found and (len(found) >= most or found == before):
             return found
+        before = found
         if session.clock.now().timestamp() >= deadline:
             raise NotConfirmed(
                 f"the host does not say which GPU {vm.name} was given",

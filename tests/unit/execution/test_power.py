@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import (
+    TEMPLATE,
+    TEMPLATE_DETAIL,
     add_own_vm,
     create,
     estate,
@@ -18,6 +21,7 @@ from tests.unit.execution.makers import (
 )
 from vgpu_cfg.model.change import NumaPin
 from vgpu_cfg.model.vm import PowerState
+from vgpu_cfg.model.vm_spec import NewVgpu
 
 NODE_0, NODE_1 = "0000:3b:00.0", "0000:af:00.0"
 
@@ -106,6 +110,27 @@ def test_the_host_may_take_a_while_to_say_which_gpu_it_chose() -> None:
     server = estate(choices=[NODE_0], hides_gpus_for=5.0)
     report, _ = run(server, create("a"), power_on("a", pin=pin()))
     assert statuses(report)["power on a"] == "done"
+
+
+class OneByOne(FakeVCenter):
+    """Shows the GPUs of a VM that was just started one by one, another with each reading."""
+
+    readings = 0
+
+    def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        whole = super().read_gpu_holders(host_moids)
+        self.readings += any(moids for holders in whole.values() for moids in holders.values())
+        return {host: dict(list(holders.items())[: self.readings]) for host, holders in whole.items()}
+
+
+def test_a_vm_of_two_gpus_that_are_told_one_by_one_is_pinned_to_both() -> None:
+    gpus = {"host-1": {NODE_0: 0, NODE_1: 1}}
+    server = OneByOne(gpus=gpus, choices=[NODE_0, NODE_1])
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    two = (NewVgpu(profile="grid_a100-40c"), NewVgpu(profile="grid_a100-40c"))
+    spec = spec_of("a", devices=two, extra_config={**mark("a"), "numa.nodeAffinity": "0,1"})
+    report, _ = run(server, create("a", spec=spec), power_on("a", pin=pin((0, 1))))
+    assert report.outcomes[1].message == f"GPU {NODE_0}, {NODE_1} on NUMA node 0,1"
 
 
 def test_a_host_that_never_says_it_is_not_confirmed() -> None:
