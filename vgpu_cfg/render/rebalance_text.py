@@ -46,8 +46,8 @@ def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> li
 
 
 def _restart_words(found: Rebalance) -> str:
-    names = listed((f"{one.vm} on {one.host}" for one in found.restarts), shown=_MOST_SHOWN)
-    which = names if len(found.restarts) == 1 else f"one of {names}"
+    names = (f"{one.vm} on {one.host}" for one in found.restarts)
+    which = listed(names, shown=_MOST_SHOWN, separator=" or ")
     return (
         f"restarting {which} would do without a move if ESXi chose another GPU for it, which nobody can ask "
         "it to: power it off and on again, and look"
@@ -94,7 +94,9 @@ def _result(found: Rebalance) -> str:
             return "every VM of the plan has a place as things are: nothing has to move"
         case Outcome.MOVES:
             verb = "fits" if len(found.homeless) == 1 else "fit"
-            return f"after {counted(len(found.moves), 'move')} {homeless} {verb}: {_how_words(found)}"
+            doubt = ", unless the doubt comes true" if found.doubts else ""
+            moves = counted(len(found.moves), "move")
+            return f"after {moves} {homeless} {verb}{doubt}: {_how_words(found)}"
         case Outcome.NONE:
             return f"no three moves make room for {homeless}"
         case Outcome.LIMIT:

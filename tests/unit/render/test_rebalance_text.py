@@ -27,7 +27,8 @@ def test_doubts_hints_and_who_stays_are_said() -> None:
     restarts = (Restart("a", "vm-1", "esx-01"), Restart("b", "vm-2", "esx-01"))
     text = told(Rebalance(Outcome.MOVES, ("w",), (HOT,), doubts=("on esx-02 all fit",), restarts=restarts))
     assert "DOUBT on esx-02 all fit" in text
-    assert "HINT restarting one of a on esx-01, b on esx-01 would do without a move" in text
+    assert "w fits, unless the doubt comes true" in text
+    assert "HINT restarting a on esx-01 or b on esx-01 would do without a move" in text
     stays = (Stay("c", "esx-01", "its name is protected by the plan file"),)
     assert "STAYS c on esx-01: its name is protected" in told(Rebalance(Outcome.NONE, ("w",), stays=stays))
     assert "STAYS" not in told(Rebalance(Outcome.MOVES, ("w",), (HOT,), stays=stays))
