@@ -6,7 +6,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import paramiko
@@ -104,8 +104,8 @@ class Manners(paramiko.ServerInterface):
 
 
 def answer(channel: paramiko.Channel, line: str) -> None:
-    """Answer one command line; a client that has gone is no fault of the server's."""
-    with suppress(OSError, EOFError, paramiko.SSHException):
+    """Answer one command line; a client that has gone, even at the hang-up, is no fault of the server's."""
+    with suppress(OSError, EOFError, paramiko.SSHException), closing(channel):
         # The client closes its input once it knows that the command was accepted; not before may it end.
         channel.settimeout(30)
         assert channel.recv(1) == b""
@@ -123,7 +123,6 @@ def answer(channel: paramiko.Channel, line: str) -> None:
                 channel.sendall(done.stdout)
                 channel.sendall_stderr(done.stderr)
                 channel.send_exit_status(done.returncode)
-    channel.close()
 
 
 @contextmanager

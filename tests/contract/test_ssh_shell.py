@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from tests.contract.ssh_desk import Desk
@@ -124,6 +125,34 @@ def test_a_command_that_does_not_end_as_it_should(shell: HostShell, line: str, s
     with pytest.raises(HostShellError, match=said) as caught:
         shell.run([line])
     assert caught.value.remedy
+
+
+@pytest.fixture
+def lost_while_hanging_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection goes away while paramiko still says goodbye on the channel that it has closed."""
+    close = paramiko.Channel.close
+
+    def close_and_lose(channel: paramiko.Channel) -> None:
+        close(channel)
+        if not channel.get_transport().server_mode:
+            raise EOFError
+
+    monkeypatch.setattr(paramiko.Channel, "close", close_and_lose)
+
+
+@pytest.mark.usefixtures("lost_while_hanging_up")
+def test_what_a_command_said_counts_though_the_connection_is_lost_after_it(shell: HostShell) -> None:
+    assert shell.run(["echo", "done"]).stdout == "done\n"
+
+
+@pytest.mark.usefixtures("lost_while_hanging_up")
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_time_limit_speaks_once_though_the_connection_is_lost_with_it(
+    shell: HostShell, server: SshServer
+) -> None:
+    with pytest.raises(HostShellError, match=r"took longer than 0\.05 s: stall"):
+        shell.run([STALL], timeout_seconds=0.05)
+    server.go_on.set()
 
 
 def test_a_connection_that_was_lost_stays_lost(shell: HostShell) -> None:

@@ -82,17 +82,18 @@ class SshChannel:
         if transport is None or not transport.is_active():
             raise self._broken("the connection is closed")
         try:
-            with contextlib.closing(transport.open_session(timeout=max(timeout_seconds, 0.001))) as channel:
-                # paramiko waits without a limit for a command to start; closing the channel ends the wait.
-                watchdog = threading.Timer(timeout_seconds, channel.close)
-                watchdog.daemon = True
-                watchdog.start()
-                try:
-                    channel.exec_command(line)
-                    channel.shutdown_write()
-                    return self._collect(channel, line, deadline)
-                finally:
-                    watchdog.cancel()
+            channel = transport.open_session(timeout=max(timeout_seconds, 0.001))
+            # paramiko waits without a limit for a command to start; closing the channel ends the wait.
+            watchdog = threading.Timer(timeout_seconds, _hang_up, [channel])
+            watchdog.daemon = True
+            watchdog.start()
+            try:
+                channel.exec_command(line)
+                channel.shutdown_write()
+                return self._collect(channel, line, deadline)
+            finally:
+                watchdog.cancel()
+                _hang_up(channel)
         except (paramiko.SSHException, OSError, EOFError) as error:
             if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
                 raise self._late(line, timeout_seconds) from error
@@ -260,6 +261,12 @@ def _private_key(login: Login) -> paramiko.PKey | None:
 def _is_refused(error: paramiko.ssh_exception.NoValidConnectionsError) -> bool:
     """Whether at least one address answered, by refusing; the others cannot be reached."""
     return any(isinstance(each, ConnectionRefusedError) for each in error.errors.values())
+
+
+def _hang_up(channel: paramiko.Channel) -> None:
+    """Close a channel; where the connection has gone, the channel has gone with it, and that is no news."""
+    with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+        channel.close()
 
 
 def _left(deadline: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import paramiko
@@ -114,9 +114,9 @@ class Manners(paramiko.ServerInterface):
         except HostShellError:
             self._transport.close()
             return
-        with suppress(OSError, EOFError, paramiko.SSHException):  # a client that has gone wants no answer
+        # A client that has gone wants no answer, and no goodbye.
+        with suppress(OSError, EOFError, paramiko.SSHException), closing(channel):
             channel.settimeout(PATIENCE_SECONDS)
             channel.sendall(out.encode())
             channel.sendall_stderr(err.encode())
             channel.send_exit_status(status)
-        channel.close()
