@@ -14,8 +14,8 @@ from vgpu_cfg.model.inventory import Connection, Host, HostNic, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.planning.gpu_state import GpuState
+from vgpu_cfg.planning.pool.gpus import obstacle_words, out_of_use
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.render.topology_view import (
     DisagreementRow,
@@ -197,7 +197,7 @@ class _Rooms:
                 held = (HolderRow(holders[state.pci_id] or "", ""),)
             if gpu.is_passthrough:
                 free = "none" if held else "whole GPU"
-            obstacle = _obstacle(state, is_passthrough=gpu.is_passthrough) or _out_of_use(host.host)
+            obstacle = obstacle_words(state, gpu) or out_of_use(host.host)
             yield GpuRow(
                 host=host.host.name,
                 pci_id=state.pci_id,
@@ -240,27 +240,6 @@ class _Rooms:
             largest = smallest = next((one.need.name for one in state.held if one.need), largest)
         fits = dict.fromkeys(f"{room.get(name, 0)} x {_label(name)}" for name in (largest, smallest))
         return room, " or ".join(fits)
-
-
-def _obstacle(state: GpuState, *, is_passthrough: bool) -> str:
-    """Say of one GPU what the finding says of all."""
-    match state.obstacle:
-        case None:
-            return ""
-        case Code.GPU_IN_PASSTHROUGH if is_passthrough:
-            return ""
-        case Code.NO_HOST_DRIVER:
-            return "no host driver serves it"
-        case Code.NOT_SHARED_DIRECT:
-            return "graphics type not sharedDirect"
-        case _:
-            return CHECKS[state.obstacle].title
-
-
-def _out_of_use(host: Host) -> str:
-    if host.connection is not Connection.CONNECTED:
-        return f"host is {host.connection.value}"
-    return "host is in maintenance mode" if host.is_in_maintenance_mode else ""
 
 
 def _label(profile: str) -> str:

@@ -117,7 +117,9 @@ class PoolReader:
             runs = tuple(Run(one.vm, one.need.name if one.need else "", one.start) for one in state.held)
             if not runs and state.pci_id in holders:
                 runs = (Run(holders[state.pci_id] or "", ""),)
-            obstacle = obstacle_words(state, gpu) or out_of_use(host)
+            is_unknown = state.obstacle is None and state.board is None
+            words = "board not in the catalogue" if is_unknown else obstacle_words(state, gpu)
+            obstacle = words or out_of_use(host)
             yield PooledGpu(
                 host=host.name,
                 host_moid=host.moid,
@@ -183,7 +185,7 @@ def mode_of(state: GpuState, gpu: Gpu) -> Mode:
 
 
 def obstacle_words(state: GpuState, gpu: Gpu) -> str:
-    """Say why a GPU takes no vGPU; nothing where it does, and where it is passed through as a whole."""
+    """Say of one GPU what the finding says of all; nothing where it is passed through as a whole."""
     match state.obstacle:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:
             return ""
@@ -192,7 +194,7 @@ def obstacle_words(state: GpuState, gpu: Gpu) -> str:
         case Code.NOT_SHARED_DIRECT:
             return "graphics type not sharedDirect"
         case None:
-            return "" if state.board is not None else "board not in the catalogue"
+            return ""
         case _:
             return CHECKS[state.obstacle].title
 
