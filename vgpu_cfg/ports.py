@@ -24,6 +24,7 @@ from vgpu_cfg.model.change import (
 )
 from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guest import GuestBundle, GuestLogin, GuestSpec
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.inventory import Host, Inventory
@@ -290,6 +291,66 @@ class HostShells(Protocol):
 
     def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
         """Log in, as the plan file says. Raises `HostShellError` where that fails."""
+        ...
+
+
+class GuestTarget(Frozen):
+    """A VM whose guest is to be reached: by vCenter (`moid`), or by ssh at one of `addresses`, best first.
+
+    `name` is the plan's name of the VM, from which its host key is derived.
+    """
+
+    name: str
+    moid: str
+    addresses: tuple[str, ...] = ()
+
+
+class GuestShell(Protocol):
+    """A way into one guest, with root's rights. Arguments are data, as of `HostShell`.
+
+    Every method raises `GuestError`; no message holds a secret.
+    """
+
+    def run(
+        self, arguments: Sequence[str], *, timeout_seconds: float = 60.0, stdin: bytes = b""
+    ) -> ShellResult:
+        """Run one command and wait for it; a status other than 0 is returned, not raised."""
+        ...
+
+    def write_file(self, path: str, content: bytes, mode: int) -> None:
+        """Write a file of root's, with these permissions from its first byte on; folders are made."""
+        ...
+
+    def read_file(self, path: str) -> bytes | None:
+        """Return a file's content, None where there is none."""
+        ...
+
+    def close(self) -> None:
+        """Log out."""
+        ...
+
+
+class GuestShells(Protocol):
+    """Logs in to guests."""
+
+    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+        """Log in, by guest operations where the login has a password, else by ssh. Raises `GuestError`."""
+        ...
+
+
+class GuestStager(Protocol):
+    """Turns what a guest shall have into what is sent to it. Raises `GuestError` for what cannot be sent."""
+
+    def seed(self, spec: GuestSpec) -> Mapping[str, str]:
+        """Return the extraConfig of a clone whose cloud-init is to stage everything; secrets are in it."""
+        ...
+
+    def bundle(self, spec: GuestSpec, modules: Sequence[str], run: str) -> GuestBundle:
+        """Return what stages the named modules of a guest that runs; `run` names the attempt."""
+        ...
+
+    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str) -> str:
+        """Return the mark after these modules were staged, `before` being the one until now."""
         ...
 
 

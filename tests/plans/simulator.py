@@ -36,6 +36,7 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
     ShutDownHost,
+    StageGuest,
     UpgradeVm,
     VmRef,
 )
@@ -197,6 +198,8 @@ class _World:
                 self.facts = self.facts.model_copy(update={"vcenter_options": options})
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
+            case StageGuest():
+                raise AssertionError("the cases here stage no guests yet")
             case ManualStep():
                 raise AssertionError("a manual step is for a hand")
             case _:

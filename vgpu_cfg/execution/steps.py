@@ -41,6 +41,7 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
     ShutDownHost,
+    StageGuest,
     UpgradeVm,
 )
 from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
@@ -90,6 +91,8 @@ def make_step(change: Change, session: RunSession, hosts: HostSession | None = N
             return remove_rule(change, session)
         case RemoveVmGroup():
             return remove_vm_group(change, session)
+        case StageGuest():
+            raise ValueError(f"{change.id} needs what reaches guests")
         case ManualStep():
             raise ValueError(f"{change.id} is done by hand")
         case _:

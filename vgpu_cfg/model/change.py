@@ -20,6 +20,7 @@ from pydantic import Field
 from vgpu_cfg.model.change_base import ChangeBase, Edit, Impact, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guest import GuestSpec
 from vgpu_cfg.model.host_change import (
     ChangeHost,
     ChangeNetwork,
@@ -72,6 +73,7 @@ __all__ = [
     "SettingTarget",
     "Severity",
     "ShutDownHost",
+    "StageGuest",
     "StartContest",
     "Subject",
     "UpgradeVm",
@@ -219,6 +221,20 @@ class RemoveVmGroup(ChangeBase):
     group_name: str
 
 
+class StageGuest(ChangeBase):
+    """Bring the named modules into a VM's guest, see that they are there, and mark the VM with them.
+
+    With `with_clone` the guest gets all of it by cloud-init at its first boot: the clone carries it, and
+    this change waits for the guest's report, or goes another way where none comes.
+    """
+
+    kind: Literal["stage_guest"] = "stage_guest"
+    vm: VmRef
+    spec: GuestSpec
+    modules: tuple[str, ...]
+    with_clone: bool = False
+
+
 class ManualStep(ChangeBase):
     """A step that no API reaches, told in words; `apply` stops before what needs it.
 
@@ -260,6 +276,7 @@ Change = Annotated[
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
+    | StageGuest
     | ManualStep,
     Field(discriminator="kind"),
 ]

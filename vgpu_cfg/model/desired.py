@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_serializer
 
+from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.vgpu import VgpuProfile
@@ -111,13 +112,19 @@ class DesiredFunction(Frozen):
 class DesiredNic(Frozen):
     """One NIC on a network known by name or inventory path; `mac` is lower-case.
 
-    Without a `function` it is a vmxnet3 one. One that is passed through whole may have no network, and
-    vSphere ties it to none: its name only says what it is cabled to.
+    Without a `function` it is a vmxnet3 one, with `is_pvrdma` a paravirtual RDMA one. One that is passed
+    through whole may have no network, and vSphere ties it to none: its name only says what it is cabled
+    to, and its `mac` by which address the guest knows it. `ip` is "dhcp", "pool" or an address with its
+    prefix length, None where the guest is not told. `rdma` asks for RDMA: "gpudirect" from GPU memory,
+    with the whole ATS chain, "host" from the guest's memory only.
     """
 
     network: str | None
     mac: str | None = None
     function: DesiredFunction | None = None
+    is_pvrdma: bool = False
+    ip: str | None = None
+    rdma: Literal["gpudirect", "host"] | None = None
 
 
 class DesiredDiskGrowth(Frozen):
@@ -200,6 +207,7 @@ class DesiredVm(Frozen):
     place: DesiredPlace = DesiredPlace()
     power: DesiredPower = DesiredPower.ON
     expires: date | None = None
+    guest: DesiredGuest | None = None
     ignore: frozenset[str] = frozenset()
     lock: bool = False
     managed: frozenset[str] = frozenset()
@@ -219,7 +227,9 @@ class DesiredNetwork(Frozen):
     """A network that must exist, whether or not a VM uses it.
 
     With `switch` it is a portgroup of that distributed switch, and made where it is absent; the
-    switch too, where `make_switch` says so. `mtu` is the switch's.
+    switch too, where `make_switch` says so. `mtu` is the switch's, and that of the guests' NICs. A
+    `is_physical` one is the cabling of passed-through NICs: vSphere knows nothing of it. `pool` holds the
+    first and the last address to be given away in `subnet`, both in it.
     """
 
     name: str
@@ -227,6 +237,11 @@ class DesiredNetwork(Frozen):
     make_switch: bool = False
     vlan: int | None = None
     mtu: int | None = None
+    is_physical: bool = False
+    subnet: str | None = None
+    pool: tuple[str, str] | None = None
+    gateway: str | None = None
+    dns: tuple[str, ...] = ()
     origin: str = ""
 
 
@@ -264,3 +279,4 @@ class DesiredPlan(Frozen):
     hosts: tuple[DesiredHosts, ...] = ()
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
+    training: DesiredTraining | None = None

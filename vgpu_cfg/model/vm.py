@@ -101,6 +101,24 @@ class DiskController(Frozen):
     bus_number: int = 0
 
 
+class GuestNicSeen(Frozen):
+    """A NIC as the guest's tools tell it (vim `GuestNicInfo`), its addresses in CIDR where that is told."""
+
+    mac: str
+    addresses: tuple[str, ...] = ()
+    network: str = ""
+
+
+class GuestSeen(Frozen):
+    """What vCenter knows of a guest from its tools (vim `GuestInfo`)."""
+
+    tools_running: bool = False
+    host_name: str = ""
+    address: str = ""
+    nics: tuple[GuestNicSeen, ...] = ()
+    operations_ready: bool = False
+
+
 class VmDetail(Frozen):
     """What is read only of VMs that matter: those on GPU hosts, the plan's own, and templates.
 
@@ -136,6 +154,7 @@ class VmDetail(Frozen):
     cpu_mhz: int | None = None
     max_cpu_mhz: int | None = None
     uptime_seconds: int | None = None
+    guest: GuestSeen | None = None
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:

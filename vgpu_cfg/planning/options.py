@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 
@@ -15,13 +15,15 @@ class PlanOptions:
     VMs that left the plan file. `only` restricts the plan to VMs by glob (`hvd-*`,
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
     part of it. `supposes` says whether a setting
-    that only a closed shell tells is planned for as if it differed, or only reported.
+    that only a closed shell tells is planned for as if it differed, or only reported. `fingerprints` tell
+    by its name what a secret is now, without telling it; `PLAN_KEYS` stands for the plan's own keys.
     """
 
     allow_power_cycle: bool = False
     prune: bool = False
     only: tuple[str, ...] = ()
     supposes: bool = True
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
     def selects(self, vm_name: str, host_name: str = "") -> bool:
         """Whether a VM on this host belongs to the part that is wanted."""

@@ -35,6 +35,7 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
     ShutDownHost,
+    StageGuest,
     UpgradeVm,
 )
 from vgpu_cfg.model.host_change import (
@@ -145,6 +146,8 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield change.cluster_moid, EDIT_CLUSTER
         case ChangeNetwork():
             yield from _of_network(change)
+        case StageGuest():
+            yield _where(change, folders), ADVANCED
         case SetVCenterOption() | ManualStep():
             return
         case _:
@@ -197,7 +200,8 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
 
 
 def _where(
-    change: UpgradeVm | ReconfigureVm | PowerOnVm | PowerOffVm | DestroyVm, folders: Mapping[str, str]
+    change: UpgradeVm | ReconfigureVm | PowerOnVm | PowerOffVm | DestroyVm | StageGuest,
+    folders: Mapping[str, str],
 ) -> str:
     """Return the VM, or the folder of one that is yet to be made."""
     return change.vm.moid or folders[change.vm.name]

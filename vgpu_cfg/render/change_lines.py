@@ -34,6 +34,7 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
     ShutDownHost,
+    StageGuest,
     UpgradeVm,
 )
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
@@ -56,6 +57,7 @@ _Headed = (
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | StageGuest
     | ManualStep
 )
 TOPIC_WIDTH = 10
@@ -87,6 +89,8 @@ def sign_of(change: Change) -> str:
             return " "
         case UpgradeVm() | ReconfigureVm() | ChangeHost() | SetClusterOption() | SetVCenterOption():
             return "~"
+        case StageGuest():
+            return "+" if change.with_clone else "~"
         case EnterMaintenance() | ExitMaintenance() | RestartService() | RebootHost() | ShutDownHost():
             return " "
         case ChangeNetwork():
@@ -156,6 +160,8 @@ def _head(change: Change, placement: Placement | None) -> list[tuple[str, Text]]
 
 def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, Text]:
     match change:
+        case StageGuest():
+            return "guest", Text(", ".join(change.modules))
         case CreateVm():
             return "clone" if isinstance(change.source, CloneFrom) else "create", _create_words(change)
         case UpgradeVm():

@@ -21,6 +21,7 @@ from vgpu_cfg.model.change import (
     SetHostRule,
     SetRule,
     SetVCenterOption,
+    StageGuest,
     UpgradeVm,
 )
 from vgpu_cfg.planning.settings.entry import HostView
@@ -119,6 +120,7 @@ def _parts(
             | SetHostRule()
             | RemoveRule()
             | RemoveVmGroup()
+            | StageGuest()
         ):
             return vm_parts(change)
         case _:

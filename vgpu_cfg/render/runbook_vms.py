@@ -20,6 +20,7 @@ from vgpu_cfg.model.change import (
     RemoveVmGroup,
     SetHostRule,
     SetRule,
+    StageGuest,
     StartContest,
     UpgradeVm,
 )
@@ -50,6 +51,7 @@ VmChange = (
     | SetHostRule
     | RemoveRule
     | RemoveVmGroup
+    | StageGuest
 )
 
 
@@ -66,6 +68,8 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_power_off(change),)
         case DestroyVm():
             return (_destroy(change),)
+        case StageGuest():
+            return (Part(what=f"Bring into the guest of {change.vm.name}: {', '.join(change.modules)}."),)
         case SetRule():
             return (_set_rule(change),)
         case SetHostRule():
