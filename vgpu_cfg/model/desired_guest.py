@@ -9,7 +9,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guest import GuestLogin
-from vgpu_cfg.model.guest_modules import GuestUser
+from vgpu_cfg.model.guest_base import GuestUser
 
 
 class DesiredLicence(Frozen):

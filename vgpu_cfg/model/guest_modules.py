@@ -7,46 +7,23 @@ Secrets stand here by their names; keys of the plan are derived where they are w
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-
-PLAN_KEYS = "plan-keys"
-"""The name under which the fingerprint of a plan's own keys stands among those of secrets."""
-
-
-class ModuleBase(Frozen):
-    """What every module has. `VERSION` rises when what a module writes from the same parameters changes."""
-
-    VERSION: ClassVar[int] = 1
-    MAY_REBOOT: ClassVar[bool] = False
-    """Whether bringing it may restart the guest."""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The names of the secrets that it writes; `PLAN_KEYS` for keys derived for the plan."""
-        return ()
-
-    @property
-    def digest(self) -> str:
-        """Ten hex digits over the parameters."""
-        content = [self.VERSION, self.model_dump(mode="json")]
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
-
-
-class GuestUser(Frozen):
-    """An account: `keys` are lines of authorized_keys, `groups` those it joins besides its own."""
-
-    name: str
-    keys: tuple[str, ...] = ()
-    sudo: bool = True
-    shell: str = "/bin/bash"
+from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, GuestUser, ModuleBase
+from vgpu_cfg.model.training_modules import (
+    ContainersModule,
+    ImageModule,
+    LauncherModule,
+    MonitoringModule,
+    RegistryModule,
+    SshMeshModule,
+    ToolkitModule,
+    WorkerModule,
+)
 
 
 class HostNameModule(ModuleBase):
@@ -85,27 +62,6 @@ class HostsModule(ModuleBase):
 
     kind: Literal["hosts"] = "hosts"
     entries: tuple[HostEntry, ...] = ()
-
-
-class GuestNic(Frozen):
-    """A NIC as netplan and the RDMA tools need it.
-
-    It is found by `mac` (lower case) or, where that is not known beforehand, by its `driver`
-    ("vmxnet3", "mlx5_core"), which then matches this NIC alone. `name` is the interface name that
-    netplan gives it, "" keeps the kernel's. `addresses` are CIDR; with none and `dhcp` false the NIC is
-    brought up without an address.
-    """
-
-    mac: str = ""
-    driver: str = ""
-    name: str = ""
-    addresses: tuple[str, ...] = ()
-    dhcp: bool = False
-    gateway: str = ""
-    dns: tuple[str, ...] = ()
-    mtu: int | None = None
-    optional: bool = False
-    """Whether boot goes on without it."""
 
 
 class NetworkModule(ModuleBase):
@@ -202,123 +158,6 @@ class LimitsModule(ModuleBase):
     shared_memory: str = ""
 
 
-class ContainersModule(ModuleBase):
-    """A container runtime, from the distribution unless the template has it."""
-
-    kind: Literal["containers"] = "containers"
-    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    minimum_free_gib: int = 0
-
-
-class ToolkitModule(ModuleBase):
-    """NVIDIA Container Toolkit, and the runtime configured for it. `repository` is its package source."""
-
-    kind: Literal["toolkit"] = "toolkit"
-    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    repository: str = "https://nvidia.github.io/libnvidia-container"
-
-
-class RegistryModule(ModuleBase):
-    """A login at a container registry; NGC's user is literally `$oauthtoken`."""
-
-    kind: Literal["registry"] = "registry"
-    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    server: str
-    user: str = "$oauthtoken"
-    password: str
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The password."""
-        return (self.password,)
-
-
-class ImageModule(ModuleBase):
-    """A container image: pulled, or loaded from `archive` (a URL or a path in the guest).
-
-    With `framework` "horovod" the image is proven to hold Horovod before anything relies on it.
-    """
-
-    kind: Literal["image"] = "image"
-    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    image: str
-    archive: str = ""
-    framework: Literal["horovod", "none"] = "horovod"
-    minimum_free_gib: int = 40
-    server: str = ""
-    """The registry that the login of another module is for; "" needs none."""
-
-
-class MeshPeer(Frozen):
-    """A host of the ssh mesh: its VM, from whose name its keys follow, and how it is reached."""
-
-    vm: str
-    names: tuple[str, ...]
-    addresses: tuple[str, ...] = ()
-
-
-class SshMeshModule(ModuleBase):
-    """Every worker reaches every other by ssh, with keys made for the plan.
-
-    The host keys are made beforehand, so known_hosts is right from the first second. `port` is that of the
-    sshd in the containers, `host_port` the guest's own.
-    """
-
-    kind: Literal["ssh-mesh"] = "ssh-mesh"
-    vm: str
-    user: str = "root"
-    port: int = 2222
-    host_port: int = 22
-    peers: tuple[MeshPeer, ...]
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The plan's keys."""
-        return (PLAN_KEYS,)
-
-
-class WorkerModule(ModuleBase):
-    """One container per VM that waits for work, run by systemd; the mesh's sshd listens in it."""
-
-    kind: Literal["worker"] = "worker"
-    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    image: str
-    port: int = 2222
-    mounts: tuple[str, ...] = ()
-    """`source:target` pairs beside those that the mesh needs."""
-    shared_memory: str = ""
-    gpus: bool = True
-    rdma: bool = False
-
-
-class TrainWorker(Frozen):
-    """A worker as a launcher counts it: its name, its address in the training network, its GPUs."""
-
-    name: str
-    address: str = ""
-    slots: int = 1
-
-
-class LauncherModule(ModuleBase):
-    """The host file, the environment and the command `train`, on the VM from which training starts.
-
-    `environment` holds what is known beforehand (NCCL_* and the rest); what only the guest can tell
-    (interface, HCA, GID index) is computed by `train` from what is there, for the interfaces in `nics`.
-    """
-
-    kind: Literal["launcher"] = "launcher"
-    framework: Literal["horovod", "none"] = "horovod"
-    image: str = ""
-    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
-    port: int = 2222
-    workers: tuple[TrainWorker, ...]
-    nics: tuple[GuestNic, ...] = ()
-    control_nics: tuple[GuestNic, ...] = ()
-    environment: Mapping[str, str] = Field(default_factory=dict)
-    runs_work: bool = True
-    """False on a head without a GPU: `train` starts nothing in its own container."""
-
-
 class SharedFolderModule(ModuleBase):
     """A folder shared over NFS: exported by the head, mounted by the workers."""
 
@@ -328,36 +167,6 @@ class SharedFolderModule(ModuleBase):
     server: str = ""
     clients: tuple[str, ...] = ()
     """Addresses or networks (CIDR) that may mount it."""
-
-
-class ScrapeTarget(Frozen):
-    """Where metrics of a VM are read."""
-
-    vm: str
-    address: str
-    port: int
-
-
-class MonitoringModule(ModuleBase):
-    """GPU metrics: an exporter on workers; Prometheus and Grafana with a dashboard on the head.
-
-    `exporter` is "dcgm" (DCGM exporter) or "nvidia-smi" (nvidia-smi's csv, by a textfile collector).
-    """
-
-    kind: Literal["monitoring"] = "monitoring"
-    role: Literal["exporter", "server"]
-    runtime: Literal["docker", "containerd"] = "docker"
-    exporter: Literal["dcgm", "nvidia-smi"] = "dcgm"
-    images: Mapping[str, str] = Field(default_factory=dict)
-    """Pinned images by what they are: "dcgm-exporter", "node-exporter", "prometheus", "grafana"."""
-    targets: tuple[ScrapeTarget, ...] = ()
-    grafana_password: str = ""
-    """The name of the secret with Grafana's admin password; "" lets Grafana be read without login only."""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Grafana's password."""
-        return (self.grafana_password,) if self.grafana_password else ()
 
 
 class TrafficModule(ModuleBase):

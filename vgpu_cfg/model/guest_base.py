@@ -1,0 +1,62 @@
+"""What every module of a guest has, and the parts that several modules share: accounts and NICs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import ClassVar
+
+from vgpu_cfg.model.frozen import Frozen
+
+PLAN_KEYS = "plan-keys"
+"""The name under which the fingerprint of a plan's own keys stands among those of secrets."""
+
+
+class ModuleBase(Frozen):
+    """What every module has. `VERSION` rises when what a module writes from the same parameters changes."""
+
+    VERSION: ClassVar[int] = 1
+    MAY_REBOOT: ClassVar[bool] = False
+    """Whether bringing it may restart the guest."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that it writes; `PLAN_KEYS` for keys derived for the plan."""
+        return ()
+
+    @property
+    def digest(self) -> str:
+        """Ten hex digits over the parameters."""
+        content = [self.VERSION, self.model_dump(mode="json")]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+class GuestUser(Frozen):
+    """An account: `keys` are lines of authorized_keys, `groups` those it joins besides its own."""
+
+    name: str
+    keys: tuple[str, ...] = ()
+    sudo: bool = True
+    shell: str = "/bin/bash"
+
+
+class GuestNic(Frozen):
+    """A NIC as netplan and the RDMA tools need it.
+
+    It is found by `mac` (lower case) or, where that is not known beforehand, by its `driver`
+    ("vmxnet3", "mlx5_core"), which then matches this NIC alone. `name` is the interface name that
+    netplan gives it, "" keeps the kernel's. `addresses` are CIDR; with none and `dhcp` false the NIC is
+    brought up without an address.
+    """
+
+    mac: str = ""
+    driver: str = ""
+    name: str = ""
+    addresses: tuple[str, ...] = ()
+    dhcp: bool = False
+    gateway: str = ""
+    dns: tuple[str, ...] = ()
+    mtu: int | None = None
+    optional: bool = False
+    """Whether boot goes on without it."""
