@@ -1,0 +1,61 @@
+"""What a module of a guest becomes: files, and the two halves of its script.
+
+A file of `staging.modules` has one function `stage(module, context) -> Staged`. Its script is put
+together from `check` and `apply`; both are bodies of POSIX sh functions in which `why TEXT` says one
+line to the user and the exit status says how it went (see docs/reference/guest-bundle.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from vgpu_cfg.model.guest import GuestFile, GuestSpec
+
+SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
+"""Where files with secrets lie until the module that they are for has put them in their place."""
+
+REBOOT, HAND = 10, 20
+"""Exit statuses of `apply`: the guest restarts and goes on; a hand must do the rest."""
+
+
+class KeyPair(Protocol):
+    """An ed25519 key in OpenSSH's formats; `private` holds a secret."""
+
+    private: str
+    public: str
+
+
+class KeyRing(Protocol):
+    """The keys of a plan: all follow from its seed, so that they are the same on every machine that has it."""
+
+    def host_key(self, vm: str) -> KeyPair:
+        """Return the host key of a VM's sshd, the one in its container included."""
+        ...
+
+    def mesh_key(self) -> KeyPair:
+        """Return the key by which workers log in to each other."""
+        ...
+
+    def login_key(self) -> KeyPair:
+        """Return the key by which this tool logs in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StagingContext:
+    """What modules are staged with: the guest's whole spec, the values of secrets, the plan's keys."""
+
+    spec: GuestSpec
+    keys: KeyRing
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one module is in a guest. `files` are there before its script runs."""
+
+    check: str
+    apply: str
+    files: tuple[GuestFile, ...] = field(default=(), repr=False)
