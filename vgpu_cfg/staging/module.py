@@ -28,7 +28,7 @@ class KeyPair(Protocol):
 
 
 class KeyRing(Protocol):
-    """The keys of a plan: all follow from its seed, so that they are the same on every machine that has it."""
+    """The keys of a plan: all follow from its seed, wherever that is."""
 
     def host_key(self, vm: str) -> KeyPair:
         """Return the host key of a VM's sshd, the one in its container included."""
