@@ -1,0 +1,11 @@
+"""The module that stage-system writes here."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guest_modules import LimitsModule
+from vgpu_cfg.staging.module import Staged, StagingContext
+
+
+def stage(module: LimitsModule, context: StagingContext) -> Staged:
+    """Not here yet."""
+    raise NotImplementedError(module.kind, context.spec.vm)

@@ -1,0 +1,19 @@
+"""How the nouveau driver is kept from loading, so that NVIDIA's own finds the GPU free (NVAIE5 3.4)."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guest_modules import NouveauModule
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.scripts import source_file
+
+_BLACKLIST = "blacklist nouveau\noptions nouveau modeset=0\n"
+
+
+def stage(module: NouveauModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Write the blacklist and the initramfs; a restart is due only where nouveau runs."""
+    return Staged(
+        check=render("nouveau-check.sh.j2"),
+        apply=render("nouveau-apply.sh.j2"),
+        files=(source_file("blacklist-nouveau.conf", _BLACKLIST),),
+    )
