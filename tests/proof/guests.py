@@ -1,0 +1,209 @@
+"""The guests of the example's plan on hosts of namespaces: what a clone carries, staged by a real cloud-init.
+
+The plan is made by the command line on the lab. A guest's data reach cloud-init by its NoCloud datasource, since
+VMware's asks a hypervisor; what they hold is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.proof.hosts import Host, Port, host, switch
+from vgpu_cfg.documents.foreign import read_foreign
+from vgpu_cfg.model.guest import GuestSpec
+from vgpu_cfg.model.guest_modules import NetworkModule
+from vgpu_cfg.staging.keys import PlanKeyRing
+from vgpu_cfg.staging.stager import Stager
+
+SEED = bytes(range(32))
+MESH_PORT = 2222
+NETWORKS = ("vm-network", "roce-111")
+MESH = "/etc/vgpu-cfg/mesh"
+STAGED_HERE = ("host-name", "users", "hosts", "ssh-mesh", "launcher")
+"""The modules that need no GPU, no NIC and no container runtime of the guest."""
+
+KNOWN_WARNINGS = ("SSH service 'ssh' is not available", "udevadm", "failed stage init-local", "locale")
+"""What cloud-init warns of where no systemd and no udev run; nothing of it is the plan's."""
+
+STAGES = ("init --local", "init", "modules --mode=config", "modules --mode=final")
+
+
+@dataclass(slots=True)
+class Guests:
+    """The running guests, and what the plan said of them."""
+
+    hosts: list[Host]
+    specs: dict[str, GuestSpec]
+    keys: PlanKeyRing
+    on: str
+    taken: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Host:
+        return next(one for one in self.hosts if one.name == name)
+
+    def is_known(self, line: str) -> bool:
+        """Whether a warning comes of the missing systemd."""
+        return any(known in line for known in KNOWN_WARNINGS)
+
+    def ssh(self, there: str) -> list[str]:
+        """Return the ssh of the mesh, as strict as it is written."""
+        return ["ssh", "-F", f"{MESH}/ssh_config", there]
+
+    def train(
+        self, name: str, programs: Path, program: str, *options: str, seconds: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Start a program on all workers by the plan's own `train`; one thread a rank, since cores are few."""
+        on = self[name]
+        for one in self.hosts:
+            one.write("/tmp/program.py", program)
+        settings = [f"PATH={programs}:/usr/sbin:/usr/bin:/sbin:/bin", "OMP_NUM_THREADS=1"]
+        words = ["timeout", str(int(seconds)), "env", *settings, "/opt/vgpu-cfg/train", *options, "--"]
+        return on.execute(*words, str(programs / "python"), "/tmp/program.py", seconds=seconds + 30)
+
+    def result_of(self, output: str) -> dict[str, Any]:
+        """Return what rank 0 printed; horovodrun puts the rank before each line."""
+        line = next(line for line in output.splitlines() if "RESULT" in line)
+        found: dict[str, Any] = json.loads(line.partition("RESULT")[2])
+        return found
+
+    @contextmanager
+    def host_file(self, content: str) -> Iterator[None]:
+        """Train with other slots."""
+        path = "/opt/vgpu-cfg/hostfile"
+        before = self["hvd-01"].read(path)
+        self["hvd-01"].write(path, content)
+        try:
+            yield
+        finally:
+            self["hvd-01"].write(path, before)
+
+    @contextmanager
+    def unplugged(self, name: str) -> Iterator[None]:
+        """Take a host's training NIC down."""
+        link = ["ip", "-n", self[name].namespace, "link", "set", "eth1"]
+        subprocess.run([*link, "down"], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([*link, "up"], check=True)
+
+    @contextmanager
+    def stranger_at(self, name: str) -> Iterator[None]:
+        """Let another host key answer at a host: that of no VM of the plan."""
+        path = f"{MESH}/host_key"
+        before = self[name].read(path)
+        self[name].write(path, self.keys.host_key("a stranger").private, 0o600)
+        try:
+            # sshd reads its keys once.
+            self.restart_sshd(name)
+            yield
+        finally:
+            self[name].write(path, before, 0o600)
+            self.restart_sshd(name)
+
+    def restart_sshd(self, name: str) -> None:
+        """Start the mesh's sshd anew, as the worker's container starts it."""
+        on = self[name]
+        on.execute("sh", "-c", "[ ! -e /run/mesh.pid ] || kill $(cat /run/mesh.pid)")
+        words = ["-D", "-e", "-f", f"{MESH}/sshd_config", "-o", "PidFile=/run/mesh.pid"]
+        on.start("/usr/sbin/sshd", *words)
+        wait_for_port(on, MESH_PORT)
+
+
+def wait_for_port(on: Host, port: int) -> None:
+    """Return once somebody listens; the kernel's table is looked at, so nobody is disturbed."""
+    look = f"timeout 20 sh -c 'until ss -Hltn sport = :{port} | grep -q LISTEN; do :; done'"
+    done = on.execute("sh", "-c", look)
+    assert done.returncode == 0, f"nobody listens on port {port} of {on.name}"
+
+
+@contextmanager
+def open_guests(folder: Path) -> Iterator[Guests]:
+    """Boot the guests of the example's plan."""
+    specs = specs_of_the_example(folder)
+    keys = PlanKeyRing(SEED)
+    with ExitStack() as leaving:
+        on = leaving.enter_context(switch(NETWORKS))
+        hosts = [
+            leaving.enter_context(host("template", ports_of(spec, number), on, NETWORKS, number))
+            for number, spec in enumerate(specs.values(), 1)
+        ]
+        guests = Guests(hosts, specs, keys, on)
+        stager = Stager(SEED, secrets_of(specs), {})
+        booting = []
+        for one, spec in zip(hosts, specs.values(), strict=True):
+            seed_guest(one, stager.seed(spec))
+            booting.append(one.start("sh", "-c", BOOT))
+        for one, spec, boot in zip(hosts, specs.values(), booting, strict=True):
+            boot.wait(timeout=300)
+            one.name = spec.vm
+        for one, spec in zip(hosts, specs.values(), strict=True):
+            stage(one, spec)
+            guests.restart_sshd(one.name)
+        yield guests
+
+
+BOOT = "; ".join(f"cloud-init {stage}" for stage in STAGES) + "; sshd -t"
+
+
+def stage(on: Host, spec: GuestSpec) -> None:
+    """Stage what can be staged here; cloud-init's run has failed where systemd must bring a network up."""
+    report = json.loads(on.read("/var/lib/vgpu-cfg/report.json"))
+    states = {one["name"]: one["state"] for one in report["modules"]}
+    assert report["spec"] == spec.digest
+    assert report["state"] == "failed", report
+    assert states["network"] == "failed", states
+    chosen = [name for name in STAGED_HERE if spec.module(name) is not None]
+    done = on.execute("/usr/local/sbin/vgpu-cfg-stage", "--run", "proof", *chosen)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def seed_guest(on: Host, seed: dict[str, str] | Any) -> None:
+    """Put what a clone carries where cloud-init's NoCloud datasource looks."""
+    folder = "/var/lib/cloud/seed/nocloud"
+    metadata = unpack(seed["guestinfo.metadata"])
+    on.write(f"{folder}/user-data", unpack(seed["guestinfo.userdata"]), 0o600)
+    on.write(f"{folder}/meta-data", metadata)
+    network = read_foreign(metadata, "metadata").get("network")
+    if network:
+        # VMware's datasource takes it from the metadata, NoCloud from a file of its own.
+        on.write(f"{folder}/network-config", json.dumps(network))
+    on.execute("rm", "-f", "/etc/cloud/cloud-init.disabled")
+    on.write("/etc/cloud/cloud.cfg.d/99-nocloud.cfg", "datasource_list: [NoCloud]\nlocale: C.UTF-8\n")
+
+
+def unpack(value: str) -> str:
+    """Undo gzip+base64."""
+    return gzip.decompress(base64.b64decode(value)).decode()
+
+
+def secrets_of(specs: dict[str, GuestSpec]) -> dict[str, str]:
+    """Return a value for each secret that the plan names."""
+    names = {name for spec in specs.values() for name in spec.secrets}
+    return {name: f"value-of-{name}" for name in names}
+
+
+def ports_of(spec: GuestSpec, number: int) -> list[Port]:
+    """Return the NICs that a VM of the plan has, with the addresses that its guest is told."""
+    found = []
+    module = spec.module("network")
+    nics = module.nics if isinstance(module, NetworkModule) else ()
+    for index, network in enumerate(NETWORKS):
+        nic = nics[index] if index < len(nics) else None
+        mac = nic.mac if nic and nic.mac else f"00:50:56:00:{index:02x}:{number:02x}"
+        address = nic.addresses[0] if nic and nic.addresses else f"192.0.2.{number}/24"
+        found.append(Port(network, mac, address))
+    return found
+
+
+def specs_of_the_example(folder: Path) -> dict[str, GuestSpec]:
+    """Plan the example on the lab by the command line, and return what the clones shall carry."""
+    raise NotImplementedError(folder)
