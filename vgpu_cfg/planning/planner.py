@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -10,6 +11,7 @@ from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
@@ -32,6 +34,7 @@ from vgpu_cfg.planning.place_checks import (
 )
 from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
+from vgpu_cfg.planning.rdma.asked import with_nearness
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
@@ -60,7 +63,11 @@ def make_plan(
     Errors among the plan's diagnostics mean that it must not be carried out; the changes are
     those that would be made nevertheless.
     """
-    options = options or PlanOptions()
+    plan = _make_plan(with_nearness(desired), observed, catalog, options or PlanOptions())
+    return plan.model_copy(update={"desired": desired})
+
+
+def _make_plan(desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions) -> Plan:
     first = _Planning(desired, observed, catalog, options)
     plan = first.run()
     derivable = frozenset(first.host_plans.derivable)
@@ -116,6 +123,8 @@ class _Planning:
         check_networks(self.desired, self.site, self.findings)
         folders = self.maker.folders()
         owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
+        self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
         cases = list(self.maker.cases(folders, owned))
         self._judge(cases)
         pruned = self._pruned(owned)
@@ -124,7 +133,13 @@ class _Planning:
         stage, placed = self._place(cases, pruned)
         result = VmPlans()
         planner = VmPlanner(
-            self.desired, self.observed, self.maker.lookup, self.options, self.findings, self.topologies
+            self.desired,
+            self.observed,
+            self.maker.lookup,
+            self.options,
+            self.findings,
+            self.topologies,
+            book,
         )
         self._remove(pruned, result)
         for case in cases:
