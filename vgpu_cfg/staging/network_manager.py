@@ -1,4 +1,4 @@
-"""How a guest's NICs stand in NetworkManager's keyfiles, for distributions without netplan (nm-settings(5))."""
+"""How a guest's NICs stand in NetworkManager's keyfiles, where there is no netplan (nm-settings(5))."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROFILES = uuid.UUID("c0b9a4de-5a3b-5f53-8b7e-6a1d0f1c2e77")
 
 
 def keyfile(nic: GuestNic, index: int) -> str:
-    """Return the profile of the n-th NIC. Before others that match it, by its priority. Raises `GuestError`."""
+    """Return the profile of the n-th NIC; its priority puts it before others. Raises `GuestError`."""
     mac, driver = match_of(nic)
     name = f"vgpu-cfg-{index}"
     ethernet = {}
@@ -55,10 +55,13 @@ def _family(nic: GuestNic, version: int) -> dict[str, str]:
     lines: dict[str, str] = {}
     if nic.dhcp:
         lines["method"] = "auto"
+        if version == 4:
+            # Clones of a template with a machine-id would all ask for the same lease.
+            lines["dhcp-client-id"] = "mac"
     elif addresses:
         lines["method"] = "manual"
     else:
-        # "link-local" would wait for an address that nobody needs; IPv6 has its own way to be quiet.
+        # RoCE's GIDs come from addresses, the link-local one of IPv6 among them.
         lines["method"] = "disabled" if version == 4 else "link-local"
     for number, one in enumerate(addresses, start=1):
         lines[f"address{number}"] = one
