@@ -1,4 +1,4 @@
-"""The guests of the example's plan on hosts of namespaces: what a clone carries, staged by a real cloud-init.
+"""The guests of the example's plan on hosts of namespaces: what a clone carries, staged by cloud-init.
 
 The plan is made by the command line on the lab. A guest's data reach cloud-init by its NoCloud datasource, since
 VMware's asks a hypervisor; what they hold is the same, byte for byte.
@@ -30,8 +30,16 @@ MESH = "/etc/vgpu-cfg/mesh"
 STAGED_HERE = ("host-name", "users", "hosts", "ssh-mesh", "launcher")
 """The modules that need no GPU, no NIC and no container runtime of the guest."""
 
-KNOWN_WARNINGS = ("SSH service 'ssh' is not available", "udevadm", "failed stage init-local", "locale")
-"""What cloud-init warns of where no systemd and no udev run; nothing of it is the plan's."""
+SEED_FOLDER = "/var/lib/cloud/seed/nocloud"
+KNOWN_WARNINGS = (
+    "SSH service 'ssh' is not available",
+    "udevadm",
+    "failed stage init-local",
+    "scripts-user",
+    "Failed to run module scripts",
+    "Failed to run /var/lib/cloud/instance/scripts/runcmd",
+)
+"""What cloud-init warns of where no systemd and no udev run. Its runcmd is our runner, which stops at `network`."""
 
 STAGES = ("init --local", "init", "modules --mode=config", "modules --mode=final")
 
@@ -60,7 +68,7 @@ class Guests:
     def train(
         self, name: str, programs: Path, program: str, *options: str, seconds: float = 120.0
     ) -> subprocess.CompletedProcess[str]:
-        """Start a program on all workers by the plan's own `train`; one thread a rank, since cores are few."""
+        """Start a program on all workers by the plan's own `train`; a rank has one thread, cores are few."""
         on = self[name]
         for one in self.hosts:
             one.write("/tmp/program.py", program)
@@ -151,7 +159,8 @@ def open_guests(folder: Path) -> Iterator[Guests]:
         yield guests
 
 
-BOOT = "; ".join(f"cloud-init {stage}" for stage in STAGES) + "; sshd -t"
+BOOT = "; ".join(f"cloud-init {stage}" for stage in STAGES) + f"; rm {SEED_FOLDER}/user-data"
+"""What a boot does; VMware's datasource would redact the user data now."""
 
 
 def stage(on: Host, spec: GuestSpec) -> None:
@@ -168,14 +177,13 @@ def stage(on: Host, spec: GuestSpec) -> None:
 
 def seed_guest(on: Host, seed: dict[str, str] | Any) -> None:
     """Put what a clone carries where cloud-init's NoCloud datasource looks."""
-    folder = "/var/lib/cloud/seed/nocloud"
     metadata = unpack(seed["guestinfo.metadata"])
-    on.write(f"{folder}/user-data", unpack(seed["guestinfo.userdata"]), 0o600)
-    on.write(f"{folder}/meta-data", metadata)
+    on.write(f"{SEED_FOLDER}/user-data", unpack(seed["guestinfo.userdata"]), 0o600)
+    on.write(f"{SEED_FOLDER}/meta-data", metadata)
     network = read_foreign(metadata, "metadata").get("network")
     if network:
         # VMware's datasource takes it from the metadata, NoCloud from a file of its own.
-        on.write(f"{folder}/network-config", json.dumps(network))
+        on.write(f"{SEED_FOLDER}/network-config", json.dumps(network))
     on.execute("rm", "-f", "/etc/cloud/cloud-init.disabled")
     on.write("/etc/cloud/cloud.cfg.d/99-nocloud.cfg", "datasource_list: [NoCloud]\nlocale: C.UTF-8\n")
 
