@@ -1,7 +1,8 @@
 """The codes of all findings that planning can make.
 
 They are grouped: VG0xx ownership and safety, VG1xx profiles and GPU capacity, VG2xx VM hardware and
-templates, VG3xx placement, NUMA and mobility, VG4xx networks, storage and names, VG5xx hosts.
+templates, VG3xx placement, NUMA and mobility, VG4xx networks, storage and names, VG5xx hosts, VG6xx
+guests and training.
 """
 
 from __future__ import annotations
@@ -188,3 +189,28 @@ class Code(StrEnum):
     MTU_TOO_SMALL = "VG535"
     EXTRA_RESTART = "VG536"
     SHELL_LEFT_OPEN = "VG537"
+
+    GUEST_NOT_LINUX = "VG601"
+    GUEST_NO_SYSTEM = "VG602"
+    ONLY_CLOUD_INIT = "VG603"
+    GUEST_NO_WAY_IN = "VG604"
+    GUEST_STAYS_OFF = "VG605"
+    GUEST_FAILED = "VG606"
+    GUEST_HAND = "VG607"
+    GUEST_LEFTOVERS = "VG608"
+    GUEST_KEYS_LOST = "VG609"
+    GUEST_NOT_COMPARED = "VG610"
+    GUEST_DRIVER_BRANCH = "VG611"
+    GUEST_LICENCE_ABSENT = "VG612"
+    IMAGE_WITHOUT_HOROVOD = "VG613"
+    ONE_WORKER = "VG614"
+    WORKER_OFF_RDMA = "VG615"
+    WORKERS_UNEQUAL = "VG616"
+    NO_MEETING_NETWORK = "VG617"
+    HEAD_ABSENT = "VG618"
+    NO_SHARED_FOLDER = "VG619"
+    USER_DATA_CLASHES = "VG620"
+    HOST_NAME_TWICE = "VG621"
+    GUEST_DISK_SMALL = "VG622"
+    WORKER_WITHOUT_GUEST = "VG623"
+    NO_CONTAINERS = "VG624"

@@ -1,0 +1,147 @@
+"""What stands against a training as a whole: its workers, how they reach each other, its image, its head."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from vgpu_cfg.model.change import Severity, Subject
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired_guest import DesiredTraining
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.guest.nics import Addresses, planned_nics
+from vgpu_cfg.planning.guest.peers import Team, meeting_network
+from vgpu_cfg.planning.words import counted, listed
+
+_PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
+
+
+def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findings: Findings) -> None:
+    """Judge the plan's training."""
+    training = team.training
+    subject = Subject(kind="plan", name=desired.name)
+    by_name = {vm.name: vm for vm in desired.vms}
+    _check_members(training, by_name, findings)
+    _check_rdma(training, by_name, findings)
+    _check_workers(team, subject, findings)
+    _check_names(team, subject, findings)
+    _check_addresses(team, addresses, subject, findings)
+    _check_image(training, subject, findings)
+    _check_containers(team, findings)
+    _check_head(training, subject, findings)
+
+
+def _members(training: DesiredTraining, by_name: Mapping[str, DesiredVm]) -> list[DesiredVm]:
+    names = [*training.workers, *((training.head,) if training.head else ())]
+    return [by_name[name] for name in names if name in by_name]
+
+
+def _check_members(training: DesiredTraining, by_name: Mapping[str, DesiredVm], findings: Findings) -> None:
+    for vm in _members(training, by_name):
+        if vm.guest is None:
+            message = "it takes part in the training, and has no `guest`: nothing is staged in it"
+            remedy = "write `guest` for it, or leave it out of `training.workers`"
+            findings.refuse_vm(Code.WORKER_WITHOUT_GUEST, vm, message, remedy)
+
+
+def _check_rdma(training: DesiredTraining, by_name: Mapping[str, DesiredVm], findings: Findings) -> None:
+    network = training.rdma_network
+    if network is None:
+        return
+    for name in training.workers:
+        vm = by_name.get(name)
+        if vm is None:
+            continue
+        nics = [nic for nic in vm.nics if nic.network == network]
+        if not nics:
+            message = f"the training runs over {network}, and it has no NIC there"
+            findings.refuse_vm(Code.WORKER_OFF_RDMA, vm, message, f"give it a NIC on {network}")
+        elif not any(nic.rdma for nic in nics):
+            message = (
+                f"its NIC on {network}, over which the training runs, has no `rdma`: it trains over TCP there"
+            )
+            remedy = "write `rdma: gpudirect` or `rdma: host` on that NIC"
+            findings.add_vm(Code.WORKER_OFF_RDMA, vm, message, remedy, Severity.WARNING)
+
+
+def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
+    if len(team.workers) == 1:
+        message = "it trains over one worker: what joins several is staged, and not used"
+        findings.add(Code.ONE_WORKER, subject, message, "add workers, or leave it so")
+    kinds: dict[str, list[str]] = {}
+    for one in team.workers:
+        kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
+    if len(kinds) > 1:
+        words = "; ".join(f"{listed(names)} {words}" for words, names in kinds.items())
+        message = f"its workers have unequal GPUs ({words}): every step waits for the slowest"
+        findings.add(Code.WORKERS_UNEQUAL, subject, message, "give all workers the same GPUs")
+
+
+def _gpus_of(vm: DesiredVm) -> str:
+    words = [str(gpu.profiles[0]) if isinstance(gpu, DesiredVgpu) else "a whole GPU" for gpu in vm.gpus]
+    kinds = dict.fromkeys(words)
+    return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
+
+
+def _check_names(team: Team, subject: Subject, findings: Findings) -> None:
+    holders: dict[str, list[str]] = {}
+    for one in team.everybody:
+        for name in {text.casefold() for text in one.names}:
+            holders.setdefault(name, []).append(one.vm.name)
+    for name, vms in sorted(holders.items()):
+        if len(vms) > 1:
+            message = f"{listed(vms)} are both called {name} in the training: each would reach itself"
+            findings.add(Code.HOST_NAME_TWICE, subject, message, "give each `guest.hostname` of its own")
+
+
+def _check_addresses(team: Team, addresses: Addresses, subject: Subject, findings: Findings) -> None:
+    members = team.everybody
+    if len(members) < 2:
+        return
+    nics = [planned_nics(one.vm, addresses) for one in members]
+    if meeting_network(team.training, nics) is not None:
+        return
+    unknown = [one.vm.name for one in members if not one.address]
+    if unknown:
+        message = f"the plan knows no address of {listed(unknown)}, by which the others could reach it"
+    else:
+        message = "there is no network on which all VMs of the training have an address that the plan knows"
+    remedy = (
+        "give all of them a NIC on one network with `ip: pool` or a fixed `ip`; DHCP is not known beforehand"
+    )
+    findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
+
+
+def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
+    if training.framework == "horovod" and _PYTORCH.search(training.image):
+        message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
+        remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: none`"
+        findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
+
+
+def _check_containers(team: Team, findings: Findings) -> None:
+    if not team.training.image:
+        return
+    for one in team.everybody:
+        if one.guest.runtime is None:
+            message = (
+                "the training names an image, and its guest has no container runtime: no image is pulled"
+            )
+            findings.add_vm(Code.NO_CONTAINERS, one.vm, message, "write guest: {runtime: docker}")
+
+
+def _check_head(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
+    wanted: Sequence[str] = [
+        *(["shared_folder"] if training.shared_folder is not None else []),
+        *(["monitoring"] if training.monitoring is not None else []),
+    ]
+    if wanted and training.head is None:
+        message = f"`training.{'` and `training.'.join(wanted)}` need a head, and the training names none"
+        remedy = "name a VM as `training.head`, or remove it"
+        findings.add(Code.HEAD_ABSENT, subject, message, remedy)
+    elif training.head is not None and training.shared_folder is None and not training.mounts:
+        count = counted(len(training.workers), "worker")
+        message = f"data and code must be brought to {count} one by one: nothing is shared or mounted"
+        remedy = "write training: {shared_folder: {}}, or `mounts` of a folder that all have"
+        findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)
