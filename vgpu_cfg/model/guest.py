@@ -26,9 +26,6 @@ REDACTED = "---"
 WITHHELD = "withheld"
 """What a reading keeps of user data that is still there: that it is."""
 
-ADDRESSES_KEY = "vgpu_cfg.addresses"
-"""The extraConfig key of the addresses that a VM was given out of pools."""
-
 
 class GuestLogin(Frozen):
     """How this tool gets into a guest after its first boot.

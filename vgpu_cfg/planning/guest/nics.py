@@ -5,36 +5,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 from vgpu_cfg.model.desired import DesiredNic, DesiredVm
 from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.planning.addresses import NicAddress
 
 
-class NicFacts(Protocol):
-    """A NIC as its guest shall have it: what the plan gives it, and by what it is found."""
-
-    @property
-    def network(self) -> str: ...
-    @property
-    def mac(self) -> str: ...
-    @property
-    def driver(self) -> str: ...
-    @property
-    def addresses(self) -> tuple[str, ...]: ...
-    @property
-    def dhcp(self) -> bool: ...
-    @property
-    def gateway(self) -> str: ...
-    @property
-    def dns(self) -> tuple[str, ...]: ...
-    @property
-    def mtu(self) -> int | None: ...
-    @property
-    def rdma(self) -> Literal["gpudirect", "host"] | None: ...
-
-
-Addresses = Mapping[str, Sequence[NicFacts]]
+Addresses = Mapping[str, Sequence[NicAddress]]
 """By the name of a VM its NICs, in the order of the plan file."""
 
 
@@ -82,7 +59,7 @@ def planned_nics(vm: DesiredVm, addresses: Addresses) -> tuple[PlannedNic, ...]:
     )
 
 
-def _guest_nic(facts: NicFacts) -> GuestNic:
+def _guest_nic(facts: NicAddress) -> GuestNic:
     """Say of a NIC what netplan needs; boot goes on without one that only carries RDMA."""
     return GuestNic(
         mac=facts.mac,

@@ -124,8 +124,8 @@ def restart_steps(hands: Sequence[HandOnHost], changes: Sequence[Change]) -> lis
             id=f"restart {hand.host_name} for NIC firmware",
             subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
             text=(
-                f"switch {hand.host_name} off and on: the firmware that was set in {listed(names)} is in force "
-                "only then; shut its VMs down first, and power them on again"
+                f"switch {hand.host_name} off and on: the firmware that was set in {listed(names)} is in "
+                "force only then; shut its VMs down first, and power them on again"
             ),
             proof=f"in the guest: mlxconfig -e query shows the same under Current and Next Boot ({hand.why})",
             host_moid=hand.host_moid,
