@@ -10,6 +10,7 @@ from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.planning.addresses import plan_addresses
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
@@ -17,6 +18,7 @@ from vgpu_cfg.planning.contests import narrow_contests
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.guest.plan import GuestPlanner
 from vgpu_cfg.planning.host_rules import plan_host_rules
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.movables import Movables
@@ -131,6 +133,8 @@ class _Planning:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
         self._judge_keep_free(cases, pruned)
+        guests = self._guests(owned, result)
+        result.changes = guests.stage(cases, result.changes, result.in_sync)
         by_name = {case.name: case for case in cases}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
@@ -147,7 +151,12 @@ class _Planning:
         ]
         changes = tie_vmknics(changes, self.as_read)
         self._report_orphans(owned, pruned)
-        return self._plan(changes, cases, owned, result)
+        return self._plan(changes, cases, owned, result, guests)
+
+    def _guests(self, owned: Ownership, result: VmPlans) -> GuestPlanner:
+        placements = result.placements
+        addresses = plan_addresses(self.desired, self.as_read, placements, self.findings, owned.existing)
+        return GuestPlanner(self.desired, self.as_read, addresses, placements, self.options, self.findings)
 
     def _judge(self, cases: Sequence[Case]) -> None:
         """Say what can be said before any host is looked at."""
@@ -255,10 +264,18 @@ class _Planning:
             )
             self.findings.add(Code.ORPHAN, subject, message, remedy)
 
-    def _plan(self, changes: list[Change], cases: Sequence[Case], owned: Ownership, result: VmPlans) -> Plan:
+    def _plan(
+        self,
+        changes: list[Change],
+        cases: Sequence[Case],
+        owned: Ownership,
+        result: VmPlans,
+        guests: GuestPlanner,
+    ) -> Plan:
         chosen = self._chosen(cases, owned)
         if chosen is not None:
             changes = _only(changes, chosen)
+        changes = guests.order(changes)
         contests = tuple(narrow_contests(result.contests, changes))
         check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}

@@ -152,4 +152,4 @@ def _read(user_data: str) -> Mapping[str, object]:
         data = parse_text(user_data, "user_data").data
     except DocumentError:
         return {}
-    return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}
+    return dict(data)

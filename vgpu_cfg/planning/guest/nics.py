@@ -10,7 +10,6 @@ from vgpu_cfg.model.desired import DesiredNic, DesiredVm
 from vgpu_cfg.model.guest_base import GuestNic
 from vgpu_cfg.planning.addresses import NicAddress
 
-
 Addresses = Mapping[str, Sequence[NicAddress]]
 """By the name of a VM its NICs, in the order of the plan file."""
 
