@@ -42,32 +42,23 @@ def check_system(case: Case, findings: Findings) -> bool:
 
 
 def check_way_in(case: Case, turn: GuestTurn, findings: Findings) -> None:
-    """Judge how the guest is reached: by cloud-init at its first boot, by guest operations or by ssh."""
+    """Judge how a guest without a login of its own is reached: only a first boot with cloud-init makes one."""
     vm, spec, login = case.desired, turn.spec, turn.spec.login
-    has_login = bool(login.user and (login.password or login.key))
-    if spec.by == "guest-operations" and not (login.user and login.password):
-        message = "guest operations log in with a user and a password, and `guest.login` does not name both"
-        remedy = "write guest: {login: {user: …, password: {secret: …}}}"
+    if spec.by != "cloud-init" or login.user:
+        return
+    if turn.is_new:
+        message = (
+            "cloud-init is the only way into it: where the template has none, the run waits "
+            f"{spec.wait_seconds // 60} min for a report and then gives up"
+        )
+        remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
+        findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
+    elif not turn.known.is_marked and not turn.known.is_seeded:
+        message = (
+            "it was made without `guest`: cloud-init has had its first boot, and no other way in is named"
+        )
+        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or make the VM anew"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
-    elif spec.by == "ssh" and not has_login and not turn.known.is_marked:
-        message = "ssh needs an account that is there, and `guest.login` names none with a key or a password"
-        remedy = "write guest: {login: {user: …, key: {secret: …}}}"
-        findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
-    elif spec.by == "cloud-init" and not has_login:
-        if turn.is_new:
-            minutes = spec.wait_seconds // 60
-            message = (
-                "cloud-init is the only way into it: where the template has none, the run waits "
-                f"{minutes} min for a report and then gives up"
-            )
-            remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
-            findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
-        elif not turn.known.is_marked and not turn.known.is_seeded:
-            message = (
-                "it was made without `guest`: cloud-init has had its first boot, and there is no other way in"
-            )
-            remedy = "write guest: {login: {user: …, key: {secret: …}}}, or make the VM anew"
-            findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
 
 
 def check_guest(case: Case, turn: GuestTurn, host_branch: str, findings: Findings) -> None:

@@ -84,10 +84,7 @@ def _gpu_modules(own: Own) -> Iterator[GuestModule]:
 
 
 def _rdma_modules(own: Own, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]:
-    """Yield what one word on a NIC asks of the guest: stack, firmware of a whole NIC, RoCE settings.
-
-    Without a word on the stack it is the distribution's.
-    """
+    """Yield what one word on a NIC asks of the guest: stack, firmware of a whole NIC, RoCE settings."""
     guest = own.guest
     is_direct = any(nic.desired.rdma == "gpudirect" for nic in nics)
     if guest.ofed is not None:
@@ -95,8 +92,6 @@ def _rdma_modules(own: Own, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]
         yield OfedModule(
             stack=ofed.stack, package=ofed.package, sha256=ofed.sha256, peermem=is_direct and own.has_gpus
         )
-    elif nics:
-        yield OfedModule(peermem=is_direct and own.has_gpus)
     if not nics:
         return
     direct = tuple(nic.guest for nic in nics if nic.is_whole and nic.desired.rdma == "gpudirect")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from vgpu_cfg.model.change import Severity, Subject
+from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.desired_guest import DesiredTraining
 from vgpu_cfg.planning.checks import Code
@@ -21,48 +21,11 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
     """Judge the plan's training."""
     training = team.training
     subject = Subject(kind="plan", name=desired.name)
-    by_name = {vm.name: vm for vm in desired.vms}
-    _check_members(training, by_name, findings)
-    _check_rdma(training, by_name, findings)
     _check_workers(team, subject, findings)
     _check_names(team, subject, findings)
     _check_addresses(team, addresses, subject, findings)
     _check_image(training, subject, findings)
-    _check_containers(team, findings)
     _check_head(training, subject, findings)
-
-
-def _members(training: DesiredTraining, by_name: Mapping[str, DesiredVm]) -> list[DesiredVm]:
-    names = [*training.workers, *((training.head,) if training.head else ())]
-    return [by_name[name] for name in names if name in by_name]
-
-
-def _check_members(training: DesiredTraining, by_name: Mapping[str, DesiredVm], findings: Findings) -> None:
-    for vm in _members(training, by_name):
-        if vm.guest is None:
-            message = "it takes part in the training, and has no `guest`: nothing is staged in it"
-            remedy = "write `guest` for it, or leave it out of `training.workers`"
-            findings.refuse_vm(Code.WORKER_WITHOUT_GUEST, vm, message, remedy)
-
-
-def _check_rdma(training: DesiredTraining, by_name: Mapping[str, DesiredVm], findings: Findings) -> None:
-    network = training.rdma_network
-    if network is None:
-        return
-    for name in training.workers:
-        vm = by_name.get(name)
-        if vm is None:
-            continue
-        nics = [nic for nic in vm.nics if nic.network == network]
-        if not nics:
-            message = f"the training runs over {network}, and it has no NIC there"
-            findings.refuse_vm(Code.WORKER_OFF_RDMA, vm, message, f"give it a NIC on {network}")
-        elif not any(nic.rdma for nic in nics):
-            message = (
-                f"its NIC on {network}, over which the training runs, has no `rdma`: it trains over TCP there"
-            )
-            remedy = "write `rdma: gpudirect` or `rdma: host` on that NIC"
-            findings.add_vm(Code.WORKER_OFF_RDMA, vm, message, remedy, Severity.WARNING)
 
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
@@ -118,17 +81,6 @@ def _check_image(training: DesiredTraining, subject: Subject, findings: Findings
         message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
         remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: none`"
         findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
-
-
-def _check_containers(team: Team, findings: Findings) -> None:
-    if not team.training.image:
-        return
-    for one in team.everybody:
-        if one.guest.runtime is None:
-            message = (
-                "the training names an image, and its guest has no container runtime: no image is pulled"
-            )
-            findings.add_vm(Code.NO_CONTAINERS, one.vm, message, "write guest: {runtime: docker}")
 
 
 def _check_head(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
