@@ -250,7 +250,6 @@ CHECKS: dict[Code, Check] = {
         (Code.HEAD_ABSENT, "what is asked of a head has none", _W, _V),
         (Code.NO_SHARED_FOLDER, "workers share no folder", _I, _V),
         (Code.USER_DATA_CLASHES, "`user_data` sets what the plan decides otherwise", _E, _V),
-        (Code.HOST_NAME_TWICE, "two VMs of a training have one name", _E, _V),
         (Code.GUEST_DISK_SMALL, "the system disk may be too small for the image", _W, _R),
         (Code.RDMA_UNPAIRED, "a VM has not one RDMA NIC for each GPU", _W, _V),
         (Code.RDMA_NEEDS_FUNCTION, "RDMA is asked of a NIC that cannot do it", _E, _V),

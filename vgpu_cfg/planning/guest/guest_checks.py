@@ -41,24 +41,26 @@ def check_system(case: Case, findings: Findings) -> bool:
     return True
 
 
-def check_way_in(case: Case, turn: GuestTurn, findings: Findings) -> None:
-    """Judge how a guest without a login of its own is reached: only a first boot with cloud-init makes one."""
+def check_way_in(case: Case, turn: GuestTurn, findings: Findings) -> bool:
+    """Whether a guest without a login can be reached: only a first boot with cloud-init makes one."""
     vm, spec, login = case.desired, turn.spec, turn.spec.login
     if spec.by != "cloud-init" or login.user:
-        return
-    if turn.is_new:
+        return True
+    if turn.is_new and turn.will_run:
         message = (
             "cloud-init is the only way into it: where the template has none, the run waits "
             f"{spec.wait_seconds // 60} min for a report and then gives up"
         )
         remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
         findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
-    elif not turn.known.is_marked and not turn.known.is_seeded:
+    elif turn.will_run and not turn.known.is_marked and not turn.known.is_seeded:
         message = (
             "it was made without `guest`: cloud-init has had its first boot, and no other way in is named"
         )
         remedy = "write guest: {login: {user: …, key: {secret: …}}}, or make the VM anew"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
+        return False
+    return True
 
 
 def check_guest(case: Case, turn: GuestTurn, host_branch: str, findings: Findings) -> None:
@@ -67,7 +69,7 @@ def check_guest(case: Case, turn: GuestTurn, host_branch: str, findings: Finding
     vm = case.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in case.gpus)
     if has_vgpu and turn.spec.module("driver") is not None and turn.spec.module("licence") is None:
-        message = "no licence is named for its vGPUs: 20 minutes after the start they fall to a crawl"
+        message = "no licence is named for its vGPUs: 20 minutes after the start they compute at idle speed"
         remedy = "write guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
     _check_disk(case, turn, findings)
@@ -82,7 +84,9 @@ def check_secrets(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], 
     if not unseen:
         return
     words = sorted("the plan's own keys" if name == PLAN_KEYS else f"`{name}`" for name in unseen)
-    message = f"{listed(words, shown=6)} could not be read here, and counts as unchanged since it was staged"
+    message = (
+        f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}"
+    )
     findings.add_vm(Code.GUEST_NOT_COMPARED, case.desired, message, "plan where its secrets can be read")
 
 

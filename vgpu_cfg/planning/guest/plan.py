@@ -93,7 +93,7 @@ class GuestPlanner:
 
     def _plan_guest(self, case: Case, turn: GuestTurn) -> StageGuest | None:
         fingerprints: Mapping[str, str] = self.options.fingerprints
-        check_way_in(case, turn, self.findings)
+        is_reached = check_way_in(case, turn, self.findings)
         check_guest(case, turn, self.host_branch.get(case.name, ""), self.findings)
         check_secrets(case, turn, fingerprints, self.findings)
         check_report(case, turn, self.findings)
@@ -101,15 +101,19 @@ class GuestPlanner:
         check_keys(case, turn, fingerprints, self.findings)
         change = stage_guest(turn, fingerprints)
         if not turn.will_run:
-            self._tell_off(case)
-        elif change is not None:
+            self._tell_off(case, turn)
+        elif change is not None and is_reached:
             self._judge_restart(case, turn, change)
         return change
 
-    def _tell_off(self, case: Case) -> None:
+    def _tell_off(self, case: Case, turn: GuestTurn) -> None:
         why = "is to be off" if case.desired.power is DesiredPower.OFF else "is off, and stays so"
         message = f"it {why}: its guest is staged by the first run that finds it on"
-        self.findings.add_vm(Code.GUEST_STAYS_OFF, case.desired, message, "apply again once it runs")
+        remedy = "apply again once it runs"
+        if turn.is_new and turn.spec.by == "cloud-init" and not turn.spec.login.user:
+            message += ", and by then cloud-init has had its first boot"
+            remedy = "let the plan power it on first, or write `guest.login` for a way in later"
+        self.findings.add_vm(Code.GUEST_STAYS_OFF, case.desired, message, remedy)
 
     def _judge_restart(self, case: Case, turn: GuestTurn, change: StageGuest) -> None:
         modules = [one for one in turn.spec.modules if one.kind in change.modules]

@@ -76,8 +76,8 @@ def check_keys(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], fin
     if not others:
         return
     has_login = bool(turn.spec.login.user)
-    way = "" if has_login else ", and so is the key by which this tool would log in"
-    message = f"{listed(others)} was staged with other keys than the plan has now{way}"
+    way = "" if has_login else ", and the key by which this tool would log in is another one too"
+    message = f"{' and '.join(others)} in it was staged with other keys than the plan has now{way}"
     remedy = (
         "apply stages the new keys"
         if has_login

@@ -22,7 +22,6 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
     training = team.training
     subject = Subject(kind="plan", name=desired.name)
     _check_workers(team, subject, findings)
-    _check_names(team, subject, findings)
     _check_addresses(team, addresses, subject, findings)
     _check_image(training, subject, findings)
     _check_head(training, subject, findings)
@@ -45,17 +44,6 @@ def _gpus_of(vm: DesiredVm) -> str:
     words = [str(gpu.profiles[0]) if isinstance(gpu, DesiredVgpu) else "a whole GPU" for gpu in vm.gpus]
     kinds = dict.fromkeys(words)
     return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
-
-
-def _check_names(team: Team, subject: Subject, findings: Findings) -> None:
-    holders: dict[str, list[str]] = {}
-    for one in team.everybody:
-        for name in {text.casefold() for text in one.names}:
-            holders.setdefault(name, []).append(one.vm.name)
-    for name, vms in sorted(holders.items()):
-        if len(vms) > 1:
-            message = f"{listed(vms)} are both called {name} in the training: each would reach itself"
-            findings.add(Code.HOST_NAME_TWICE, subject, message, "give each `guest.hostname` of its own")
 
 
 def _check_addresses(team: Team, addresses: Addresses, subject: Subject, findings: Findings) -> None:
@@ -89,7 +77,8 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
         *(["monitoring"] if training.monitoring is not None else []),
     ]
     if wanted and training.head is None:
-        message = f"`training.{'` and `training.'.join(wanted)}` need a head, and the training names none"
+        keys = " and ".join(f"`{key}`" for key in wanted)
+        message = f"the training asks for {keys}, which its head would serve, and names no head"
         remedy = "name a VM as `training.head`, or remove it"
         findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
