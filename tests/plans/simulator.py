@@ -62,6 +62,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     RemoveDevice,
@@ -398,6 +399,10 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
             number = min((nic.key for nic in detail.nics if nic.kind == "sriov"), default=13032) - 1
             virtual = _nic(number, edit).model_copy(update={"kind": "sriov", "function": edit.function})
             return detail.model_copy(update={"nics": (*detail.nics, virtual)}), {}
+        case NewPvrdmaNic():
+            number = 1 + max((nic.key for nic in detail.nics), default=3999)
+            rdma = _nic(number, edit).model_copy(update={"kind": "pvrdma"})
+            return detail.model_copy(update={"nics": (*detail.nics, rdma)}), {}
         case EditNic():
             kept = tuple(_nic(nic.key, edit, nic.mac) if nic.key == edit.key else nic for nic in detail.nics)
             return detail.model_copy(update={"nics": kept}), {}
@@ -439,7 +444,9 @@ def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:
     }
 
 
-def _nic(key: int, edit: NewNic | NewSriovNic | EditNic, mac: str = "00:50:56:aa:00:01") -> VirtualNic:
+def _nic(
+    key: int, edit: NewNic | NewSriovNic | NewPvrdmaNic | EditNic, mac: str = "00:50:56:aa:00:01"
+) -> VirtualNic:
     network = edit.backing.portgroup_key or edit.backing.network_moid
     return VirtualNic(key=key, kind="vmxnet3", network=network, mac=edit.mac or mac)
 

@@ -15,15 +15,13 @@ from typing import Literal
 
 from vgpu_cfg.model.addresses import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
 from vgpu_cfg.model.change import Placement
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.nic_identity import NicIdentities
-from vgpu_cfg.planning.pools import Pools, network_of
-
-RDMA_MTU = 9000
-"""The MTU of a NIC with `rdma` where the plan file says none (NVIDIA AI Enterprise 5.0, chapter 4)."""
+from vgpu_cfg.planning.pools import Pools
+from vgpu_cfg.planning.rdma.asked import mtu_of, network_of
 
 NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]
 
@@ -158,13 +156,6 @@ def type_of(nic: DesiredNic) -> NicType:
     if nic.function is not None:
         return nic.function.kind
     return "pvrdma" if nic.is_pvrdma else "vmxnet3"
-
-
-def mtu_of(nic: DesiredNic, network: DesiredNetwork | None) -> int | None:
-    """Return the MTU that a NIC has in its guest: its network's, else what RDMA needs; None leaves it."""
-    if network is not None and network.mtu is not None:
-        return network.mtu
-    return RDMA_MTU if nic.rdma is not None else None
 
 
 def kept_text(vm: Vm | None) -> str:

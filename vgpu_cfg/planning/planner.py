@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -10,7 +11,7 @@ from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.addresses import plan_addresses
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
@@ -34,6 +35,7 @@ from vgpu_cfg.planning.place_checks import (
 )
 from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
+from vgpu_cfg.planning.rdma.asked import with_nearness
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
@@ -62,7 +64,11 @@ def make_plan(
     Errors among the plan's diagnostics mean that it must not be carried out; the changes are
     those that would be made nevertheless.
     """
-    options = options or PlanOptions()
+    plan = _make_plan(with_nearness(desired), observed, catalog, options or PlanOptions())
+    return plan.model_copy(update={"desired": desired})
+
+
+def _make_plan(desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions) -> Plan:
     first = _Planning(desired, observed, catalog, options)
     plan = first.run()
     derivable = frozenset(first.host_plans.derivable)
@@ -118,6 +124,8 @@ class _Planning:
         check_networks(self.desired, self.site, self.findings)
         folders = self.maker.folders()
         owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
+        self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
         cases = list(self.maker.cases(folders, owned))
         self._judge(cases)
         pruned = self._pruned(owned)
@@ -126,14 +134,20 @@ class _Planning:
         stage, placed = self._place(cases, pruned)
         result = VmPlans()
         planner = VmPlanner(
-            self.desired, self.observed, self.maker.lookup, self.options, self.findings, self.topologies
+            self.desired,
+            self.observed,
+            self.maker.lookup,
+            self.options,
+            self.findings,
+            self.topologies,
+            book,
         )
         self._remove(pruned, result)
         for case in cases:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
         self._judge_keep_free(cases, pruned)
-        guests = self._guests(owned, result)
+        guests = self._guests(book, result)
         result.changes = guests.stage(cases, result.changes, result.in_sync)
         by_name = {case.name: case for case in cases}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
@@ -153,10 +167,13 @@ class _Planning:
         self._report_orphans(owned, pruned)
         return self._plan(changes, cases, owned, result, guests)
 
-    def _guests(self, owned: Ownership, result: VmPlans) -> GuestPlanner:
-        placements = result.placements
-        addresses = plan_addresses(self.desired, self.as_read, placements, self.findings, owned.existing)
-        return GuestPlanner(self.desired, self.as_read, addresses, placements, self.options, self.findings)
+    def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:
+        """Return what plans the guests, which know their NICs by where their VMs go."""
+        placed = {one.vm: (one.host_moid, one.nic_pci_ids) for one in result.placements}
+        addresses = {vm.name: book.nics_of(vm, *placed.get(vm.name, (None, ()))) for vm in self.desired.vms}
+        return GuestPlanner(
+            self.desired, self.as_read, addresses, result.placements, self.options, self.findings
+        )
 
     def _judge(self, cases: Sequence[Case]) -> None:
         """Say what can be said before any host is looked at."""

@@ -18,6 +18,7 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.rdma.asked import network_of
 from vgpu_cfg.planning.words import as_counted, listed
 
 POOL = "pool"
@@ -25,18 +26,6 @@ _SHOWN = 6
 
 Address = IPv4Address | IPv6Address
 Subnet = IPv4Network | IPv6Network
-
-
-def network_of(desired: DesiredPlan, nic: DesiredNic) -> DesiredNetwork | None:
-    """Return what the plan file says of a NIC's network, None where it says nothing."""
-    if nic.network is None:
-        return None
-    wanted = nic.network.rstrip("/").casefold()
-    exact = [one for one in desired.networks if one.name.rstrip("/").casefold() == wanted]
-    last = wanted.rpartition("/")[2]
-    alike = [one for one in desired.networks if one.name.rstrip("/").rpartition("/")[2].casefold() == last]
-    found = exact or (alike if len(alike) == 1 else [])
-    return found[0] if found else None
 
 
 @dataclass(slots=True)
