@@ -55,7 +55,7 @@ from vgpu_cfg.model.host_change import (
     VmknicWrite,
 )
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, NewSriovNic, VmSpec
+from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, NewPvrdmaNic, NewSriovNic, VmSpec
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"
@@ -78,6 +78,9 @@ ADD_REMOVE_DEVICE = "VirtualMachine.Config.AddRemoveDevice"
 EDIT_DEVICE = "VirtualMachine.Config.EditDevice"
 ADD_DISK = "VirtualMachine.Config.AddNewDisk"
 EXTEND_DISK = "VirtualMachine.Config.DiskExtend"
+GUEST_EXECUTE = "VirtualMachine.GuestOperations.Execute"
+GUEST_MODIFY = "VirtualMachine.GuestOperations.Modify"
+GUEST_QUERY = "VirtualMachine.GuestOperations.Query"
 
 HOST_SETTINGS = "Host.Config.Settings"
 HOST_PASSTHROUGH = "Host.Config.PciPassthru"
@@ -148,6 +151,9 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_network(change)
         case StageGuest():
             yield _where(change, folders), ADVANCED
+            if change.spec.login.password:
+                for privilege in (GUEST_EXECUTE, GUEST_MODIFY, GUEST_QUERY):
+                    yield _where(change, folders), privilege
         case SetVCenterOption() | ManualStep():
             return
         case _:
@@ -247,5 +253,5 @@ def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:
             yield moid, EDIT_DEVICE
         else:
             yield moid, ADD_REMOVE_DEVICE
-        if isinstance(edit, NewNic | NewSriovNic | EditNic):
+        if isinstance(edit, NewNic | NewSriovNic | NewPvrdmaNic | EditNic):
             yield edit.backing.network_moid, ASSIGN_NETWORK
