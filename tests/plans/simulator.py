@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
+from tests.plans.guest_rows import mark_of
 from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
@@ -40,6 +41,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.model.guest import GUEST_MARK_KEY, parse_mark, print_mark
 from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.vm import (
     DiskController,
@@ -83,9 +85,18 @@ def fullest(gpus: list[Gpu]) -> Gpu:
     return max(gpus, key=lambda gpu: (len(gpu.vm_moids), gpu.pci_id))
 
 
-def carry_out(plan: Plan, observed: Inventory, choose: Chooser = least_loaded) -> Inventory:
-    """Return the inventory after every change of the plan, in an order that its needs allow."""
+def carry_out(
+    plan: Plan,
+    observed: Inventory,
+    choose: Chooser = least_loaded,
+    fingerprints: Mapping[str, str] | None = None,
+) -> Inventory:
+    """Return the inventory after every change of the plan, in an order that its needs allow.
+
+    `fingerprints` are those of the secrets that are written into guests.
+    """
     world = _World(observed, plan.name, choose)
+    world.fingerprints = fingerprints or {}
     world.turns = StartTurns(plan.contests)
     done: set[str] = set()
     waiting = list(plan.changes)
@@ -113,6 +124,7 @@ class _World:
         self.facts = observed.facts
         self.staged: dict[str, dict[str, str]] = {}
         self.turns = StartTurns()
+        self.fingerprints: Mapping[str, str] = {}
 
     def _do_host(self, change: HostChange) -> None:
         moid = change.host.moid
@@ -200,11 +212,23 @@ class _World:
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
             case StageGuest():
-                raise AssertionError("the cases here stage no guests yet")
+                self._stage(self._vm(change.vm), change)
             case ManualStep():
                 raise AssertionError("a manual step is for a hand")
             case _:
                 assert_never(change)
+
+    def _stage(self, vm: Vm, change: StageGuest) -> None:
+        """Mark a VM that runs with what was staged, beside what was there."""
+        assert vm.is_on, f"{vm.name} is off"
+        assert {*change.modules} <= {module.kind for module in change.spec.modules}
+        extra = dict(vm.detail.extra_config if vm.detail else {})
+        if change.with_clone:
+            assert not extra.get(GUEST_MARK_KEY), f"{vm.name} was staged before"
+        staged = parse_mark(extra.get(GUEST_MARK_KEY, "")) | parse_mark(
+            mark_of(change.spec, change.modules, self.fingerprints)
+        )
+        self._set_detail(vm, {"extra_config": extra | {GUEST_MARK_KEY: print_mark(staged)}})
 
     def _vm(self, ref: VmRef) -> Vm:
         return self.vms[ref.moid or self.made[ref.name]]

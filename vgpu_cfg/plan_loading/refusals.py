@@ -11,7 +11,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, Loc
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.model.plan_file import NOT_YET_KEYS, NOT_YET_VALUES
+from vgpu_cfg.model.plan_file import NOT_YET_KEYS
 
 _TOLD_AS_VMS = {"defaults": "vms"}
 _EXCEPT = "vms.except"
@@ -20,7 +20,7 @@ _STANDS_IN = {"vms.template": "-"}
 
 
 def without_unsupported(document: Document, faults: list[DocumentFault]) -> Document:
-    """Return the document without the keys and values of `NOT_YET_*`, each of them a fault."""
+    """Return the document without the keys of `NOT_YET_KEYS`, each of them a fault."""
     return replace(document, data=_kept(document, document.data, (), "", faults))
 
 
@@ -33,10 +33,6 @@ def _kept(document: Document, value: Any, loc: Loc, path: str, faults: list[Docu
                 area = NOT_YET_KEYS.get(here)
                 if area is not None:
                     faults.append(_refusal(document, (*loc, key), key, area))
-                    continue
-                area = NOT_YET_VALUES.get((here, inner)) if isinstance(inner, str) else None
-                if area is not None:
-                    faults.append(_refusal(document, (*loc, key), f"{key}: {inner}", area))
                     continue
                 kept = _kept(document, inner, (*loc, key), here, faults)
                 result[key] = _STANDS_IN.get(here, kept) if inner and not kept else kept
@@ -56,6 +52,6 @@ def _path_of(path: str, key: str) -> str:
     return f"{path}.{key}"
 
 
-def _refusal(document: Document, loc: Loc, told: str, area: str) -> DocumentFault:
-    message = f"`{told}` is not supported by this release ({area})"
-    return document.fault(loc, message, "remove it", at_key=":" not in told)
+def _refusal(document: Document, loc: Loc, key: str, area: str) -> DocumentFault:
+    message = f"`{key}` is not supported by this release ({area})"
+    return document.fault(loc, message, "remove it", at_key=True)

@@ -19,6 +19,7 @@ from vgpu_cfg.planning.contests import narrow_contests
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.guest.plan import GuestPlanner
 from vgpu_cfg.planning.host_rules import plan_host_rules
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.movables import Movables
@@ -146,6 +147,8 @@ class _Planning:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
         self._judge_keep_free(cases, pruned)
+        guests = self._guests(book, result)
+        result.changes = guests.stage(cases, result.changes, result.in_sync)
         by_name = {case.name: case for case in cases}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
@@ -162,7 +165,15 @@ class _Planning:
         ]
         changes = tie_vmknics(changes, self.as_read)
         self._report_orphans(owned, pruned)
-        return self._plan(changes, cases, owned, result)
+        return self._plan(changes, cases, owned, result, guests)
+
+    def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:
+        """Return what plans the guests, which know their NICs by where their VMs go."""
+        placed = {one.vm: (one.host_moid, one.nic_pci_ids) for one in result.placements}
+        addresses = {vm.name: book.nics_of(vm, *placed.get(vm.name, (None, ()))) for vm in self.desired.vms}
+        return GuestPlanner(
+            self.desired, self.as_read, addresses, result.placements, self.options, self.findings
+        )
 
     def _judge(self, cases: Sequence[Case]) -> None:
         """Say what can be said before any host is looked at."""
@@ -270,10 +281,18 @@ class _Planning:
             )
             self.findings.add(Code.ORPHAN, subject, message, remedy)
 
-    def _plan(self, changes: list[Change], cases: Sequence[Case], owned: Ownership, result: VmPlans) -> Plan:
+    def _plan(
+        self,
+        changes: list[Change],
+        cases: Sequence[Case],
+        owned: Ownership,
+        result: VmPlans,
+        guests: GuestPlanner,
+    ) -> Plan:
         chosen = self._chosen(cases, owned)
         if chosen is not None:
             changes = _only(changes, chosen)
+        changes = guests.order(changes)
         contests = tuple(narrow_contests(result.contests, changes))
         check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}

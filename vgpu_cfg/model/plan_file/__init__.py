@@ -46,7 +46,7 @@ from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
 from vgpu_cfg.model.plan_file.network_values import parse_nic_address
 from vgpu_cfg.model.plan_file.nic_entries import NicDeviceEntry, NicEntry
-from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS, NOT_YET_VALUES
+from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
 from vgpu_cfg.model.plan_file.training_entries import (
     MonitoringEntry,
@@ -60,7 +60,6 @@ from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac
 
 __all__ = [
     "NOT_YET_KEYS",
-    "NOT_YET_VALUES",
     "NVIDIA_REGISTRY",
     "AccessEntry",
     "BiosEntry",

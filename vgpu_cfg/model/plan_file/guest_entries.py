@@ -129,7 +129,7 @@ class GuestEntry(Frozen):
     ofed: GuestOfed = key(
         "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: nothing is done.",
         GUEST_RESTART,
-        "inbox where a NIC has `rdma`, else leave",
+        "inbox where a NIC has rdma, else leave",
     )
     containers: Containers = key(
         "The container runtime, with NVIDIA's container toolkit where the VM has GPUs; leave: nothing is "

@@ -28,16 +28,20 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 60, 24 * 3600
 _KEY_KINDS = re.compile(
     r"ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com"
 )
-_REGISTRY = rf"({LABEL_PATTERN}(\.{LABEL_PATTERN})*|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?"
+_REGISTRY_HOST = rf"({LABEL_PATTERN}(\.{LABEL_PATTERN})*|\[[0-9A-Fa-f:]+\])"
+_REGISTRY = rf"{_REGISTRY_HOST}(:[0-9]{{1,5}})?"
+_NAMED_REGISTRY = rf"(({LABEL_PATTERN}\.)+{LABEL_PATTERN}|{_REGISTRY_HOST}:[0-9]{{1,5}}|localhost)"
+"""Before a path only what has a dot or a port, or is localhost, is a registry."""
 _PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
-IMAGE_PATTERN = (
-    rf"({_REGISTRY}/)?{_PATH}(/{_PATH})*(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(@sha256:[0-9a-f]{{64}})?"
-)
+_TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
+_DIGEST = "(@sha256:[0-9a-f]{64})?"
+IMAGE_PATTERN = rf"({_NAMED_REGISTRY}/)?{_PATH}(/{_PATH})*{_TAG}{_DIGEST}"
 """The grammar of image references of the distribution project (github.com/distribution/reference)."""
 _LONGEST_IMAGE = 500
 FEATURE_TYPES = (1, 2, 4)
 """Those of gridd.conf that are licensed: vGPU, RTX Virtual Workstation, compute."""
 DEFAULT_REGISTRY = "docker.io"
+_NAMES_OF_DEFAULT = ("index.docker.io", "registry-1.docker.io")
 NVIDIA_REGISTRY = "nvcr.io"
 
 
@@ -62,7 +66,7 @@ def host_name_of(vm_name: str) -> str:
 
 def check_domain(name: str) -> str:
     """Return the domain that makes a host name a full one."""
-    if re.fullmatch(DOMAIN_PATTERN, name) is None or len(name) > _LONGEST_DOMAIN:
+    if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
         raise ValueError(f"{name!r} cannot be a domain\nas in example.com")
     return name
 
@@ -81,7 +85,7 @@ def check_public_key(text: str) -> str:
     No message repeats it: somebody may have written a private one.
     """
     words = text.split()
-    shape = "write it as in ssh-ed25519 AAAA… anna@example.com"
+    shape = "as in ssh-ed25519 AAAAC3NzaC1lZDI1NTE5... anna@example.com"
     if "PRIVATE KEY" in text:
         raise ValueError(
             "this is a private key, and a public one belongs here\ntake the file that ends in .pub"
@@ -105,7 +109,7 @@ def is_printed(text: str) -> bool:
 def check_absolute_path(text: str) -> str:
     """Return a path from the guest's root."""
     if not text.startswith("/") or not is_printed(text) or ".." in text.split("/"):
-        raise ValueError(f"{text!r} is not a path from the guest's root\nas in /srv/training")
+        raise ValueError(f"{text!r} is not a path from the guest's root\nbegin it with /, and leave out ..")
     return text
 
 
@@ -144,7 +148,7 @@ def check_sha256(text: str) -> str:
 
 def check_image(text: str) -> str:
     """Return a reference to a container image."""
-    if re.fullmatch(IMAGE_PATTERN, text) is None or len(text) > _LONGEST_IMAGE:
+    if len(text) > _LONGEST_IMAGE or re.fullmatch(IMAGE_PATTERN, text) is None:
         hint = "as in nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
         raise ValueError(f"{text!r} cannot be an image's name\n{hint}")
     return text
@@ -156,6 +160,7 @@ def registry_of(image: str) -> str:
     The part before the first slash is a registry where it has a dot or a port, or is localhost.
     """
     first, slash, _ = image.partition("/")
+    first = DEFAULT_REGISTRY if first in _NAMES_OF_DEFAULT else first
     is_registry = slash and ("." in first or ":" in first or first == "localhost")
     return first if is_registry else DEFAULT_REGISTRY
 

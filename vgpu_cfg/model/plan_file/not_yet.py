@@ -24,6 +24,3 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.tags": UNPLANNED,
     "vms.attributes": UNPLANNED,
 }
-
-NOT_YET_VALUES: Final[dict[tuple[str, str], str]] = {}
-"""Values of keys that are supported otherwise."""

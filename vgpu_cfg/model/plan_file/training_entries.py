@@ -44,7 +44,7 @@ class RegistryEntry(Frozen):
     secret: SecretName = key(
         "A name that stands under `secrets`: short for {password: {secret: NAME}}.", IN_GUEST
     )
-    server: Registry = key("The registry's address, without https://.", IN_GUEST, "that of `image`")
+    server: Registry = key("The registry's address, without https://.", IN_GUEST, "that of the image")
     user: OptionalText = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; else it is needed")
     password: NamedSecret = key("The secret that holds the password, or the API key.", IN_GUEST)
 

@@ -32,8 +32,10 @@ def check_nic_networks(keys: VmKeys, layers: Layers, networks: Networks | None) 
             if not found and network is not None and network.gateway and nic.ip not in (None, "dhcp"):
                 gateways.append(network.name)
                 if len(gateways) > 1:
-                    message = f"the networks {gateways[0]!r} and {network.name!r} both have a `gateway`"
-                    hint = "a guest has one default route: remove the gateway of the other network"
+                    both = f"the networks {gateways[0]!r} and {network.name!r} both have a `gateway`"
+                    same = f"the VM has two addresses on {network.name!r}, which has a `gateway`"
+                    message = same if gateways[0] == network.name else both
+                    hint = "a guest has one default route: take a network without a gateway"
                     found = [layers.fault(("nics", index, "ip"), message, hint)]
             yield from found
             if found:
@@ -59,7 +61,10 @@ def _check_one(
         yield layers.fault((*loc, "network"), message, "write type: passthrough, or choose another network")
     if address == "pool":
         if network is None:
-            hint = did_you_mean(name, networks) or f"add {{name: {name}, subnet: …, pool: …}} to `networks`"
+            hint = (
+                did_you_mean(name, networks)
+                or f"add {{name: {name}, subnet: SUBNET, pool: POOL}} to `networks`"
+            )
             message = f"no line of `networks` is called {name!r}, so it has no pool"
             yield layers.fault((*loc, "ip"), message, hint)
         elif network.pool is None:
@@ -120,7 +125,7 @@ def check_host_names(vms: Iterable[DesiredVm], places: Mapping[str, Part]) -> It
         part = places[vm.name.casefold()]
         name = vm.guest.host_name
         if not name:
-            hint = "write guest: {hostname: …}, with letters, digits and '-'"
+            hint = "write guest: {hostname: NAME}, of letters, digits and '-'"
             yield part.fault((), f"the name {vm.name!r} gives no host name", hint)
             continue
         owner = owners.setdefault(name.casefold(), vm.name)

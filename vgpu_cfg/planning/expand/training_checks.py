@@ -61,6 +61,9 @@ def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator
         message = "a registry's login has one `password`, or `secret` for short"
         yield part.fault(("registry",), message, hint)
     server = registry.server or registry_of(image)
+    if registry.server and image and registry_of(f"{registry.server}/x") != registry_of(image):
+        message = f"the image is pulled from {registry_of(image)}, and this login is at {registry.server}"
+        yield part.fault(("registry", "server"), message, "remove it, or mend the image's name")
     if not registry.user and server != NVIDIA_REGISTRY and image:
         message = f"the login at {server} needs a `user`: only {NVIDIA_REGISTRY} has one for all"
         hint = "as in registry: {user: NAME, password: {secret: NAME}}"
@@ -108,9 +111,7 @@ def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Do
     if value_of(entry, "monitoring") is not None:
         unable = [name for name, runtime in runtimes.items() if runtime in (None, "apptainer")]
         if unable:
-            message = (
-                f"monitoring runs in containers, for which {unable[0]!r} has neither docker nor containerd"
-            )
+            message = f"monitoring needs docker or containerd, and {unable[0]!r} has neither"
             yield part.fault(("monitoring",), message, "change its `containers`, or remove it")
 
 
