@@ -1,7 +1,7 @@
 """The guests of the example's plan on hosts of namespaces: what a clone carries, staged by cloud-init.
 
-The plan is made by the command line on the lab. A guest's data reach cloud-init by its NoCloud datasource, since
-VMware's asks a hypervisor; what they hold is the same, byte for byte.
+The plan is made by the command line on the lab. A guest's data reach cloud-init by its NoCloud datasource,
+since VMware's asks a hypervisor; what they hold is the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KNOWN_WARNINGS = (
     "Failed to run module scripts",
     "Failed to run /var/lib/cloud/instance/scripts/runcmd",
 )
-"""What cloud-init warns of where no systemd and no udev run. Its runcmd is our runner, which stops at `network`."""
+"""What cloud-init warns of where neither systemd nor udev runs. Its runcmd, our runner, stops at `network`."""
 
 STAGES = ("init --local", "init", "modules --mode=config", "modules --mode=final")
 

@@ -33,7 +33,7 @@ hostname "$2"
 echo ready
 exec sleep infinity
 """
-"""What the process does that keeps a host's namespaces open: `$1` is a folder for it, `$2` the host's name."""
+"""What keeps a host's namespaces open: `$1` is a folder for it, `$2` the host's name."""
 
 SECONDS = 120.0
 """The time limit of a command; a hung one must not hang the tests."""
@@ -65,7 +65,7 @@ class Host:
     def command(self, words: Sequence[str]) -> list[str]:
         """Return what runs these words on the host."""
         inside = ["nsenter", "-t", str(self.pid), "-m", "-u", "-p", "-i"]
-        entered = ["ip", "netns", "exec", self.namespace, *inside]
+        entered = entering(self.namespace, inside)
         return [*entered, "chroot", str(self.root), "env", "-i", f"PATH={os.environ['PATH']}", *HOME, *words]
 
     def execute(
@@ -99,6 +99,11 @@ class Host:
         done = self.execute("cat", path)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+def entering(namespace: str, words: Sequence[str]) -> list[str]:
+    """Return what runs words in a network namespace."""
+    return ["ip", "netns", "exec", namespace, *words]
 
 
 HOME = ("HOME=/root", "LANG=C.UTF-8", "TERM=dumb")
@@ -157,7 +162,7 @@ def host(name: str, ports: Sequence[Port], on: str, networks: Sequence[str], num
                 _run("ip", "-n", namespace, "addr", "add", port.address, "dev", f"eth{index}")
         folder = Path(leaving.enter_context(tempfile.TemporaryDirectory(prefix="vgpu-cfg-host-")))
         keeper = subprocess.Popen(
-            ["ip", "netns", "exec", namespace, *UNSHARE, "sh", "-c", ROOT_SCRIPT, "sh", str(folder), name],
+            entering(namespace, [*UNSHARE, "sh", "-c", ROOT_SCRIPT, "sh", str(folder), name]),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
