@@ -1,4 +1,4 @@
-"""A guest in a folder: modules are staged there, and their scripts run for real, with a few commands stood in."""
+"""A guest in a folder: modules are staged there and their scripts run, with a few commands stood in."""
 
 from __future__ import annotations
 
