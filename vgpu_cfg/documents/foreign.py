@@ -39,10 +39,10 @@ def write_foreign(data: Any) -> str:
     """Write plain data for programs that read YAML 1.1 or 1.2; the order of keys is kept."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Quoting
-    yaml.default_flow_style = False  # type: ignore[assignment]  # ruamel types it by its default
+    yaml.default_flow_style = False
     yaml.width = 100_000
     yaml.allow_unicode = True
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed by its default
     stream = io.StringIO()
     yaml.dump(data, stream)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""How a guest's NICs stand in netplan's words: for cloud-init at the first boot, in /etc/netplan ever after."""
+"""How a guest's NICs stand in netplan's words, for cloud-init at the first boot and for /etc/netplan."""
 
 from __future__ import annotations
 

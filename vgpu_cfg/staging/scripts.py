@@ -34,6 +34,15 @@ def secret_file(name: str, content: str) -> GuestFile:
     return GuestFile(path=f"{SECRETS_FOLDER}/{name}", content=content, mode=0o600)
 
 
+def halves(template: str, *files: GuestFile, **parameters: object) -> Staged:
+    """Render a module's template twice: `half` is "check" or "apply", what stands outside is in both."""
+    return Staged(
+        check=render(template, half="check", **parameters),
+        apply=render(template, half="apply", **parameters),
+        files=files,
+    )
+
+
 def compose(kind: str, staged: Staged) -> str:
     """Return the text of a module's script."""
     secrets = [PurePosixPath(one.path).name for one in staged.files if one.path.startswith(SECRETS_FOLDER)]

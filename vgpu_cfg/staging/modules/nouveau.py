@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guest_modules import NouveauModule
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.scripts import halves, source_file
 
 _BLACKLIST = "blacklist nouveau\noptions nouveau modeset=0\n"
 
 
 def stage(module: NouveauModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
-    """Write the blacklist and the initramfs; a restart is due only where nouveau runs."""
-    return Staged(
-        check=render("nouveau-check.sh.j2"),
-        apply=render("nouveau-apply.sh.j2"),
-        files=(source_file("blacklist-nouveau.conf", _BLACKLIST),),
-    )
+    """Write the blacklist and the initramfs; a restart is due only where nouveau runs and does not let go."""
+    return halves("nouveau.sh.j2", source_file("blacklist-nouveau.conf", _BLACKLIST))

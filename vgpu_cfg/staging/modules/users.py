@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
 
 from vgpu_cfg.errors import GuestError
@@ -11,8 +12,7 @@ from vgpu_cfg.model.guest_base import GuestUser
 from vgpu_cfg.model.guest_modules import UsersModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.scripts import halves, source_file
 
 _KEY_TYPE = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+")
 _SHELL = re.compile(r"/[A-Za-z0-9/_.+-]+")
@@ -26,11 +26,7 @@ def stage(module: UsersModule, context: StagingContext) -> Staged:
     )
     files = [source_file("sudoers", f"# Written by vgpu-cfg.\n{sudoers}")]
     files += [source_file(f"keys.{one.name}", "".join(f"{key}\n" for key in one.keys)) for one in users]
-    return Staged(
-        check=render("users-check.sh.j2", users=users),
-        apply=render("users-apply.sh.j2", users=users),
-        files=tuple(files),
-    )
+    return halves("users.sh.j2", *files, users=users)
 
 
 def accounts(module: UsersModule, context: StagingContext) -> tuple[GuestUser, ...]:
@@ -62,7 +58,7 @@ def _key(line: str) -> str:
     """Return a line of authorized_keys that holds a key; its options may stand before it."""
     text = values.key_line(line)
     words = text.split()
-    for kind, body in zip(words, words[1:], strict=False):
+    for kind, body in itertools.pairwise(words):
         if _KEY_TYPE.fullmatch(kind):
             try:
                 base64.b64decode(body, validate=True)
