@@ -17,4 +17,6 @@ def stage(module: ContainersModule, context: StagingContext) -> Staged:  # noqa:
         "store": STORES[module.runtime],
         "minimum": module.minimum_free_gib,
     }
-    return Staged(check=render("containers.check.sh.j2", **words), apply=render("containers.apply.sh.j2", **words))
+    return Staged(
+        check=render("containers.check.sh.j2", **words), apply=render("containers.apply.sh.j2", **words)
+    )

@@ -1,4 +1,4 @@
-"""How a guest logs in at a container registry: the password goes from its file to the runtime's standard input."""
+"""How a guest logs in at a container registry: the password goes from its file into standard input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How data and code are shared: the head exports a folder over NFS, the workers mount it when it is first used."""
+"""How data and code are shared: the head exports a folder over NFS, the workers mount it at its first use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ def stage(module: SharedFolderModule, context: StagingContext) -> Staged:
     path = module.path.rstrip("/")
     if not _PATH.fullmatch(path) or ".." in path.split("/"):
         raise values.refuse(
-            "a shared folder", module.path, "write an absolute path of letters, digits, '.', '_', '+', '@' and '-'"
+            "a shared folder",
+            module.path,
+            "write an absolute path of letters, digits, '.', '_', '+', '@' and '-'",
         )
     if module.role == "server":
         return _server(module, path, context.spec.vm)
     unit = unit_name(path)
-    server = values.address(module.server) if _is_address(module.server) else values.domain_name(module.server)
+    server = (
+        values.address(module.server) if _is_address(module.server) else values.domain_name(module.server)
+    )
     source = f"[{server}]" if ":" in server else server
     files = {
         f"/etc/systemd/system/{unit}.mount": render("shared.mount.j2", path=path, source=source),
@@ -45,7 +49,8 @@ def unit_name(path: str) -> str:
     """Return what systemd calls the unit of a path (systemd-escape --path)."""
     text = path.strip("/")
     escaped = "".join(
-        "-" if sign == "/" else sign if re.match(r"[A-Za-z0-9:_.]", sign) else f"\\x{ord(sign):02x}" for sign in text
+        "-" if sign == "/" else sign if re.match(r"[A-Za-z0-9:_.]", sign) else f"\\x{ord(sign):02x}"
+        for sign in text
     )
     return f"\\x2e{escaped[1:]}" if escaped.startswith(".") else escaped
 

@@ -1,4 +1,4 @@
-"""How containers get at the GPUs: NVIDIA's container toolkit, from its own repository, and the runtime told of it.
+"""How containers get at the GPUs: NVIDIA's container toolkit, and the runtime told of it.
 
 https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
 """
@@ -14,7 +14,11 @@ from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import SERVICES
 
 NVIDIA = "https://nvidia.github.io/libnvidia-container"
-CONFIGURATIONS = {"docker": "/etc/docker/daemon.json", "containerd": "/etc/containerd/config.toml", "apptainer": ""}
+CONFIGURATIONS = {
+    "docker": "/etc/docker/daemon.json",
+    "containerd": "/etc/containerd/config.toml",
+    "apptainer": "",
+}
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 
 

@@ -1,4 +1,4 @@
-"""The container in which training runs: one per VM, held up by systemd, the mesh's sshd is its first process."""
+"""The container in which training runs: one per VM, held up by systemd, with the mesh's sshd."""
 
 from __future__ import annotations
 
