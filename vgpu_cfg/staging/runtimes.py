@@ -20,6 +20,8 @@ CONTAINER = "vgpu-cfg-worker"
 COMMANDS = {"docker": "docker", "containerd": "nerdctl", "apptainer": "apptainer"}
 SERVICES = {"docker": "docker.service", "containerd": "containerd.service", "apptainer": ""}
 IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
+STORES = {"docker": "/var/lib/docker", "containerd": "/var/lib/containerd", "apptainer": IMAGES_FOLDER}
+"""Where each keeps images, unless the template says otherwise."""
 
 _OWN_MOUNTS = (("/etc/vgpu-cfg/mesh", True), ("/opt/vgpu-cfg", True), ("/etc/hosts", True))
 
@@ -65,8 +67,6 @@ def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
     # The guest's own /dev/shm, so that its size is that of the guest's; or a private one of a size.
     words += ["--shm-size", _size(worker.shared_memory)] if worker.shared_memory else ["--ipc=host"]
     words += ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864"]
-    if worker.rdma:
-        words += ["--cap-add=IPC_LOCK", "--device=/dev/infiniband"]
     for source, target, read_only in _mounts(worker, context):
         words += ["--volume", f"{source}:{target}{':ro' if read_only else ''}"]
     # What the unit is made for stands in it, so that another port is another unit.

@@ -1,4 +1,4 @@
-"""The guest in a folder, for every test of staging."""
+"""A fresh guest for every test."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.staging.training_sandbox import Sandbox
+from tests.unit.staging.sandbox import Sandbox
 
 
 @pytest.fixture
 def guest(tmp_path: Path) -> Sandbox:
-    root = tmp_path / "guest"
-    root.mkdir()
-    return Sandbox(root)
+    return Sandbox(tmp_path / "sandbox")

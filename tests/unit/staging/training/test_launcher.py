@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.staging.training_sandbox import Sandbox, context_for
+from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guest_base import GuestNic
 from vgpu_cfg.model.guest_modules import RoceModule, SharedFolderModule

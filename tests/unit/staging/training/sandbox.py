@@ -1,8 +1,7 @@
-"""A guest in a folder: modules are staged there, and their scripts run for real, with a few commands stood in."""
+"""A guest in a folder: modules are staged there and their scripts run, with a few commands stood in."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import compose
 from vgpu_cfg.staging.table import stage_module
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SEED = b"a seed for tests, of thirty-two bytes and more"
 
 
@@ -32,6 +32,7 @@ class Sandbox:
     why: str = ""
     output: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
 
     @property
     def commands(self) -> Path:
@@ -52,6 +53,11 @@ class Sandbox:
         note = f"printf '%s\\n' \"{name}${{*:+ $*}}\" >>'{self.root}/calls'"
         path.write_text(f"#!/bin/sh\n{note}\n{body}\n", encoding="utf-8")
         path.chmod(0o755)
+
+    def hide(self, name: str) -> None:
+        """Take a command away, whether this machine has it or not."""
+        (self.commands / name).unlink(missing_ok=True)
+        self.hidden.add(name)
 
     def read(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text(encoding="utf-8")
@@ -85,7 +91,8 @@ class Sandbox:
         return done.returncode
 
     def command(self, words: list[str], **more: str) -> subprocess.CompletedProcess[str]:
-        path = f"{self.commands}:{os.environ['PATH']}:/usr/sbin:/sbin"
+        self.commands.mkdir(parents=True, exist_ok=True)
+        path = f"{self.commands}:{self._tools()}"
         environment = {"PATH": path, "HOME": str(self.root), "VGPU_CFG_ROOT": str(self.root)}
         return subprocess.run(
             words,
@@ -96,6 +103,21 @@ class Sandbox:
             timeout=60,
             cwd=self.root,
         )
+
+    def _tools(self) -> str:
+        """Return a PATH with the tools of this machine, but for those that are hidden."""
+        if not self.hidden:
+            return SYSTEM_PATH
+        folder = self.root / "tools"
+        folder.mkdir(exist_ok=True)
+        for place in SYSTEM_PATH.split(":"):
+            for tool in Path(place).iterdir() if Path(place).is_dir() else ():
+                link = folder / tool.name
+                if tool.name not in self.hidden and not link.is_symlink():
+                    link.symlink_to(tool)
+        for name in self.hidden:
+            (folder / name).unlink(missing_ok=True)
+        return str(folder)
 
     def apply(self, module: GuestModule, context: StagingContext) -> int:
         """Bring a module and apply it; the check that follows is the caller's."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.staging.training_sandbox import SEED, Sandbox, context_for
+from tests.unit.staging.training.sandbox import SEED, Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging.keys import PlanKeyRing
