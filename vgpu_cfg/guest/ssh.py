@@ -96,8 +96,8 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
             return GuestError(
                 f"the guest does not let {endpoint.user} in: {failure.said}",
                 subject=subject,
-                remedy="check the user and the secret under `guest.login`; without one it is the account that this "
-                "tool makes at the first boot, and a template without cloud-init does not have it",
+                remedy="check the user and the secret under `guest.login`; without one it is the account "
+                "that this tool makes at the first boot, which a template without cloud-init has not",
             )
         case Trouble.NOTHING_TO_LOG_IN_WITH:
             return GuestError(

@@ -17,7 +17,7 @@ class Executed:
 
 
 class Channel(Protocol):
-    """An open way to a guest's POSIX shell. Its methods raise `GuestError`, with no word of the line in it."""
+    """An open way to a guest's POSIX shell. Its methods raise `GuestError`, and never name the line."""
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line, already quoted for a POSIX shell, and wait for its end."""
