@@ -40,6 +40,7 @@ class Transport(Protocol):
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Send a request and return (status, headers, body).
 
+        `path` may be a whole https URL, where the server itself has named another host for it.
         Raises `Unreachable` or `CertificateRejected` where no answer came.
         """
         ...

@@ -75,9 +75,10 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
     if report.state == "hand":
+        name = stopped.name if stopped is not None else "its guest"
         why = _clean(stopped.why) if stopped is not None else ""
         raise NeedsHand(
-            f"{spec.vm}: {stopped.name if stopped else 'its guest'} waits for you: {why or 'why is not told'}",
+            f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
         )

@@ -43,7 +43,7 @@ class GuestSession:
         self.run = run
         self.tools = tools
         self._open: dict[str, GuestShell] = {}
-        staged = [change for change in run.plan.changes if isinstance(change, StageGuest)]
+        made = {change.vm.name for change in run.plan.changes if isinstance(change, CreateVm)}
         self._seeds = {
             change.vm.name: {
                 # A template that was once a VM of a plan hands these down.
@@ -51,7 +51,8 @@ class GuestSession:
                 REPORT_KEY: "",
                 **(tools.stager.seed(change.spec) if change.with_clone else {}),
             }
-            for change in staged
+            for change in run.plan.changes
+            if isinstance(change, StageGuest) and change.vm.name in made
         }
 
     def seed_of(self, change: CreateVm) -> Mapping[str, str]:

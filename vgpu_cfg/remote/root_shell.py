@@ -6,6 +6,8 @@ the standard input of the command that takes it.
 
 from __future__ import annotations
 
+import posixpath
+import secrets
 import shlex
 from collections.abc import Sequence
 
@@ -15,29 +17,14 @@ from vgpu_cfg.remote.channel import Channel, Executed
 
 FILE_SECONDS = 120.0
 """How long one file may take on its way."""
-_ABSENT = 44
 
-# The file is written under another name, open to root alone, and takes its place once it is whole.
+# Under another name first, open to root alone; it takes its place once all of it has come. A folder that must
+# be made gets `$3`. Plain commands only: every POSIX shell runs them, and so do simulated ones.
 _WRITE = """\
-set -eu
-path=$1 mode=$2 folder_mode=$3 size=$4
-if [ -d "$path" ]; then echo "a folder stands there" >&2; exit 1; fi
-folder=$(dirname -- "$path")
-umask 022
-[ -d "$folder" ] || mkdir -p -m "$folder_mode" -- "$folder"
-umask 077
-new=$(mktemp -- "$path.XXXXXX")
-trap 'rm -f -- "$new"' EXIT
-cat >"$new"
-[ "$(wc -c <"$new")" -eq "$size" ] || { echo "it arrived in part" >&2; exit 1; }
-chmod -- "$mode" "$new"
-mv -f -- "$new" "$path"
-trap - EXIT
+umask 022; test -d "$4" || mkdir -p -m "$3" -- "$4"; umask 077
+test ! -d "$1" && cat >"$2" && wc -c <"$2" | grep -q "^ *$5\\$" && chmod "$6" "$2" && mv -f -- "$2" "$1"
 """
-_READ = f"""\
-if [ ! -e "$1" ]; then exit {_ABSENT}; fi
-exec cat -- "$1"
-"""
+_READ = 'test -e "$1" && cat -- "$1"'
 
 
 class RootShell:
@@ -80,12 +67,15 @@ class RootShell:
 
         A folder that must be made for a file that is root's alone is root's alone too.
         """
-        folder_mode = 0o700 if mode & 0o077 == 0 else 0o755
-        words = ["sh", "-c", _WRITE, "sh", path, f"{mode:04o}", f"{folder_mode:04o}", str(len(content))]
-        done = self._execute(f"writing {path}", words, FILE_SECONDS, content)
+        folder_mode = "0700" if mode & 0o077 == 0 else "0755"
+        half = f"{path}.{secrets.token_hex(6)}"
+        values = [path, half, folder_mode, posixpath.dirname(path), str(len(content)), f"{mode:04o}"]
+        done = self._execute(f"writing {path}", ["sh", "-c", _WRITE, "sh", *values], FILE_SECONDS, content)
         if done.status != 0:
+            self._execute(f"removing {half}", ["rm", "-f", "--", half], FILE_SECONDS, b"")
+            said = _text(done.stderr).strip() or "it arrived in part, or a folder has its name"
             raise GuestError(
-                f"{path} cannot be written in the guest: {_last_line(_text(done.stderr))}",
+                f"{path} cannot be written in the guest: {_last_line(said)}",
                 subject=self._name,
                 remedy="see in the guest whether its disk is full or read-only (`df -h`, `mount`)",
             )
@@ -93,7 +83,7 @@ class RootShell:
     def read_file(self, path: str) -> bytes | None:
         """Return a file's content, None where there is none."""
         done = self._execute(f"reading {path}", ["sh", "-c", _READ, "sh", path], FILE_SECONDS, b"")
-        if done.status == _ABSENT:
+        if done.status != 0 and not done.stderr:
             return None
         if done.status != 0:
             raise GuestError(
