@@ -313,7 +313,7 @@ class _Staging:
         raise GuestError(
             f"{self._spec.vm}: its guest has reported nothing in {minutes}: {why}{shell}",
             subject=self._spec.vm,
-            remedy="take a template with cloud-init, open-vm-tools and `datasource_list: [VMware, OVF, None]`,"
+            remedy="take a template with cloud-init, open-vm-tools and `datasource_list: [VMware, None]`,"
             " or name a user under `guest.login` whom the template lets in (docs/how-to/reach-guests.md)",
         )
 
