@@ -34,6 +34,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     NicBacking,
@@ -366,9 +367,10 @@ def _with_device(detail: VmDetail, edit: object) -> VmDetail:
         case NewDynamicPassthrough():
             device = PassthroughDevice(key=pci_key, allowed=edit.allowed, label=edit.label)
             return detail.model_copy(update={"passthrough": (*passthrough, device)})
-        case NewNic():
+        case NewNic() | NewPvrdmaNic():
+            kind = "vmxnet3" if isinstance(edit, NewNic) else "pvrdma"
             nic = VirtualNic(
-                key=4000 + len(nics), kind="vmxnet3", network=_network(edit.backing), mac=edit.mac or ""
+                key=4000 + len(nics), kind=kind, network=_network(edit.backing), mac=edit.mac or ""
             )
             return detail.model_copy(update={"nics": (*nics, nic)})
         case NewSriovNic():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
+from tests.plans.guest_rows import mark_of
 from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
@@ -40,6 +41,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.model.guest import GUEST_MARK_KEY, parse_mark, print_mark
 from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.vm import (
     DiskController,
@@ -60,6 +62,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     RemoveDevice,
@@ -82,9 +85,18 @@ def fullest(gpus: list[Gpu]) -> Gpu:
     return max(gpus, key=lambda gpu: (len(gpu.vm_moids), gpu.pci_id))
 
 
-def carry_out(plan: Plan, observed: Inventory, choose: Chooser = least_loaded) -> Inventory:
-    """Return the inventory after every change of the plan, in an order that its needs allow."""
+def carry_out(
+    plan: Plan,
+    observed: Inventory,
+    choose: Chooser = least_loaded,
+    fingerprints: Mapping[str, str] | None = None,
+) -> Inventory:
+    """Return the inventory after every change of the plan, in an order that its needs allow.
+
+    `fingerprints` are those of the secrets that are written into guests.
+    """
     world = _World(observed, plan.name, choose)
+    world.fingerprints = fingerprints or {}
     world.turns = StartTurns(plan.contests)
     done: set[str] = set()
     waiting = list(plan.changes)
@@ -112,6 +124,7 @@ class _World:
         self.facts = observed.facts
         self.staged: dict[str, dict[str, str]] = {}
         self.turns = StartTurns()
+        self.fingerprints: Mapping[str, str] = {}
 
     def _do_host(self, change: HostChange) -> None:
         moid = change.host.moid
@@ -199,11 +212,23 @@ class _World:
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
             case StageGuest():
-                raise AssertionError("the cases here stage no guests yet")
+                self._stage(self._vm(change.vm), change)
             case ManualStep():
                 raise AssertionError("a manual step is for a hand")
             case _:
                 assert_never(change)
+
+    def _stage(self, vm: Vm, change: StageGuest) -> None:
+        """Mark a VM that runs with what was staged, beside what was there."""
+        assert vm.is_on, f"{vm.name} is off"
+        assert {*change.modules} <= {module.kind for module in change.spec.modules}
+        extra = dict(vm.detail.extra_config if vm.detail else {})
+        if change.with_clone:
+            assert not extra.get(GUEST_MARK_KEY), f"{vm.name} was staged before"
+        staged = parse_mark(extra.get(GUEST_MARK_KEY, "")) | parse_mark(
+            mark_of(change.spec, change.modules, self.fingerprints)
+        )
+        self._set_detail(vm, {"extra_config": extra | {GUEST_MARK_KEY: print_mark(staged)}})
 
     def _vm(self, ref: VmRef) -> Vm:
         return self.vms[ref.moid or self.made[ref.name]]
@@ -374,6 +399,10 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
             number = min((nic.key for nic in detail.nics if nic.kind == "sriov"), default=13032) - 1
             virtual = _nic(number, edit).model_copy(update={"kind": "sriov", "function": edit.function})
             return detail.model_copy(update={"nics": (*detail.nics, virtual)}), {}
+        case NewPvrdmaNic():
+            number = 1 + max((nic.key for nic in detail.nics), default=3999)
+            rdma = _nic(number, edit).model_copy(update={"kind": "pvrdma"})
+            return detail.model_copy(update={"nics": (*detail.nics, rdma)}), {}
         case EditNic():
             kept = tuple(_nic(nic.key, edit, nic.mac) if nic.key == edit.key else nic for nic in detail.nics)
             return detail.model_copy(update={"nics": kept}), {}
@@ -415,7 +444,9 @@ def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:
     }
 
 
-def _nic(key: int, edit: NewNic | NewSriovNic | EditNic, mac: str = "00:50:56:aa:00:01") -> VirtualNic:
+def _nic(
+    key: int, edit: NewNic | NewSriovNic | NewPvrdmaNic | EditNic, mac: str = "00:50:56:aa:00:01"
+) -> VirtualNic:
     network = edit.backing.portgroup_key or edit.backing.network_moid
     return VirtualNic(key=key, kind="vmxnet3", network=network, mac=edit.mac or mac)
 

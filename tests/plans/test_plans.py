@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.plans.estate import make_inventory
+from tests.plans.guest_rows import with_guests
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.documents import read_document
@@ -47,7 +48,9 @@ def warns_of_the_order(case: str) -> bool:
 
 
 def inventory_of(case: str) -> Inventory:
-    return make_inventory(read_document(HERE / case / "inventory.yaml").data)
+    rows = read_document(HERE / case / "inventory.yaml").data
+    desired = load_plan(HERE / case / "plan.yaml").desired
+    return with_guests(desired, make_inventory(rows), rows.get("vms") or {})
 
 
 def options_of(case: str) -> PlanOptions:
@@ -93,7 +96,8 @@ TRIED = [case for case in CASES if can_be_carried_out(case)]
 def test_nothing_is_left_to_do_after_it(case: str, choose: Any) -> None:
     observed = inventory_of(case)
     plan = plan_of(case, observed)
-    again = plan_of(case, carry_out(plan, observed, choose))
+    fingerprints = options_of(case).fingerprints
+    again = plan_of(case, carry_out(plan, observed, choose, fingerprints))
     assert not again.changes
     assert not again.errors
 

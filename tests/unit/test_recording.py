@@ -116,6 +116,9 @@ def test_secrets_are_found_by_element_whatever_they_carry() -> None:
     [
         ("guestinfo.userdata", False),
         ("guestinfo.metadata", False),
+        ("guestinfo.vgpu_cfg.report", True),
+        ("guestinfo.vgpu_cfg.reports", False),
+        ("vgpu_cfg.guest", True),
         ("RemoteDisplay.vnc.key", False),
         ("my.Password", False),
         ("licence.token", False),

@@ -20,6 +20,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     NicBacking,
@@ -157,7 +158,7 @@ def _devices(detail: VmDetail) -> Iterator[_Device]:
         else:
             yield _Device(device.key, ("dynamic", frozenset(device.allowed), device.label or ""))
     for nic in detail.nics:
-        kind = "sriov" if nic.kind == "sriov" else "nic"
+        kind = nic.kind if nic.kind in ("sriov", "pvrdma") else "nic"
         yield _Device(nic.key, (kind, nic.network, nic.mac.lower(), nic.function))
     for disk in detail.disks:
         yield _Device(disk.key, ("disk", disk.capacity_mib))
@@ -165,7 +166,7 @@ def _devices(detail: VmDetail) -> Iterator[_Device]:
 
 def _answers(
     device: _Device,
-    edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewDisk,
+    edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewPvrdmaNic | NewDisk,
     groups: Mapping[int, str],
 ) -> bool:
     match edit:
@@ -176,10 +177,10 @@ def _answers(
             return device.identity == ("fixed", edit.pci_id)
         case NewDynamicPassthrough():
             return device.identity == ("dynamic", frozenset(edit.allowed), edit.label or "")
-        case NewNic():
+        case NewNic() | NewPvrdmaNic():
             kind, *rest = device.identity
             return (
-                kind == "nic"
+                kind == ("nic" if isinstance(edit, NewNic) else "pvrdma")
                 and rest[0] == _network_of(edit.backing)
                 and (edit.mac is None or rest[1] == edit.mac.lower())
             )
@@ -238,6 +239,8 @@ def _device_words(edit: DeviceEdit) -> str:
             return f"dynamic passthrough {edit.label or ''}".rstrip()
         case NewSriovNic():
             return f"virtual function of {edit.function}"
+        case NewPvrdmaNic():
+            return f"PVRDMA NIC on {edit.backing.network_name}"
         case NewNic() | EditNic():
             return f"NIC on {edit.backing.network_name}"
         case NewDisk() | GrowDisk():

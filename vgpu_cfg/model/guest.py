@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guest_modules import GuestModule
@@ -16,6 +16,15 @@ GUEST_MARK_KEY = "vgpu_cfg.guest"
 
 REPORT_KEY = "guestinfo.vgpu_cfg.report"
 """The guestinfo key in which the guest reports what became of its modules."""
+
+USERDATA_KEY = "guestinfo.userdata"
+"""The guestinfo key that carries a guest's #cloud-config, secrets and all, until the guest has read it."""
+
+REDACTED = "---"
+"""What cloud-init leaves of a value that it was told to redact."""
+
+WITHHELD = "withheld"
+"""What a reading keeps of user data that is still there: that it is."""
 
 
 class GuestLogin(Frozen):
@@ -141,6 +150,14 @@ class GuestReport(Frozen):
     def first_in(self, state: str) -> ModuleState | None:
         """Return the first module in a state, None where there is none."""
         return next((one for one in self.modules if one.state == state), None)
+
+
+def parse_report(text: str) -> GuestReport | None:
+    """Read a guest's report; None for what is none, since the guest can write what it likes."""
+    try:
+        return GuestReport.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
 
 
 class GuestFile(Frozen):

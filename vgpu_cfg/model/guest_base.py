@@ -18,6 +18,8 @@ class ModuleBase(Frozen):
     VERSION: ClassVar[int] = 1
     MAY_REBOOT: ClassVar[bool] = False
     """Whether bringing it may restart the guest."""
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that its check alone heeds: another value of theirs brings nothing anew."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -26,8 +28,8 @@ class ModuleBase(Frozen):
 
     @property
     def digest(self) -> str:
-        """Ten hex digits over the parameters."""
-        content = [self.VERSION, self.model_dump(mode="json")]
+        """Ten hex digits over the parameters that decide what it writes."""
+        content = [self.VERSION, self.model_dump(mode="json", exclude=set(self.ONLY_CHECKED))]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 

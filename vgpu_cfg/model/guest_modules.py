@@ -82,10 +82,12 @@ class DriverModule(ModuleBase):
     """NVIDIA's guest driver. `package` is a URL or a path in the guest, "" where the template has it.
 
     `branches` are the driver branches that the host's driver takes ("580", "570"), the newest first; empty
-    where the host's is not known. `sha256` is the package's, "" unchecked.
+    where the host's is not known: they are only checked, since a host's new driver brings the guest no other.
+    `sha256` is the package's, "" unchecked.
     """
 
     kind: Literal["driver"] = "driver"
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches"})
     package: str = ""
     sha256: str = ""
     branches: tuple[str, ...] = ()

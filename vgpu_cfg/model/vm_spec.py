@@ -81,6 +81,14 @@ class NewSriovNic(Frozen):
     allow_mtu_change: bool = True
 
 
+class NewPvrdmaNic(Frozen):
+    """Add a paravirtual RDMA NIC (PVRDMA, RoCE version 2); its network is a distributed portgroup."""
+
+    kind: Literal["new_pvrdma_nic"] = "new_pvrdma_nic"
+    backing: NicBacking
+    mac: str | None = None
+
+
 class EditNic(Frozen):
     """Tie an existing NIC to another network, or give it a MAC."""
 
@@ -120,6 +128,7 @@ DeviceEdit = Annotated[
     | NewDynamicPassthrough
     | NewNic
     | NewSriovNic
+    | NewPvrdmaNic
     | EditNic
     | NewDisk
     | GrowDisk

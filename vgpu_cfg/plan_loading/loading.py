@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from vgpu_cfg.documents import Document, Part
 from vgpu_cfg.errors import DocumentError, DocumentFault
@@ -14,8 +15,16 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading.header import read_header
 from vgpu_cfg.plan_loading.refusals import without_unsupported
 from vgpu_cfg.plan_loading.sources import read_sources
+from vgpu_cfg.plan_loading.user_data import UserDataFiles
 from vgpu_cfg.plan_loading.variables import read_variables, unused_overrides
-from vgpu_cfg.planning.expand import expand_hosts, expand_networks, expand_vms
+from vgpu_cfg.planning.expand import (
+    VmContext,
+    check_host_names,
+    expand_hosts,
+    expand_networks,
+    expand_training,
+    expand_vms,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +61,25 @@ def load_plan(
     documents = [without_unsupported(document, refused) for document in documents]
     header = read_header(documents)
     main = documents[-1]
-    lines = Part(main, ("vms",), main.data["vms"]) if "vms" in main.data else None
-    expansion = expand_vms(lines, _sections(documents, "defaults"))
     networks = expand_networks(_sections(documents, "networks"))
+    secrets = {name for document in documents for name in _mapping(document.data.get("secrets"))}
+    context = VmContext(
+        None if networks.faults else {network.name: network for network in networks.networks},
+        frozenset(secrets),
+        UserDataFiles().read,
+    )
+    expansion = expand_vms(_section(main, "vms"), _sections(documents, "defaults"), context)
+    training = expand_training(_section(main, "training"), expansion, context)
+    host_names = check_host_names(training.vms, expansion.places)
     hosts = expand_hosts(
         _sections(documents, "hosts"),
         networks=networks.networks,
-        secrets={name for document in documents for name in _mapping(document.data.get("secrets"))},
+        secrets=secrets,
         has_vms=bool(main.data.get("vms")),
     )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
-    faults = _told_once(early, [*header.faults, *expansion.faults, *networks.faults, *hosts.faults])
+    late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *host_names]
+    faults = _told_once(early, [*header.faults, *late])
     if faults:
         raise DocumentError(faults)
     desired = DesiredPlan(
@@ -74,9 +91,14 @@ def load_plan(
         secrets=header.secrets,
         hosts=tuple(hosts.hosts),
         networks=tuple(networks.networks),
-        vms=tuple(expansion.vms),
+        vms=tuple(training.vms),
+        training=training.training,
     )
     return LoadedPlan(Path(path), desired, tuple(sources.documents), _digest(desired))
+
+
+def _section(document: Document, key: str) -> Part | None:
+    return Part(document, (key,), document.data[key]) if key in document.data else None
 
 
 def _sections(documents: Sequence[Document], key: str) -> list[Part]:
@@ -94,8 +116,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _digest(desired: DesiredPlan) -> str:
-    origins = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
-    content = desired.model_dump(mode="json", exclude=origins)
+    origins: dict[str, Any] = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
+    content = desired.model_dump(mode="json", exclude={**origins, "training": {"origin"}})
     for hosts in content["hosts"]:
         hosts["disruption"]["allow"].sort()  # a set, which Python puts in another order in each process
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

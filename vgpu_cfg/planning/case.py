@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
@@ -22,7 +23,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DEVICE_GROUPS_SINCE, DeviceNames, effective_gpus, has_wanted_gpus
 from vgpu_cfg.planning.host_state import Fit
 from vgpu_cfg.planning.nic_match import AnyNic
-from vgpu_cfg.planning.other_devices import WantedFunction, WantedNic
+from vgpu_cfg.planning.other_devices import PVRDMA, VMXNET3, WantedFunction, WantedNic
 from vgpu_cfg.planning.ownership import protects_cluster
 from vgpu_cfg.planning.site import Site
 from vgpu_cfg.planning.words import is_at_least
@@ -89,12 +90,14 @@ class Case:
 class Lookup:
     """Where names are looked up: `quiet` does not complain.
 
-    Of a VM that exists, what only mattered at its creation may have gone.
+    Of a VM that exists, what only mattered at its creation may have gone. `new_macs` are the fixed MACs of
+    virtual NICs that are made, by VM and the NIC's place.
     """
 
     loud: Site
     quiet: Site
     device_names: DeviceNames
+    new_macs: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
 def make_case(
@@ -106,7 +109,7 @@ def make_case(
     loud = lookup.loud
     template = loud.template_of(vm)
     clusters = loud.clusters_of(vm)
-    nics, moids = _nics(vm, loud)
+    nics, moids = _nics(vm, loud, lookup.new_macs, is_new=True)
     if vm.nics and nics is None:
         clusters = ()
     is_missing = template is None and isinstance(vm.source, TemplateSource)
@@ -157,7 +160,7 @@ def _existing_case(
     clusters, template = lookup.quiet.clusters_of(vm), lookup.quiet.template_of(vm)
     case = Case(vm, folder, clusters, base, existing=existing, template=template)
     if vm.is_managed("nics"):
-        case.nics, case.network_moids = _nics(vm, lookup.loud)
+        case.nics, case.network_moids = _nics(vm, lookup.loud, lookup.new_macs, is_new=False)
     case.gpus = effective_gpus(vm, base)
     host = lookup.quiet.observed.host_by_moid.get(existing.host_moid or "")
     has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
@@ -169,16 +172,19 @@ def _existing_case(
     return case
 
 
-def _nics(vm: DesiredVm, site: Site) -> tuple[tuple[AnyNic, ...] | None, frozenset[str]]:
+def _nics(
+    vm: DesiredVm, site: Site, new_macs: Mapping[tuple[str, int], str], *, is_new: bool
+) -> tuple[tuple[AnyNic, ...] | None, frozenset[str]]:
     """Look the networks up; None where the plan leaves NICs to the template, or where one was not found.
 
-    What a NIC that is passed through whole is cabled to, vSphere does not know.
+    What a NIC that is passed through whole is cabled to, vSphere does not know. A NIC that a new VM has
+    from its template gets a fixed MAC too.
     """
     if not vm.nics and "nics" not in vm.managed:
         return None, frozenset()
     nics: list[AnyNic] = []
     moids: set[str] = set()
-    for nic in vm.nics:
+    for index, nic in enumerate(vm.nics):
         called = nic.network or ""
         if nic.function is not None and nic.function.kind == "passthrough":
             nics.append(WantedFunction(nic.function, called=called))
@@ -188,10 +194,12 @@ def _nics(vm: DesiredVm, site: Site) -> tuple[tuple[AnyNic, ...] | None, frozens
             continue
         moids.add(network.moid)
         backing = _backing(network)
+        new_mac = new_macs.get((vm.name, index)) if nic.mac is None else None
+        mac = new_mac if is_new and nic.mac is None else nic.mac
         nics.append(
-            WantedNic(backing, nic.mac)
+            WantedNic(backing, mac, PVRDMA if nic.is_pvrdma else VMXNET3, new_mac)
             if nic.function is None
-            else WantedFunction(nic.function, backing, nic.mac, called)
+            else WantedFunction(nic.function, backing, mac, called, new_mac)
         )
     return (tuple(nics) if len(nics) == len(vm.nics) else None), frozenset(moids)
 

@@ -1,7 +1,8 @@
 """The codes of all findings that planning can make.
 
 They are grouped: VG0xx ownership and safety, VG1xx profiles and GPU capacity, VG2xx VM hardware and
-templates, VG3xx placement, NUMA and mobility, VG4xx networks, storage and names, VG5xx hosts.
+templates, VG3xx placement, NUMA and mobility, VG4xx networks, storage and names, VG5xx hosts, VG6xx
+guests and training.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ class Code(StrEnum):
     NO_DATASTORE = "VG416"
     SRIOV_TIES_VM = "VG417"
     SRIOV_OFF_SWITCH = "VG418"
+    PVRDMA_NOT_DISTRIBUTED = "VG419"
+    PVRDMA_UPLINKS = "VG420"
     FOLDER_NOT_FOUND = "VG421"
     FOLDER_AMBIGUOUS = "VG422"
     POOL_NOT_FOUND = "VG423"
@@ -188,3 +191,39 @@ class Code(StrEnum):
     MTU_TOO_SMALL = "VG535"
     EXTRA_RESTART = "VG536"
     SHELL_LEFT_OPEN = "VG537"
+
+    GUEST_NOT_LINUX = "VG601"
+    GUEST_NO_SYSTEM = "VG602"
+    ONLY_CLOUD_INIT = "VG603"
+    GUEST_NO_WAY_IN = "VG604"
+    GUEST_STAYS_OFF = "VG605"
+    GUEST_FAILED = "VG606"
+    GUEST_HAND = "VG607"
+    GUEST_LEFTOVERS = "VG608"
+    GUEST_KEYS_LOST = "VG609"
+    GUEST_NOT_COMPARED = "VG610"
+    GUEST_DRIVER_BRANCH = "VG611"
+    GUEST_LICENCE_ABSENT = "VG612"
+    IMAGE_WITHOUT_HOROVOD = "VG613"
+    ONE_WORKER = "VG614"
+    WORKERS_UNEQUAL = "VG615"
+    NO_MEETING_NETWORK = "VG616"
+    HEAD_ABSENT = "VG617"
+    NO_SHARED_FOLDER = "VG618"
+    USER_DATA_CLASHES = "VG619"
+    GUEST_DISK_SMALL = "VG620"
+
+    RDMA_UNPAIRED = "VG630"
+    RDMA_NEEDS_FUNCTION = "VG631"
+    ATS_INCOMPLETE = "VG632"
+    ATS_UNPROVEN = "VG633"
+    PVRDMA_NO_GPUDIRECT = "VG634"
+    PVRDMA_NO_VMKNIC = "VG635"
+    PVRDMA_GUEST = "VG636"
+    RDMA_NO_NIC = "VG637"
+    POOL_EXHAUSTED = "VG640"
+    POOL_ABSENT = "VG641"
+    ADDRESS_TWICE = "VG642"
+    ADDRESS_OUTSIDE = "VG643"
+    ADDRESS_IN_USE = "VG644"
+    NICS_ALIKE = "VG645"

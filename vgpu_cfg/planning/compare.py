@@ -11,17 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgpu_cfg.model.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk
 from vgpu_cfg.model.vm import AFFINITY_KEY, VmDetail
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.vm_spec import DeviceEdit, VmSpec
 from vgpu_cfg.planning.gpu_devices import GpuEdits, WantedGpu, compare_gpus
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.nic_devices import FunctionPlan, compare_functions
-from vgpu_cfg.planning.other_devices import DeviceEdits, WantedNic, compare_disks, compare_nics
+from vgpu_cfg.planning.other_devices import (
+    PVRDMA,
+    DeviceEdits,
+    WantedNic,
+    compare_disks,
+    compare_nics,
+    compare_pvrdma,
+)
 from vgpu_cfg.planning.words import gib, node_list
 
 EFI = "efi"
+P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
+"""What lets a VM's GPU and NIC talk to each other past the root complex (NVIDIA AI Enterprise 5.0, ch. 4)."""
 _OF_NEW_HARDWARE = frozenset({"cores_per_numa_node"})
 
 
@@ -33,7 +43,8 @@ class WantedVm:
     affinity alone, an empty one removes it. `nics` None leaves them alone, and the `functions`, which are
     the NICs that are no vmxnet3 ones. Over `nodes` NUMA nodes the CPUs are split into sockets.
     `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as
-    they are.
+    they are. With `allows_p2p` GPU and NIC may talk to each other past the root complex. `addresses` is what
+    is kept of the NICs on the VM, None where that is left alone.
     `device_groups` names the groups that members in `gpus` bear the keys of.
     """
 
@@ -53,6 +64,8 @@ class WantedVm:
     secure_boot: bool = False
     nodes: int = 1
     cores_per_numa_node: int | None = None
+    allows_p2p: bool = False
+    addresses: str | None = None
 
 
 @dataclass(slots=True)
@@ -66,25 +79,32 @@ class Difference:
     gpus: GpuEdits = field(default_factory=GpuEdits)
     nics: DeviceEdits = field(default_factory=DeviceEdits)
     functions: DeviceEdits = field(default_factory=DeviceEdits)
+    rdma_nics: DeviceEdits = field(default_factory=DeviceEdits)
     disks: DeviceEdits = field(default_factory=DeviceEdits)
 
     @property
     def late_edits(self) -> list[Edit]:
         """The edits of what the hardware version must know."""
         hardware = (edit for edit in self.edits if edit.key in _OF_NEW_HARDWARE)
-        return [*self.gpus.edits, *self.functions.edits, *hardware]
+        return [*self.gpus.edits, *self.functions.edits, *self.rdma_nics.edits, *hardware]
+
+    @property
+    def late_devices(self) -> list[DeviceEdit]:
+        """The new devices that the hardware version must know."""
+        return [*self.gpus.additions, *self.functions.additions, *self.rdma_nics.additions]
 
     def spec(self, *, with_gpus: bool = True, only_gpus: bool = False, **more: Any) -> VmSpec:
-        """Return the ConfigSpec of everything, of all but new GPUs and NICs' functions, or of those alone.
+        """Return the ConfigSpec of everything, of all but new GPUs and RDMA NICs, or of those alone.
 
         What the hardware version must know stands with the GPU devices.
         """
         late = {key: value for key, value in self.fields.items() if key in _OF_NEW_HARDWARE}
-        new = [*self.gpus.additions, *self.functions.additions]
+        new = self.late_devices
         if only_gpus:
             groups = dict(self.gpus.device_groups)
             return VmSpec(devices=tuple(new), device_groups=groups, **(late | more))
-        removals = [*self.gpus.removals, *self.functions.removals, *self.nics.removals]
+        removals = [*self.gpus.removals, *self.functions.removals]
+        removals += [*self.rdma_nics.removals, *self.nics.removals]
         additions = [*(new if with_gpus else ()), *self.nics.additions, *self.disks.additions]
         early = {key: value for key, value in self.fields.items() if key not in late}
         return VmSpec(
@@ -117,7 +137,7 @@ def compare_vm(
         found.extra_config |= found.gpus.extra_config
         found.edits += found.gpus.edits
         _compare_mmio(wanted, detail, found)
-    if manages("gpus") or manages("memory") or (manages("nics") and wanted.functions):
+    if manages("gpus") or manages("memory") or (manages("nics") and _pins_memory(wanted)):
         _compare_reservation(detail, found)
     if manages("numa") and wanted.affinity is not None:
         _compare_affinity(wanted.affinity, wanted.affinity_note, detail, found)
@@ -126,8 +146,12 @@ def compare_vm(
     if manages("nics") and wanted.nics is not None:
         names = dict(network_names or {})
         found.functions = compare_functions(wanted.functions, detail, names)
+        found.rdma_nics = compare_pvrdma(wanted.nics, detail, names)
         found.nics = compare_nics(wanted.nics, detail, names)
-        found.edits += [*found.functions.edits, *found.nics.edits]
+        found.edits += [*found.functions.edits, *found.rdma_nics.edits, *found.nics.edits]
+        _compare_p2p(wanted, detail, found)
+        if wanted.addresses is not None:
+            _set(ADDRESSES_KEY, wanted.addresses, detail, found, is_default=True)
     if manages("disks"):
         found.disks = compare_disks(wanted.disks, detail, wanted.inherited_disks)
         found.edits += found.disks.edits
@@ -135,6 +159,11 @@ def compare_vm(
         for key, value in sorted(wanted.extra_config.items()):
             _set(key, value, detail, found)
     return found
+
+
+def _pins_memory(wanted: WantedVm) -> bool:
+    """Whether a NIC needs all of the VM's memory reserved: a function of a physical one, or PVRDMA."""
+    return bool(wanted.functions) or any(nic.kind == PVRDMA for nic in wanted.nics or ())
 
 
 def _compare_cpus(wanted: WantedVm, detail: VmDetail, found: Difference) -> None:
@@ -191,6 +220,14 @@ def _compare_mmio(wanted: WantedVm, detail: VmDetail, found: Difference) -> None
     size = _current(SIZE_KEY, detail) or ""
     if not size.isdigit() or int(size) < wanted.mmio_gb:
         _set(SIZE_KEY, str(wanted.mmio_gb), detail, found, is_default=True)
+
+
+def _compare_p2p(wanted: WantedVm, detail: VmDetail, found: Difference) -> None:
+    """Let GPU and NIC talk to each other; what the plan file states of it is judged by `check_settings`."""
+    stated = {key.casefold() for key in wanted.extra_config}
+    for key in P2P_KEYS if wanted.allows_p2p else ():
+        if key.casefold() not in stated and (_current(key, detail) or "").upper() != "TRUE":
+            _set(key, "TRUE", detail, found, is_default=True)
 
 
 def _compare_affinity(nodes: Sequence[int], note: str, detail: VmDetail, found: Difference) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vgpu_cfg.model.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.change import (
     Change,
     Edit,
@@ -23,6 +24,7 @@ from vgpu_cfg.model.change import (
 )
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.vm import PowerState, Vm
+from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import Difference, WantedVm, compare_vm
@@ -30,6 +32,9 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.new_vms import change_id
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.words import gib, listed
+
+_LIVE_KEYS = frozenset({ADDRESSES_KEY})
+"""The extraConfig keys that nothing but this tool reads: a running VM takes them."""
 
 
 def plan_existing(
@@ -47,7 +52,7 @@ def plan_existing(
     found = compare_vm(wanted, case.base, case.manages, network_names=network_names)
     spec = found.spec(change_version=case.base.change_version or None)
     shall_run = _shall_run(case, vm)
-    is_changed = not spec.is_empty or upgrade_to is not None
+    is_changed = (not spec.is_empty or upgrade_to is not None) and not _is_live(vm, spec, upgrade_to)
     changes: list[Change] = []
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     common: dict[str, Any] = {
@@ -105,6 +110,13 @@ def plan_existing(
             )
         )
     return found, changes
+
+
+def _is_live(vm: Vm, spec: VmSpec, upgrade_to: int | None) -> bool:
+    """Whether a VM need not be switched off: only what this tool keeps on it for itself is written."""
+    kept = {key: value for key, value in spec.extra_config.items() if key in _LIVE_KEYS}
+    only = VmSpec(extra_config=kept, change_version=spec.change_version)
+    return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and spec == only
 
 
 def judge_changes(

@@ -26,6 +26,8 @@ VIRTUAL_NUMA_FROM = 20
 _VIRTUAL_NUMA_API = (8, 0, 0, 1)
 """Of `ConfigSpec.virtualNuma` and `VirtualDevice.numaNode`. Source: vSphere API reference."""
 DEVICE_GROUPS_FROM = 20
+PVRDMA_FROM = 13
+"""Of paravirtual RDMA NICs. Source: vSphere Networking, PVRDMA Support."""
 
 
 def highest_version(host: Host) -> int | None:
@@ -55,16 +57,18 @@ def passthrough_limit(version: int | None) -> int:
     return 128 if version is None or version >= 20 else 16
 
 
-def least_version(vgpus: int, dynamic: int, passthrough: int, *, groups: bool = False) -> int:
+def least_version(
+    vgpus: int, dynamic: int, passthrough: int, *, groups: bool = False, pvrdma: bool = False
+) -> int:
     """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices.
 
-    `groups` tells that vGPUs come as a device group.
+    `groups` tells that vGPUs come as a device group, `pvrdma` that a NIC is a paravirtual RDMA one.
     """
-    least = 0
+    least = PVRDMA_FROM if pvrdma else 0
     if vgpus:
-        least = VGPU_FROM
+        least = max(least, VGPU_FROM)
     if vgpus > 1:
-        least = SEVERAL_VGPUS_FROM
+        least = max(least, SEVERAL_VGPUS_FROM)
     if vgpus > 4:
         least = 20
     if vgpus > 8:

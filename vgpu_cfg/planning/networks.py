@@ -24,6 +24,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.select import hosts_of
 from vgpu_cfg.planning.network_users import check_lower_mtu, check_vlan
+from vgpu_cfg.planning.rdma.asked import network_mtu
 from vgpu_cfg.planning.settings.cut_off import cut_off
 from vgpu_cfg.planning.settings.entry import HostView
 from vgpu_cfg.planning.settings.match import nic_rules
@@ -41,6 +42,8 @@ class _Switch:
     lines: list[DesiredNetwork] = field(default_factory=list)
     members: dict[str, tuple[str, ...]] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
+    mtus: list[int] = field(default_factory=list)
+    """What the lines ask, or imply where a NIC on them does RDMA."""
 
     @property
     def subject(self) -> Subject:
@@ -50,7 +53,12 @@ class _Switch:
 
     @property
     def wanted_mtu(self) -> int | None:
-        return max((line.mtu for line in self.lines if line.mtu is not None), default=None)
+        return max(self.mtus, default=None)
+
+    @property
+    def is_mtu_implied(self) -> bool:
+        """Whether no line states the MTU that the switch is to get."""
+        return self.wanted_mtu not in [line.mtu for line in self.lines]
 
     @property
     def mtu_now(self) -> int:
@@ -102,7 +110,10 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
             )
             continue
         name = found.name if found is not None else line.switch
-        switches.setdefault(name.casefold(), _Switch(name, found)).lines.append(line)
+        switch = switches.setdefault(name.casefold(), _Switch(name, found))
+        switch.lines.append(line)
+        mtu = network_mtu(desired, line)
+        switch.mtus += [mtu] if mtu is not None else []
     for one in observed.facts.switches:
         if any(rule.switch == one.name for entry in desired.hosts for rule in entry.nics):
             switches.setdefault(one.name.casefold(), _Switch(one.name, one))
@@ -171,7 +182,7 @@ def _check_mtus(
         for vmknic in entry.vmknics:
             mtu = lines[key].mtu_then if (key := vmknic.network.casefold()) in lines else None
             if mtu is None:
-                mtu = _mtu_of(vmknic.network, observed)
+                mtu = mtu_of_switch(vmknic.network, observed)
             if vmknic.mtu is not None and mtu is not None and vmknic.mtu > mtu:
                 message = (
                     f"VMkernel NICs on {vmknic.network} shall have the MTU {vmknic.mtu}, its switch has {mtu}"
@@ -181,7 +192,7 @@ def _check_mtus(
                 findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
 
 
-def _mtu_of(name: str, observed: Inventory) -> int | None:
+def mtu_of_switch(name: str, observed: Inventory) -> int | None:
     """Return the MTU of the distributed switch that a network is on, None where that is not known."""
     uuids = {one.switch_uuid for one in find_named(name, observed.networks) if one.switch_uuid is not None}
     return next((one.mtu for one in observed.facts.switches if one.uuid in uuids), None)
@@ -218,7 +229,7 @@ def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeN
     mtu = switch.wanted_mtu
     edits = [Edit(key="switch", after=switch.name)]
     if mtu is not None:
-        edits.append(Edit(key="MTU", after=str(mtu)))
+        edits.append(Edit(key="MTU", after=str(mtu), is_default=switch.is_mtu_implied))
     return ChangeNetwork(
         id=f"make switch {switch.name}",
         subject=switch.subject,
@@ -233,7 +244,7 @@ def _edited(
     mtu = _new_mtu(switch, observed, findings)
     edits = list(switch.edits)
     if mtu is not None:
-        edits.insert(0, Edit(key="MTU", before=str(switch.mtu_now), after=str(mtu)))
+        edits.insert(0, _mtu_edit(switch, mtu))
     if not edits:
         return None
     return ChangeNetwork(
@@ -250,10 +261,17 @@ def _edited(
     )
 
 
+def _mtu_edit(switch: _Switch, mtu: int) -> Edit:
+    is_implied = switch.is_mtu_implied
+    return Edit(key="MTU", before=str(switch.mtu_now), after=str(mtu), is_default=is_implied)
+
+
 def _new_mtu(switch: _Switch, observed: Inventory, findings: Findings) -> int | None:
     """Return the MTU that a switch that is there is to get, None where it keeps its own."""
     if switch.found is None or switch.mtu_then == switch.mtu_now:
         return None
+    if switch.is_mtu_implied and switch.mtu_then < switch.mtu_now:
+        return None  # more than RDMA needs is no harm
     if switch.mtu_then < switch.mtu_now and not check_lower_mtu(
         switch.found, switch.mtu_then, observed, findings
     ):

@@ -113,7 +113,7 @@ def _upgrade(case: Case, place: NewPlace, found: Difference, create: CreateVm) -
         vm=create.vm,
         hardware_version=version,
     )
-    if not (found.gpus.additions or found.functions.additions):
+    if not found.late_devices:
         return [upgrade]
     devices = ReconfigureVm(
         id=change_id("reconfigure", name),

@@ -93,7 +93,7 @@ def own_words(device: FunctionDevice, names: dict[str, str]) -> str:
 
 def _device(nic: WantedFunction, pci_id: str, host: Host) -> NewFunction:
     if nic.function.kind == "sriov" and nic.backing is not None:
-        return NewSriovNic(backing=nic.backing, function=pci_id, mac=nic.mac)
+        return NewSriovNic(backing=nic.backing, function=pci_id, mac=nic.mac or nic.new_mac)
     function = nic.function
     if function.label is not None and function.pin is None:
         return NewDynamicPassthrough(allowed=_allowed(nic, host), label=function.label)

@@ -1,4 +1,4 @@
-"""Which edits give a VM the desired vmxnet3 NICs and disks.
+"""Which edits give a VM the desired vmxnet3 and paravirtual RDMA NICs, and disks.
 
 NICs are matched by network first, then in their order, never by slot. A disk is
 never shrunk and never removed: what is in it is not ours to lose.
@@ -12,20 +12,37 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredFunction, DesiredNewDisk
 from vgpu_cfg.model.vm import VirtualNic, VmDetail
-from vgpu_cfg.model.vm_spec import DeviceEdit, EditNic, GrowDisk, NewDisk, NewNic, NicBacking, RemoveDevice
+from vgpu_cfg.model.vm_spec import (
+    DeviceEdit,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewNic,
+    NewPvrdmaNic,
+    NicBacking,
+    RemoveDevice,
+)
 from vgpu_cfg.planning.nic_functions import SRIOV
 from vgpu_cfg.planning.words import gib
 
 VMXNET3 = "vmxnet3"
+PVRDMA = "pvrdma"
+"""The `VirtualNic.kind` of a paravirtual RDMA NIC."""
 MOST_NICS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class WantedNic:
-    """A vmxnet3 NIC on a network that was found."""
+    """A NIC of the kind "vmxnet3" or "pvrdma" on a network that was found.
+
+    `new_mac` is the MAC that the NIC is given where it is made, and that one which is there keeps its own
+    in place of.
+    """
 
     backing: NicBacking
     mac: str | None = None
+    kind: str = VMXNET3
+    new_mac: str | None = None
 
     @property
     def network(self) -> str:
@@ -38,12 +55,14 @@ class WantedFunction:
     """A NIC that is a function of a physical one.
 
     `backing` is that of a virtual function; `called` what the plan file calls the network, if anything.
+    `new_mac` as of `WantedNic`.
     """
 
     function: DesiredFunction
     backing: NicBacking | None = None
     mac: str | None = None
     called: str = ""
+    new_mac: str | None = None
 
     @property
     def network(self) -> str:
@@ -65,15 +84,32 @@ class DeviceEdits:
 def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
     """List the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
 
-    Virtual functions are not looked at: see `compare_functions`.
+    Of `wanted` only vmxnet3 ones count. Virtual functions and paravirtual RDMA NICs are not looked at: see
+    `compare_functions` and `compare_pvrdma`.
     """
     result = DeviceEdits()
-    usable = [nic for nic in detail.nics if nic.kind.casefold() == VMXNET3]
     for nic in detail.nics:
-        if nic not in usable and nic.kind != SRIOV:
+        if nic.kind.casefold() not in (VMXNET3, PVRDMA, SRIOV):
             _remove_nic(nic, names, result)
+    _compare_kind(VMXNET3, wanted, detail, names, result)
+    return result
+
+
+def compare_pvrdma(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
+    """List the edits that give a VM exactly the paravirtual RDMA NICs among `wanted`."""
+    result = DeviceEdits()
+    _compare_kind(PVRDMA, wanted, detail, names, result)
+    return result
+
+
+def _compare_kind(
+    kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str], result: DeviceEdits
+) -> None:
+    usable = [nic for nic in detail.nics if nic.kind.casefold() == kind]
     missing: list[WantedNic] = []
     for want in wanted:
+        if want.kind != kind:
+            continue
         same = [nic for nic in usable if nic.network == want.network]
         found = min(same, key=lambda nic: not _has_mac(nic, want.mac), default=None)
         if found is None:
@@ -83,19 +119,25 @@ def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str,
         if not _has_mac(found, want.mac):
             result.additions.append(EditNic(key=found.key, backing=want.backing, mac=want.mac))
             name = want.backing.network_name
-            result.edits.append(Edit(key="nic mac", before=found.mac, after=want.mac, note=name))
+            is_default = want.mac == want.new_mac
+            result.edits.append(
+                Edit(key="nic mac", before=found.mac, after=want.mac, is_default=is_default, note=name)
+            )
     for want in missing:
         name = want.backing.network_name
         if usable:
             found = usable.pop(0)
             result.additions.append(EditNic(key=found.key, backing=want.backing, mac=want.mac))
             result.edits.append(Edit(key="nic", before=names.get(found.network, found.network), after=name))
-        else:
-            result.additions.append(NewNic(backing=want.backing, mac=want.mac))
-            result.edits.append(Edit(key="nic", after=name, note=VMXNET3))
+            continue
+        mac = want.mac or want.new_mac
+        new = NewNic if kind == VMXNET3 else NewPvrdmaNic
+        result.additions.append(new(backing=want.backing, mac=mac))
+        result.edits.append(Edit(key="nic", after=name, note=kind))
+        if mac is not None and mac == want.new_mac:
+            result.edits.append(Edit(key="nic mac", after=mac, is_default=True, note=name))
     for nic in usable:
         _remove_nic(nic, names, result)
-    return result
 
 
 def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: frozenset[int]) -> DeviceEdits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -10,6 +11,7 @@ from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
@@ -17,6 +19,7 @@ from vgpu_cfg.planning.contests import narrow_contests
 from vgpu_cfg.planning.destroy import plan_removal
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.guest.plan import GuestPlanner
 from vgpu_cfg.planning.host_rules import plan_host_rules
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.movables import Movables
@@ -32,6 +35,7 @@ from vgpu_cfg.planning.place_checks import (
 )
 from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
+from vgpu_cfg.planning.rdma.asked import with_nearness
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
@@ -60,7 +64,11 @@ def make_plan(
     Errors among the plan's diagnostics mean that it must not be carried out; the changes are
     those that would be made nevertheless.
     """
-    options = options or PlanOptions()
+    plan = _make_plan(with_nearness(desired), observed, catalog, options or PlanOptions())
+    return plan.model_copy(update={"desired": desired})
+
+
+def _make_plan(desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions) -> Plan:
     first = _Planning(desired, observed, catalog, options)
     plan = first.run()
     derivable = frozenset(first.host_plans.derivable)
@@ -116,6 +124,8 @@ class _Planning:
         check_networks(self.desired, self.site, self.findings)
         folders = self.maker.folders()
         owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
+        self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
         cases = list(self.maker.cases(folders, owned))
         self._judge(cases)
         pruned = self._pruned(owned)
@@ -124,13 +134,21 @@ class _Planning:
         stage, placed = self._place(cases, pruned)
         result = VmPlans()
         planner = VmPlanner(
-            self.desired, self.observed, self.maker.lookup, self.options, self.findings, self.topologies
+            self.desired,
+            self.observed,
+            self.maker.lookup,
+            self.options,
+            self.findings,
+            self.topologies,
+            book,
         )
         self._remove(pruned, result)
         for case in cases:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
         self._judge_keep_free(cases, pruned)
+        guests = self._guests(book, result)
+        result.changes = guests.stage(cases, result.changes, result.in_sync)
         by_name = {case.name: case for case in cases}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
@@ -147,7 +165,15 @@ class _Planning:
         ]
         changes = tie_vmknics(changes, self.as_read)
         self._report_orphans(owned, pruned)
-        return self._plan(changes, cases, owned, result)
+        return self._plan(changes, cases, owned, result, guests)
+
+    def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:
+        """Return what plans the guests, which know their NICs by where their VMs go."""
+        placed = {one.vm: (one.host_moid, one.nic_pci_ids) for one in result.placements}
+        addresses = {vm.name: book.nics_of(vm, *placed.get(vm.name, (None, ()))) for vm in self.desired.vms}
+        return GuestPlanner(
+            self.desired, self.as_read, addresses, result.placements, self.options, self.findings
+        )
 
     def _judge(self, cases: Sequence[Case]) -> None:
         """Say what can be said before any host is looked at."""
@@ -255,10 +281,18 @@ class _Planning:
             )
             self.findings.add(Code.ORPHAN, subject, message, remedy)
 
-    def _plan(self, changes: list[Change], cases: Sequence[Case], owned: Ownership, result: VmPlans) -> Plan:
+    def _plan(
+        self,
+        changes: list[Change],
+        cases: Sequence[Case],
+        owned: Ownership,
+        result: VmPlans,
+        guests: GuestPlanner,
+    ) -> Plan:
         chosen = self._chosen(cases, owned)
         if chosen is not None:
             changes = _only(changes, chosen)
+        changes = guests.order(changes)
         contests = tuple(narrow_contests(result.contests, changes))
         check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}

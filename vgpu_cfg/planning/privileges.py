@@ -55,7 +55,7 @@ from vgpu_cfg.model.host_change import (
     VmknicWrite,
 )
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, NewSriovNic, VmSpec
+from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, NewPvrdmaNic, NewSriovNic, VmSpec
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"
@@ -247,5 +247,5 @@ def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:
             yield moid, EDIT_DEVICE
         else:
             yield moid, ADD_REMOVE_DEVICE
-        if isinstance(edit, NewNic | NewSriovNic | EditNic):
+        if isinstance(edit, NewNic | NewSriovNic | NewPvrdmaNic | EditNic):
             yield edit.backing.network_moid, ASSIGN_NETWORK

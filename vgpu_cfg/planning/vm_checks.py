@@ -8,13 +8,14 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.compare import WantedVm
+from vgpu_cfg.planning.compare import P2P_KEYS, WantedVm
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.nic_needs import NicKind
-from vgpu_cfg.planning.other_devices import MOST_NICS
+from vgpu_cfg.planning.other_devices import MOST_NICS, PVRDMA, WantedNic
+from vgpu_cfg.planning.rdma.asked import asks_gpudirect
 
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
 
@@ -33,10 +34,20 @@ def check_settings(case: Case, findings: Findings) -> None:
         elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and case.gpus:
             message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
+    _check_p2p(vm, findings)
     virtual = sum(nic.function is None for nic in vm.nics)
     if virtual > MOST_NICS:
         message = f"{virtual} NICs, and a VM can have {MOST_NICS}"
         findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "ask for fewer")
+
+
+def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
+    """Refuse what would break the ATS chain that the VM itself asks for."""
+    known = {key.casefold() for key in P2P_KEYS}
+    for key, value in vm.extra_config.items():
+        if asks_gpudirect(vm) and key.casefold() in known and value.upper() != "TRUE":
+            message = f"extra_config sets {key} to {value}, and `rdma: gpudirect` needs it TRUE"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}, or write `rdma: host`")
 
 
 def check_mmio(vm: DesiredVm, wanted: WantedVm, findings: Findings) -> None:
@@ -66,14 +77,25 @@ def device_kinds(case: Case) -> list[str]:
     ]
 
 
+def least_hardware(case: Case) -> int:
+    """Return the lowest hardware version that can have the VM's devices."""
+    kinds = device_kinds(case)
+    return least_version(
+        kinds.count("vgpu"),
+        kinds.count("dynamic_passthrough"),
+        len(kinds),
+        groups=case.fit is not None and bool(case.fit.groups),
+        pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in case.nics or ()),
+    )
+
+
 def check_hardware(case: Case, host: Host, version: int | None, findings: Findings) -> None:
     """See that the hardware version a VM will have allows its devices."""
     kinds = device_kinds(case)
-    vgpus, dynamic = kinds.count("vgpu"), kinds.count("dynamic_passthrough")
+    vgpus = kinds.count("vgpu")
     if version is None:
         return
-    has_groups = case.fit is not None and bool(case.fit.groups)
-    least = least_version(vgpus, dynamic, len(kinds), groups=has_groups)
+    least = least_hardware(case)
     if version < least:
         message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
         remedy = "update the host, or ask for fewer devices"

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.affinity import choosable_gpus, held_gpus, held_nodes, is_choice_certain, numa_pin
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version, least_version
+from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version
 from vgpu_cfg.planning.host_load import Fit
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.nic_checks import check_bound, check_functions
+from vgpu_cfg.planning.nic_devices import FunctionPlan
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
@@ -28,8 +31,8 @@ from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
-from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, device_kinds
-from vgpu_cfg.planning.wanted import make_wanted
+from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, least_hardware
+from vgpu_cfg.planning.wanted import make_wanted, wanted_functions
 
 
 @dataclass(slots=True)
@@ -58,9 +61,11 @@ class VmPlanner:
         options: PlanOptions,
         findings: Findings,
         topologies: Topologies,
+        addresses: AddressBook,
     ) -> None:
         self.desired, self.observed, self.lookup = desired, observed, lookup
         self.options, self.findings, self.topologies = options, findings, topologies
+        self.addresses = addresses
         self.site = lookup.loud
         self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._common_versions: dict[str, int | None] = {}
@@ -70,7 +75,17 @@ class VmPlanner:
         initial = placed.initial[case.fit.host] if case.fit else None
         final = placed.hosts[case.fit.host] if case.fit else None
         shapes_nodes = can_shape_nodes(self.observed.vcenter.api_version, self._final_version(case))
-        wanted = make_wanted(case, initial, final, self.lookup.device_names, shapes_nodes=shapes_nodes)
+        functions = wanted_functions(case, final)
+        nic_ids = _nic_ids(case, functions)
+        wanted = make_wanted(
+            case,
+            initial,
+            final,
+            self.lookup.device_names,
+            shapes_nodes=shapes_nodes,
+            functions=functions,
+            addresses=self._addresses_of(case, nic_ids),
+        )
         check_mmio(case.desired, wanted, self.findings)
         if case.fit is not None and initial is not None and final is not None:
             check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
@@ -86,7 +101,14 @@ class VmPlanner:
         elif case.fit is not None and case.host is not None:
             self._plan_new(case, case.host, wanted, placed, result)
         if case.host is not None and (case.fit is not None or case.existing is not None):
-            result.placements.append(self._placement(case, case.host, placed))
+            result.placements.append(self._placement(case, case.host, placed, nic_ids))
+
+    def _addresses_of(self, case: Case, nic_ids: tuple[str, ...]) -> str | None:
+        """Return what is kept of the VM's NICs on it, None where the plan leaves its NICs alone."""
+        if case.nics is None:
+            return None
+        host = case.host.moid if case.host is not None else None
+        return self.addresses.record_of(case.desired, self.addresses.nics_of(case.desired, host, nic_ids))
 
     def _check_nics(
         self, case: Case, fit: Fit, initial: HostState, final: HostState, wanted: WantedVm
@@ -168,7 +190,7 @@ class VmPlanner:
             self.findings.refuse_vm(Code.HARDWARE_VERSION, case.desired, message, remedy)
         if base is None:
             return common
-        if common is None or base >= _least_version(case):
+        if common is None or base >= least_hardware(case):
             return base
         return max(common, base)
 
@@ -191,7 +213,7 @@ class VmPlanner:
             or not (case.manages("gpus") or case.manages("nics"))
         ):
             return None
-        if base >= _least_version(case):
+        if base >= least_hardware(case):
             return None
         version = self._hardware_version(case, case.host, cluster)
         return version if version is not None and version > base else None
@@ -201,7 +223,7 @@ class VmPlanner:
             return None
         return self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
 
-    def _placement(self, case: Case, host: Host, placed: Placed) -> Placement:
+    def _placement(self, case: Case, host: Host, placed: Placed, nic_ids: tuple[str, ...]) -> Placement:
         fit = case.fit
         if fit is None:
             moid = case.existing.moid if case.existing else ""
@@ -218,6 +240,7 @@ class VmPlanner:
             gpu_pci_ids=gpus,
             numa_nodes=nodes,
             is_certain=is_certain,
+            nic_pci_ids=nic_ids,
         )
 
     def _common_version(self, cluster: Cluster) -> int | None:
@@ -232,10 +255,13 @@ class VmPlanner:
         return self._common_versions[cluster.moid]
 
 
-def _least_version(case: Case) -> int:
-    """Return the lowest hardware version that can have the VM's devices."""
-    kinds = device_kinds(case)
-    has_groups = case.fit is not None and bool(case.fit.groups)
-    return least_version(
-        kinds.count("vgpu"), kinds.count("dynamic_passthrough"), len(kinds), groups=has_groups
+def _nic_ids(case: Case, functions: Sequence[FunctionPlan]) -> tuple[str, ...]:
+    """Return the addresses of the functions behind a VM's NICs, in their order; "" where nobody tells one."""
+    own: dict[int, str] = {
+        one.key: one.pci_id or one.assigned_id or "" for one in case.base.passthrough_nics
+    } | {nic.key: nic.function or "" for nic in case.base.nics}
+    chosen = case.fit.nics if case.fit is not None else ()
+    return tuple(
+        own.get(plan.keeps, "") if plan.keeps is not None else (chosen[index] if index < len(chosen) else "")
+        for index, plan in enumerate(functions)
     )

@@ -21,6 +21,7 @@ from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_funct
 from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
 from vgpu_cfg.planning.other_devices import WantedNic
+from vgpu_cfg.planning.rdma.asked import asks_gpudirect
 from vgpu_cfg.planning.virtual_numa import cores_per_node, functions_with_virtual_nodes, with_virtual_nodes
 from vgpu_cfg.planning.words import counted, whole_gib
 
@@ -32,16 +33,19 @@ def make_wanted(
     names: DeviceNames,
     *,
     shapes_nodes: bool = False,
+    functions: tuple[FunctionPlan, ...] | None = None,
+    addresses: str | None = None,
 ) -> WantedVm:
     """Fill in what a VM shall have; `initial` and `final` are its host before and after placement.
 
-    `shapes_nodes` tells whether its virtual NUMA nodes can be stated.
+    `shapes_nodes` tells whether its virtual NUMA nodes can be stated. `functions` are the functions of its
+    NICs where they are chosen already, `addresses` what is kept of its NICs on it.
     """
     vm = case.desired
     groups = dict(case.fit.groups) if case.fit else held_groups(case.gpus, case.base)
     affinity = wanted_affinity(case, case.fit, initial)
     gpus = tuple(_gpus(case, final, names, groups))
-    functions = _functions(case, final)
+    functions = wanted_functions(case, final) if functions is None else functions
     if shapes_nodes:
         gpus = with_virtual_nodes(case, gpus, affinity, initial)
         functions = functions_with_virtual_nodes(case, functions, affinity, initial)
@@ -63,6 +67,8 @@ def make_wanted(
         affinity_note=_node_note(affinity, final),
         nodes=max(1, len(affinity or ())) if is_sized_anew else 1,
         cores_per_numa_node=cores_per_node(case, affinity) if shapes_nodes else None,
+        allows_p2p=bool(case.gpus) and asks_gpudirect(vm),
+        addresses=addresses,
     )
 
 
@@ -104,7 +110,8 @@ def _vmxnet3(case: Case) -> tuple[WantedNic, ...] | None:
     return None if case.nics is None else tuple(nic for nic in case.nics if isinstance(nic, WantedNic))
 
 
-def _functions(case: Case, host: HostState | None) -> tuple[FunctionPlan, ...]:
+def wanted_functions(case: Case, host: HostState | None) -> tuple[FunctionPlan, ...]:
+    """Return the functions of a VM's NICs, in the plan file's order; `host` is its host after placement."""
     own = case.base if case.existing is not None else None
     chosen: tuple[str, ...] = case.fit.nics if case.fit is not None and case.nics is not None else ()
     there = host.host if host is not None else case.host

@@ -19,9 +19,16 @@ _SECRET_ELEMENTS = frozenset(
 )
 _LOGIN_ELEMENTS = frozenset({"key", "userName", "fullName", "ipAddress", "userAgent"})
 _SECRET_KEYS = re.compile(
-    r"^guestinfo\.|^machine\.id$|vnc\.key|passw|secret|token|ticket|credential", re.IGNORECASE
+    r"^guestinfo\.(?!vgpu_cfg\.report$)|^machine\.id$|vnc\.key|passw|secret|token|ticket|credential",
+    re.IGNORECASE,
 )
-"""extraConfig keys whose value may be a secret: user data, old VNC keys, whatever is named like one."""
+"""extraConfig keys whose value may be a secret: user data, old VNC keys, whatever is named like one.
+
+What a guest reports of its staging holds none.
+"""
+
+_BLANK = frozenset({"", "---"})
+"""Values that tell only that there is nothing: cloud-init leaves the second where it has redacted one."""
 
 
 @dataclass(slots=True)
@@ -88,7 +95,7 @@ class Scrubber:
             parent_key = opened[-1].option_key if opened else ""
             if content.startswith(SESSION_ID):
                 instead = self._plain_id(content)
-            elif _is_secret(done.name, parent_key, is_login=is_login):
+            elif content not in _BLANK and _is_secret(done.name, parent_key, is_login=is_login):
                 instead = SCRUBBED
             else:
                 return

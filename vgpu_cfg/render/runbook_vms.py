@@ -32,6 +32,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     RemoveDevice,
@@ -191,7 +192,9 @@ def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]
         case GrowDisk():
             disk_key = ("-disk.key", device.key, "-size", f"{device.size_mib}M")
             yield command("govc", "vm.disk.change", *vm, *disk_key)
-        case NewVgpu() | NewDynamicPassthrough() | NewSriovNic() | EditNic() | RemoveDevice():
+        case (
+            NewVgpu() | NewDynamicPassthrough() | NewSriovNic() | NewPvrdmaNic() | EditNic() | RemoveDevice()
+        ):
             return
         case _:
             assert_never(device)
@@ -215,6 +218,12 @@ def _left_to_client(spec: VmSpec) -> str:
             words.append(
                 f"add a network adapter of type SR-IOV passthrough on {device.backing.network_name}, "
                 f"physical function {device.function}{mac}{mtu}"
+            )
+        elif isinstance(device, NewPvrdmaNic):
+            mac = f", MAC address {device.mac}" if device.mac is not None else ""
+            words.append(
+                f"add a network adapter of type PVRDMA on {device.backing.network_name}, device protocol "
+                f"RoCE v2{mac}"
             )
     words += [f"add the device group {name} as a PCI device" for name in spec.device_groups.values()]
     if spec.cores_per_numa_node is not None:

@@ -23,8 +23,15 @@ REBOOT, HAND = 10, 20
 class KeyPair(Protocol):
     """An ed25519 key in OpenSSH's formats; `private` holds a secret."""
 
-    private: str
-    public: str
+    @property
+    def private(self) -> str:
+        """The whole file."""
+        ...
+
+    @property
+    def public(self) -> str:
+        """One line, without a newline."""
+        ...
 
 
 class KeyRing(Protocol):

@@ -21,6 +21,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     NicBacking,
@@ -32,6 +33,9 @@ SCSI_UNITS = tuple(unit for unit in range(16) if unit != 7)
 """Unit 7 is the controller itself."""
 NVME_UNITS = tuple(range(15))
 MOST_CONTROLLERS = 4
+
+_PVRDMA_PROTOCOL = "rocev2"
+"""Of `VirtualVmxnet3VrdmaOption.deviceProtocol`: rocev1 or rocev2."""
 
 _Operation = vim.vm.device.VirtualDeviceSpec.Operation
 _passthrough = vim.vm.device.VirtualPCIPassthrough
@@ -95,6 +99,8 @@ class _Maker:
                 self._new(self._nic(edit))
             case NewSriovNic():
                 self._new(self._sriov_nic(edit))
+            case NewPvrdmaNic():
+                self._new(self._pvrdma_nic(edit))
             case EditNic():
                 self._edit_nic(edit)
             case NewDisk():
@@ -139,11 +145,18 @@ class _Maker:
 
     def _nic(self, edit: NewNic) -> Any:
         card = vim.vm.device.VirtualVmxnet3(
+            key=next(self._keys), backing=nic_backing(edit.backing), connectable=_from_the_start()
+        )
+        _set_mac(card, edit.mac)
+        return card
+
+    def _pvrdma_nic(self, edit: NewPvrdmaNic) -> Any:
+        """Make a paravirtual RDMA NIC, of the protocol that hosts of today speak (RoCE version 2)."""
+        card = vim.vm.device.VirtualVmxnet3Vrdma(
             key=next(self._keys),
             backing=nic_backing(edit.backing),
-            connectable=vim.vm.device.VirtualDevice.ConnectInfo(
-                startConnected=True, allowGuestControl=True, connected=False
-            ),
+            connectable=_from_the_start(),
+            deviceProtocol=_PVRDMA_PROTOCOL,
         )
         _set_mac(card, edit.mac)
         return card
@@ -156,9 +169,7 @@ class _Maker:
         card = _sriov(
             key=next(self._keys),
             backing=nic_backing(edit.backing),
-            connectable=vim.vm.device.VirtualDevice.ConnectInfo(
-                startConnected=True, allowGuestControl=True, connected=False
-            ),
+            connectable=_from_the_start(),
             sriovBacking=_sriov.SriovBackingInfo(
                 physicalFunctionBacking=_passthrough.DeviceBackingInfo(id=edit.function)
             ),
@@ -229,6 +240,12 @@ def nic_backing(backing: NicBacking) -> Any:
         )
     return _card.NetworkBackingInfo(
         deviceName=backing.network_name, network=vim.Network(backing.network_moid)
+    )
+
+
+def _from_the_start() -> Any:
+    return vim.vm.device.VirtualDevice.ConnectInfo(
+        startConnected=True, allowGuestControl=True, connected=False
     )
 
 

@@ -52,6 +52,12 @@ VM_DETAIL = (
     "summary.quickStats.overallCpuUsage",
     "summary.quickStats.uptimeSeconds",
     "runtime.maxCpuUsage",
+    # What the guest's tools tell; absent where none ever ran.
+    "guest.toolsRunningStatus",
+    "guest.guestOperationsReady",
+    "guest.hostName",
+    "guest.ipAddress",
+    "guest.net",
 )
 
 HOST_LIGHT = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.model.guest import REDACTED, REPORT_KEY, USERDATA_KEY, WITHHELD
 from vgpu_cfg.model.vm import (
     MARK_PLAN_KEY,
     MARK_VM_KEY,
@@ -22,6 +23,7 @@ from vgpu_cfg.model.vm import (
     VmDetail,
 )
 from vgpu_cfg.vsphere.collector import Item
+from vgpu_cfg.vsphere.guest_seen import guest_seen
 from vgpu_cfg.vsphere.reader_hosts import pci_address
 from vgpu_cfg.vsphere.reader_paths import extra_config_path
 from vgpu_cfg.vsphere.reader_places import Places
@@ -101,11 +103,7 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         memory_mib=item.get("config.hardware.memoryMB", 0),
         memory_reservation_mib=item.get("config.memoryAllocation.reservation", 0),
         memory_reservation_locked=item.get("config.memoryReservationLockedToMax", False),
-        extra_config={
-            option.key: str(option.value)
-            for option in item.get("config.extraConfig") or ()
-            if option.key in keys or option.key.startswith(OWN_KEYS)
-        },
+        extra_config=dict(_extra_config(item, keys)),
         vgpus=tuple(_vgpus(devices)),
         device_groups=dict(_device_groups(item)),
         cores_per_numa_node=_cores_per_numa_node(item),
@@ -119,7 +117,21 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         cpu_mhz=item.get("summary.quickStats.overallCpuUsage"),
         max_cpu_mhz=item.get("runtime.maxCpuUsage"),
         uptime_seconds=item.get("summary.quickStats.uptimeSeconds"),
+        guest=guest_seen(item),
     )
+
+
+def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]:
+    """Yield the extraConfig pairs that are kept; of a guest's user data, which holds secrets, only its state.
+
+    User data that is named in `keys` stands in the plan file anyway.
+    """
+    for option in item.get("config.extraConfig") or ():
+        value = str(option.value)
+        if option.key in keys or option.key.startswith(OWN_KEYS) or option.key == REPORT_KEY:
+            yield option.key, value
+        elif option.key == USERDATA_KEY:
+            yield option.key, value if value in ("", REDACTED) else WITHHELD
 
 
 def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:

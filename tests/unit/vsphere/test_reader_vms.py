@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.vm import OwnerMark, PowerState, Vm, VmDetail
+from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, PowerState, Vm, VmDetail
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.reader_places import Places
 from vgpu_cfg.vsphere.reader_vms import hardware_version, make_detail, make_vm
@@ -92,8 +92,87 @@ def test_the_judged_keys_and_the_asked_ones_are_kept_of_extra_config() -> None:
         "pciPassthru.use64bitMMIO": "TRUE",
         "pciPassthru0.cfg.enable_uvm": "1",
         "vgpu_cfg.plan": "p",
+        "guestinfo.userdata": "withheld",
         "mine": "x",
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [("H4sIAAAA", "withheld"), ("---", "---"), ("", ""), (" ", "withheld")]
+)
+def test_of_user_data_only_its_state_is_kept(value: str, kept: str) -> None:
+    options = [
+        option("guestinfo.userdata", value),
+        option("guestinfo.userdata.encoding", "gzip+base64"),
+        option("guestinfo.metadata", "H4sIBBBB"),
+        option("guestinfo.vgpu_cfg.report", '{"state":"done"}'),
+        option("vgpu_cfg.guest", "driver:0123456789"),
+        option("vgpu_cfg.addresses", "0=10.0.0.1/24"),
+    ]
+    found = detail(**{"config.extraConfig": options}).extra_config
+    assert found == {
+        "guestinfo.userdata": kept,
+        "guestinfo.vgpu_cfg.report": '{"state":"done"}',
+        "vgpu_cfg.guest": "driver:0123456789",
+        "vgpu_cfg.addresses": "0=10.0.0.1/24",
+    }
+
+
+def test_user_data_that_the_plan_file_states_is_compared_like_any_key() -> None:
+    options = [option("guestinfo.userdata", "x")]
+    found = detail(keys=frozenset({"guestinfo.userdata"}), **{"config.extraConfig": options})
+    assert found.extra_config == {"guestinfo.userdata": "x"}
+
+
+def nic(mac: str | None, *addresses: str, network: str | None = "vm-network", **more: Any) -> Any:
+    info = vim.vm.GuestInfo.NicInfo(
+        network=network, macAddress=mac, ipAddress=list(addresses), connected=True, deviceConfigId=4000
+    )
+    for name, value in more.items():
+        setattr(info, name, value)
+    return info
+
+
+def ip(address: str, prefix: int, state: str = "preferred") -> Any:
+    return vim.net.IpConfigInfo.IpAddress(ipAddress=address, prefixLength=prefix, state=state)
+
+
+def test_what_the_guests_tools_tell_is_kept() -> None:
+    config = vim.net.IpConfigInfo(
+        ipAddress=[ip("10.111.0.11", 24), ip("fe80::1", 64), ip("10.111.0.9", 24, "duplicate")]
+    )
+    found = detail(
+        **{
+            "guest.toolsRunningStatus": "guestToolsRunning",
+            "guest.guestOperationsReady": True,
+            "guest.hostName": "hvd-01",
+            "guest.ipAddress": "10.0.0.5",
+            "guest.net": [
+                nic("00:50:56:AB:00:01", "10.0.0.5"),
+                nic("B8:3F:D2:00:00:01", "10.111.0.11", network=None, ipConfig=config),
+                nic(None, "172.17.0.1"),
+            ],
+        }
+    ).guest
+    assert found == GuestSeen(
+        tools_running=True,
+        host_name="hvd-01",
+        address="10.0.0.5",
+        nics=(
+            GuestNicSeen(mac="00:50:56:ab:00:01", addresses=("10.0.0.5",), network="vm-network"),
+            GuestNicSeen(mac="b8:3f:d2:00:00:01", addresses=("10.111.0.11/24", "fe80::1/64")),
+        ),
+        operations_ready=True,
+    )
+
+
+@pytest.mark.parametrize("status", ["guestToolsNotRunning", "guestToolsExecutingScripts"])
+def test_tools_that_do_not_run_are_not_ready(status: str) -> None:
+    assert detail(**{"guest.toolsRunningStatus": status}).guest == GuestSeen()
+
+
+def test_a_vm_whose_guest_vcenter_knows_nothing_of_has_none() -> None:
+    assert detail().guest is None
 
 
 def test_passthrough_devices_are_told_apart_by_their_backing() -> None:

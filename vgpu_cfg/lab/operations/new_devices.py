@@ -55,6 +55,8 @@ def make_device(change: NewDevices, device: Any) -> Any:
             return _make_passthrough(change, device)
         case _VD.VirtualSriovEthernetCard():
             return _make_sriov(change, device)
+        case _VD.VirtualVmxnet3Vrdma():
+            return _make_pvrdma(change, device)
         case _VD.VirtualEthernetCard():
             return _make_nic(change, device)
         case _VD.VirtualDisk():
@@ -103,6 +105,21 @@ def _is_known(change: NewDevices, profile: str) -> bool:
 def _make_nic(change: NewDevices, device: Any) -> Any:
     key = _free_key(change.vm, FIRST_NIC)
     return _finish_nic(change, device, key, key - FIRST_NIC)
+
+
+def _make_pvrdma(change: NewDevices, device: Any) -> Any:
+    """Make a PVRDMA NIC: on a distributed portgroup, of hardware 13 and later, of a known protocol.
+
+    The word of the protocol is the server's where the client leaves it out; that it takes version 2 then
+    is assumed.
+    """
+    is_distributed = isinstance(device.backing, _VD.VirtualEthernetCard.DistributedVirtualPortBackingInfo)
+    if not is_distributed or change.vm.hardware_version < hardware.OLDEST_PVRDMA_VERSION:
+        raise refusals.bad_backing(change.index)
+    protocol = device.deviceProtocol or hardware.PVRDMA_PROTOCOLS[-1]
+    if protocol not in hardware.PVRDMA_PROTOCOLS:
+        raise refusals.bad_device(change.index)
+    return copy_with(_make_nic(change, device), deviceProtocol=protocol)
 
 
 def _make_sriov(change: NewDevices, device: Any) -> Any:

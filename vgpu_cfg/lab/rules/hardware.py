@@ -15,6 +15,8 @@ from vgpu_cfg.lab.state import Host, VirtualMachine
 OLDEST_VGPU_VERSION = 11
 OLDEST_DYNAMIC_VERSION = 17
 OLDEST_DEVICE_GROUP_VERSION = 20
+OLDEST_PVRDMA_VERSION = 13
+PVRDMA_PROTOCOLS = ("rocev1", "rocev2")
 OLDEST_VNUMA_VERSION = 20
 SMALL_MEMORY_MIB = 32 * 1024
 """NVIDIA asks for the 64-bit window from 32 GB of guest memory on."""

@@ -24,6 +24,15 @@ from vgpu_cfg.model.plan_file.entries import (
     VmEntry,
     VmKeys,
 )
+from vgpu_cfg.model.plan_file.guest_entries import (
+    GuestEntry,
+    LicenceEntry,
+    LoginEntry,
+    OfedEntry,
+    PackageEntry,
+    UserEntry,
+)
+from vgpu_cfg.model.plan_file.guest_values import NVIDIA_REGISTRY, host_name_of, registry_of
 from vgpu_cfg.model.plan_file.host_entries import (
     AccessEntry,
     BiosEntry,
@@ -35,14 +44,24 @@ from vgpu_cfg.model.plan_file.host_entries import (
 from vgpu_cfg.model.plan_file.host_fields import SecretUse
 from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
+from vgpu_cfg.model.plan_file.network_values import parse_nic_address
 from vgpu_cfg.model.plan_file.nic_entries import NicDeviceEntry, NicEntry
 from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS, NOT_YET_VALUES
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
+from vgpu_cfg.model.plan_file.training_entries import (
+    MonitoringEntry,
+    RegistryEntry,
+    SharedFolderEntry,
+    TrafficEntry,
+    TrainingEntry,
+    TrainingRoceEntry,
+)
 from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac
 
 __all__ = [
     "NOT_YET_KEYS",
     "NOT_YET_VALUES",
+    "NVIDIA_REGISTRY",
     "AccessEntry",
     "BiosEntry",
     "ClusterOptionsEntry",
@@ -53,27 +72,42 @@ __all__ = [
     "FileHeader",
     "GpuEntry",
     "GpuMatch",
+    "GuestEntry",
     "HostEntry",
     "HostGpuEntry",
     "HostNicEntry",
+    "LicenceEntry",
+    "LoginEntry",
+    "MonitoringEntry",
     "NetworkEntry",
     "NicDeviceEntry",
     "NicEntry",
     "NicMatch",
+    "OfedEntry",
+    "PackageEntry",
     "PlaceEntry",
     "PlanFile",
     "ProtectEntry",
     "PvrdmaEntry",
+    "RegistryEntry",
     "RoceEntry",
     "Scratch",
     "SecretUse",
     "Server",
+    "SharedFolderEntry",
     "SwitchEntry",
+    "TrafficEntry",
+    "TrainingEntry",
+    "TrainingRoceEntry",
+    "UserEntry",
     "VmEntry",
     "VmKeys",
     "VmknicEntry",
     "check_vm_name",
+    "host_name_of",
     "parse_mac",
+    "parse_nic_address",
     "plan_file_schema",
+    "registry_of",
     "split_window",
 ]

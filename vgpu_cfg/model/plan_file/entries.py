@@ -35,9 +35,11 @@ from vgpu_cfg.model.plan_file.fields import (
     mapping_or_text,
     one_or_many_of,
 )
+from vgpu_cfg.model.plan_file.guest_entries import GuestEntry
 from vgpu_cfg.model.plan_file.host_entries import HostEntry
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.nic_entries import NicEntry
+from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
 from vgpu_cfg.model.vgpu import Sharing
 
@@ -46,7 +48,9 @@ AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
 LIVE = TakesEffect.LIVE
 REPORTING = TakesEffect.REPORTING
 
-ManagedKey = Literal["cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "power"]
+ManagedKey = Literal[
+    "cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power"
+]
 
 
 class Scratch(Frozen):
@@ -229,6 +233,7 @@ class VmKeys(Frozen):
         "Settings of the VMX file that no other key has.", AT_POWER_CYCLE
     )
     place: PlaceEntry = key("Where the VM may run.", LIVE)
+    guest: GuestEntry = key("The guest: its name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
     power: bool | Literal["leave"] = key("Whether the VM runs; leave: not touched.", LIVE, "true")
     expires: Day = key("A date that reports show; nothing acts on it.", REPORTING)
     ignore: tuple[ManagedKey, ...] = key("Keys whose drift is not reported and not mended.", REPORTING)
@@ -297,3 +302,4 @@ class PlanFile(FileHeader):
         "Networks that must exist."
     )
     vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")
+    training: TrainingEntry = key("Which VMs train together, and with what.")

@@ -38,6 +38,10 @@ class TakesEffect(StrEnum):
     HOST_REBOOT = "at a reboot of the host"
     HOST_COLD_BOOT = "at a reboot of the host, or a cold boot"
     BY_HAND = "by hand"
+    IN_GUEST = "in the guest, live"
+    """It is staged again in a guest that runs."""
+    GUEST_RESTART = "in the guest, perhaps with its restart"
+    FIRST_BOOT = "at the guest's first boot only"
     NEXT_RUN = "in the next run"
     """It asks nothing of the host: it says how this tool shall work."""
 

@@ -36,22 +36,24 @@ def _secret_name(value: object) -> object:
     raise ValueError(message)
 
 
+SecretName = Annotated[Text, BeforeValidator(_secret_name, json_schema_input_type=str)]
+
+
 class SecretUse(Frozen):
     """The name of one of the plan's `secrets`."""
 
-    secret: Annotated[Text, BeforeValidator(_secret_name, json_schema_input_type=str)] = Field(
-        description="A name that stands under `secrets`."
-    )
+    secret: SecretName = Field(description="A name that stands under `secrets`.")
 
 
-def _secret_use(value: object) -> object:
-    if isinstance(value, Mapping | SecretUse):
+def secret_use(value: object) -> object:
+    """Refuse anything but a mapping, without repeating it."""
+    if isinstance(value, Mapping | Frozen):
         return value
     message = "a secret is named here, never written out\nas in {secret: esxi}, with esxi under `secrets`"
     raise ValueError(message)
 
 
-def _if_text(check: Callable[[str], str]) -> Callable[[object], object]:
+def if_text(check: Callable[[str], str]) -> Callable[[object], object]:
     """Apply a check to text; empty text is an absent key, and what is no text its type tells."""
 
     def checked(value: object) -> object:
@@ -86,11 +88,11 @@ def _graphics_type(value: object) -> object:
 
 _CIDR = r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}"
 
-NamedSecret = Annotated[SecretUse, BeforeValidator(_secret_use, json_schema_input_type=SecretUse)]
+NamedSecret = Annotated[SecretUse, BeforeValidator(secret_use, json_schema_input_type=SecretUse)]
 WindowText = Annotated[
     str | None,
     BeforeValidator(
-        _if_text(check_window),
+        if_text(check_window),
         json_schema_input_type=Annotated[
             str, Field(pattern=f"^$|{WINDOW_PATTERN}", examples=["Sat 22:00-04:00 Europe/Berlin"])
         ],
@@ -103,19 +105,19 @@ HostGraphicsType = Annotated[
 Version = Annotated[str, BeforeValidator(parse_version, json_schema_input_type=str)]
 _DepotText = Annotated[str, Field(pattern=DEPOT_PATTERN)]
 Depots = Annotated[
-    tuple[Annotated[str, BeforeValidator(_if_text(check_depot), json_schema_input_type=_DepotText)], ...],
+    tuple[Annotated[str, BeforeValidator(if_text(check_depot), json_schema_input_type=_DepotText)], ...],
     one_or_list("a depot", str, _DepotText | list[_DepotText]),
 ]
 Vmnic = Annotated[
     str | None,
     BeforeValidator(
-        _if_text(check_vmnic), json_schema_input_type=Annotated[str, Field(pattern=VMNIC_PATTERN)]
+        if_text(check_vmnic), json_schema_input_type=Annotated[str, Field(pattern=VMNIC_PATTERN)]
     ),
 ]
 Vmknic = Annotated[
     str | None,
     BeforeValidator(
-        _if_text(check_vmknic), json_schema_input_type=Annotated[str, Field(pattern=VMKNIC_PATTERN)]
+        if_text(check_vmknic), json_schema_input_type=Annotated[str, Field(pattern=VMKNIC_PATTERN)]
     ),
 ]
 FirmwareName = Annotated[str, AfterValidator(check_firmware_name)]

@@ -1,20 +1,30 @@
-"""From a plan file's `vms`, `hosts` and `networks` to what is desired. Pure: data in, data and faults out."""
+"""From a plan file's sections to what is desired. Pure: data in, data and faults out.
+
+The one file that is read meanwhile, a guest's user data, is read by what the caller passes in.
+"""
 
 from __future__ import annotations
 
+from vgpu_cfg.planning.expand.addresses import check_host_names
+from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import HostExpansion, expand_hosts
 from vgpu_cfg.planning.expand.lines import Expansion, expand_vms
 from vgpu_cfg.planning.expand.merging import merge
 from vgpu_cfg.planning.expand.networks import NetworkExpansion, expand_networks
 from vgpu_cfg.planning.expand.ranges import Member, read_members
+from vgpu_cfg.planning.expand.training import TrainingExpansion, expand_training
 
 __all__ = [
     "Expansion",
     "HostExpansion",
     "Member",
     "NetworkExpansion",
+    "TrainingExpansion",
+    "VmContext",
+    "check_host_names",
     "expand_hosts",
     "expand_networks",
+    "expand_training",
     "expand_vms",
     "merge",
     "read_members",

@@ -33,15 +33,22 @@ from vgpu_cfg.model.plan_file import (
     Scratch,
     VmKeys,
     parse_mac,
+    parse_nic_address,
 )
+from vgpu_cfg.planning.expand.addresses import check_nic_networks, counted
+from vgpu_cfg.planning.expand.context import VmContext, value_of
+from vgpu_cfg.planning.expand.guests import check_guest, make_guest
 from vgpu_cfg.planning.expand.merging import Layers
 
 _NO_STATE = frozenset({"ignore", "lock", "expires"})
 """Keys that speak of the VM without asking for anything in it."""
 
 
-def make_vm(name: str, line: str, keys: VmKeys, origin: str) -> DesiredVm:
-    """Make the desired VM; `check_keys` must have found nothing against its keys."""
+def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = "") -> DesiredVm:
+    """Make the desired VM; `check_keys` must have found nothing against its keys.
+
+    `user_data` is the text of the file that `guest` names.
+    """
     stated = frozenset(key for key in keys.model_fields_set if getattr(keys, key) is not None)
     return DesiredVm(
         name=name,
@@ -62,6 +69,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str) -> DesiredVm:
         place=_place(keys.place) if "place" in stated else DesiredPlace(),
         power=_power(keys.power) if "power" in stated else DesiredPower.ON,
         expires=keys.expires,
+        guest=make_guest(name, keys, user_data),
         ignore=frozenset(keys.ignore or ()),
         lock=bool(keys.lock),
         managed=stated - _NO_STATE,
@@ -70,7 +78,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str) -> DesiredVm:
     )
 
 
-def check_keys(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
+def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong between keys that are right one by one."""
     given = keys.model_fields_set
     if "template" not in given:
@@ -92,6 +100,9 @@ def check_keys(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
             yield layers.fault(("gpus", index, "pin"), f"the GPU at {pin} is pinned twice", "remove one")
     yield from _check_peers(keys.gpus or (), layers)
     yield from _check_functions(keys, pins, layers)
+    yield from check_nic_networks(keys, layers, context.networks)
+    if "guest" in given:
+        yield from check_guest(keys, layers, context)
 
 
 def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[DocumentFault]:
@@ -145,7 +156,7 @@ def _check_functions(keys: VmKeys, pins: Sequence[str | None], layers: Layers) -
 def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
     for k in range(2, (nic.count or 1) + 1):
         try:
-            parse_mac(_counted(nic.mac, k) or "00:50:56:00:00:00")
+            parse_mac(counted(nic.mac, k) or "00:50:56:00:00:00")
         except ValueError:
             message = f"with {{k}} at {k}, {nic.mac} is no MAC address"
             yield layers.fault(("nics", index, "mac"), message, "list the NICs one by one")
@@ -188,8 +199,8 @@ def _gpus(entry: GpuEntry, number: int) -> Iterator[DesiredGpu]:
 def _dynamic(device: DeviceEntry, k: int) -> DesiredDynamicPassthrough:
     vendor_id, device_id = device.device_id if "device_id" in device.model_fields_set else (None, None)
     return DesiredDynamicPassthrough(
-        label=_counted(device.label, k),
-        model=_counted(device.model, k),
+        label=counted(device.label, k),
+        model=counted(device.model, k),
         vendor_id=vendor_id,
         device_id=device_id,
     )
@@ -198,9 +209,12 @@ def _dynamic(device: DeviceEntry, k: int) -> DesiredDynamicPassthrough:
 def _nics(entry: NicEntry, *, has_gpus: bool) -> Iterator[DesiredNic]:
     for k in range(1, (entry.count or 1) + 1):
         yield DesiredNic(
-            network=_counted(entry.network, k),
-            mac=_counted(entry.mac, k),
+            network=counted(entry.network, k),
+            mac=counted(entry.mac, k),
             function=_function(entry, k, has_gpus=has_gpus),
+            is_pvrdma=entry.kind == "pvrdma",
+            ip=parse_nic_address(counted(entry.ip, k) or ""),
+            rdma=value_of(entry, "rdma"),
         )
 
 
@@ -211,15 +225,11 @@ def _function(entry: NicEntry, k: int, *, has_gpus: bool) -> DesiredFunction | N
     return DesiredFunction(
         kind=entry.type,
         pin=entry.pin,
-        label=_counted(device.label, k) if device is not None else None,
-        model=_counted(device.model, k) if device is not None else None,
+        label=counted(device.label, k) if device is not None else None,
+        model=counted(device.model, k) if device is not None else None,
         near_gpu=has_gpus and entry.near != "any",
         must_be_near=has_gpus and entry.near == "gpu",
     )
-
-
-def _counted(text: str | None, k: int) -> str | None:
-    return text.replace("{k}", str(k)) if text else None
 
 
 def _disk(entry: DiskEntry) -> DesiredDisk:

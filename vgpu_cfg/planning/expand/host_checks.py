@@ -69,6 +69,10 @@ def _check_vmknic(
     if any(other.network == vmknic.network for other in entry.vmknics[:index]):
         message = f"the network {vmknic.network!r} has a VMkernel NIC in this entry already"
         yield part.fault((*loc, "network"), message, "remove one")
+    cabling = context.networks.get(vmknic.network)
+    if cabling is not None and cabling.is_physical:
+        message = f"{vmknic.network!r} is cabling alone (`physical`), and a VMkernel NIC needs a portgroup"
+        yield part.fault((*loc, "network"), message, "choose another network")
     is_shared = len(names) != 1 or not _is_plain(names)
     if vmknic.address and vmknic.address != "dhcp":
         if is_shared:

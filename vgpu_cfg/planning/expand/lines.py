@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
+from vgpu_cfg.planning.expand.addresses import check_same_addresses
+from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.desired import check_keys, make_vm
+from vgpu_cfg.planning.expand.guests import read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
 from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
+
+_Judged: TypeAlias = tuple[VmKeys, str]
+"""A VM's keys that nothing is wrong with, and the text of its user data."""
 
 
 @dataclass(slots=True)
@@ -22,11 +29,17 @@ class Expansion:
     faults: list[DocumentFault] = field(default_factory=list)
     places: dict[str, Part] = field(default_factory=dict)
     """Which line made the VM of a name (in lower case)."""
+    guest_keys: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The keys of `guest` that are stated for the VM of a name."""
 
 
-def expand_vms(lines: Part | None, defaults: Sequence[Part]) -> Expansion:
-    """Write out every line of `vms`, laid upon the `defaults` (weakest first)."""
+def expand_vms(lines: Part | None, defaults: Sequence[Part], context: VmContext | None = None) -> Expansion:
+    """Write out every line of `vms`, laid upon the `defaults` (weakest first).
+
+    `context` is the rest of the plan; without it there are no networks, secrets and files.
+    """
     out = Expansion()
+    context = context or VmContext()
     usable = [part for part in defaults if isinstance(part.data, Mapping)]
     for part in defaults:
         filled, faults = fill_part(part, SAMPLE_MEMBER)
@@ -37,12 +50,13 @@ def expand_vms(lines: Part | None, defaults: Sequence[Part]) -> Expansion:
         out.faults.append(lines.fault((), "'vms' must be a list", "write each VM as an item: - name: hvd-01"))
         return out
     for index in range(len(lines.data)):
-        _expand_line(lines.child(index), usable, out)
+        _expand_line(lines.child(index), usable, out, context)
     _check_macs(out)
+    out.faults += check_same_addresses(out.vms, out.places)
     return out
 
 
-def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion) -> None:
+def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: VmContext) -> None:
     if not isinstance(line.data, Mapping):
         hint = f"write {{name: {line.data}}}" if isinstance(line.data, str) else ""
         out.faults.append(line.fault((), "a VM must be a mapping of keys to values", hint))
@@ -52,23 +66,25 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion) -> None:
     exceptions = _exceptions(line, members, out)
     keys_only = Part(own.document, own.loc, {key: own.data[key] for key in own.data if key != "name"})
     seen: set[tuple[str, int, int]] = set()
-    checked: dict[tuple[int, ...], VmKeys | None] = {}
+    checked: dict[tuple[int, ...], _Judged | None] = {}
     for member in members or (SAMPLE_MEMBER,):
         chosen = [part for names, part in exceptions if member.name in names]
         parts = [*defaults, keys_only, *chosen]
         signature = tuple(id(part) for part in parts)
         if signature not in checked or any(has_templates(part.data) for part in parts):
-            keys, faults = _member_keys(parts, own, member)
+            judged, faults = _member_keys(parts, own, member, context)
             out.faults += first_of_each_place(faults, seen)
-            checked[signature] = keys
-        keys = checked[signature]
-        if keys is not None and members:
-            out.vms.append(make_vm(member.name, str(line.data["name"]), keys, line.origin))
+            checked[signature] = judged
+        judged = checked[signature]
+        if judged is not None and members:
+            keys, user_data = judged
+            out.vms.append(make_vm(member.name, str(line.data["name"]), keys, line.origin, user_data))
+            out.guest_keys[member.name] = stated_in(keys)
 
 
 def _member_keys(
-    parts: Sequence[Part], own: Part, member: Member
-) -> tuple[VmKeys | None, list[DocumentFault]]:
+    parts: Sequence[Part], own: Part, member: Member, context: VmContext
+) -> tuple[_Judged | None, list[DocumentFault]]:
     """Judge each layer by itself, so that a fault is told where it stands, then all together."""
     faults: list[DocumentFault] = []
     filled: list[Part] = []
@@ -83,9 +99,15 @@ def _member_keys(
     if faults:
         return None, faults
     layers = Layers(tuple(filled), own)
-    keys = build(own.document, VmKeys, loc=own.loc, data=layers.merged())
-    faults = list(check_keys(keys, layers))
-    return (None if faults else keys), faults
+    try:
+        keys = build(own.document, VmKeys, loc=own.loc, data=layers.merged())
+    except DocumentError as error:  # each layer is right by itself, and together they are not
+        return None, list(error.faults)
+    faults = list(check_keys(keys, layers, context))
+    if faults:
+        return None, faults
+    path = keys.guest.user_data if "user_data" in stated_in(keys) else None
+    return (keys, read_user_data(layers, path, context) if path else ""), []
 
 
 def _name_of(own: Part) -> dict[str, object]:

@@ -29,12 +29,35 @@ class Layers:
                 result = merge(result, part.data)
         return result
 
+    def holder(self, loc: Loc) -> Part:
+        """Return the layer that the value at `loc` comes from; the line where no layer has it.
+
+        Mappings merge: of those that have the first key, it is the last that has the most of the rest.
+        """
+        depths = [_depth(part.data, loc) for part in self.parts]
+        deepest = max(depths, default=0)
+        if not deepest:
+            return self.own
+        return next(
+            part for part, depth in zip(self.parts[::-1], depths[::-1], strict=True) if depth == deepest
+        )
+
     def fault(self, loc: Loc, message: str, hint: str = "") -> DocumentFault:
         """Make a fault where the value at `loc` comes from; at the line where no layer has it."""
-        for part in reversed(self.parts):
-            if loc and isinstance(part.data, Mapping) and loc[0] in part.data:
-                return part.fault(loc, message, hint)
-        return self.own.fault((), message, hint)
+        if not any(_depth(part.data, loc) for part in self.parts):
+            return self.own.fault((), message, hint)
+        return self.holder(loc).fault(loc, message, hint)
+
+
+def _depth(data: Any, loc: Loc) -> int:
+    """Count how many keys of a place stand in a layer; a list is replaced as a whole, with all in it."""
+    for depth, element in enumerate(loc):
+        if isinstance(data, list):
+            return len(loc)
+        if not isinstance(data, Mapping) or element not in data:
+            return depth
+        data = data[element]
+    return len(loc)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +11,9 @@ from vgpu_cfg.documents import Part, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredNetwork
 from vgpu_cfg.model.plan_file import NetworkEntry, SwitchEntry
+from vgpu_cfg.planning.expand.addresses import in_pool
 from vgpu_cfg.planning.expand.merging import fill_part, first_of_each_place
 from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, read_members
-
-_LATER = "physical"
-"""A network of cabling alone is refused by name; that its VLAN needs a switch is then no news."""
 
 _ESCAPED = frozenset("/\\%")
 """vCenter writes these in an entity's name as %2f, %5c and %25 (vSphere API, `ManagedEntity.name`)."""
@@ -53,7 +52,7 @@ def _expand(part: Part, out: NetworkExpansion, *, is_mapping: bool) -> None:
         except DocumentError as error:
             faults = [*faults, *error.faults]
         else:
-            faults = [*faults, *_unswitched(entry, part), *_escaped(entry, part)]
+            faults = [*faults, *_unswitched(entry, part), *_escaped(entry, part), *_misplaced(entry, part)]
             if members and not faults:
                 network = _network(entry, member, part.origin)
                 faults = list(_clashes(network, out.networks, part))
@@ -78,12 +77,41 @@ def _members(
 
 
 def _unswitched(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
-    if entry.switch or _LATER in part.document.node(part.loc).children:
+    if entry.physical and entry.switch:
+        message = "a network that is `physical` is no portgroup, and `switch` makes it one"
+        yield part.fault(("switch",), message, "remove one of them")
+    if entry.switch or entry.physical:
         return
     for key in ("vlan", "mtu"):
         if key in entry.model_fields_set:
             message = f"`{key}` is set on a portgroup's switch, and this network names none"
-            yield part.fault((key,), message, "add `switch`, or remove it")
+            hint = "add `switch`, or `physical: true` where it is cabling alone, or remove it"
+            yield part.fault((key,), message, hint)
+
+
+def _misplaced(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
+    """Complain of a pool or a gateway that is not in the subnet, or of one in the other."""
+    if not entry.subnet:
+        for key in ("pool", "gateway"):
+            if getattr(entry, key):
+                hint = "as in subnet: 10.111.0.0/24"
+                yield part.fault((key,), f"`{key}` needs the `subnet` that it is in", hint)
+        return
+    subnet = ipaddress.IPv4Network(entry.subnet)
+    for key, addresses in (("pool", entry.pool), ("gateway", (entry.gateway,) if entry.gateway else ())):
+        for address in addresses or ():
+            ip = ipaddress.IPv4Address(address)
+            if ip not in subnet:
+                hint = f"from {subnet[1]} to {subnet[-2]}"
+                yield part.fault((key,), f"{address} is outside of the subnet {subnet}", hint)
+                break
+            if ip in (subnet.network_address, subnet.broadcast_address):
+                hint = f"from {subnet[1]} to {subnet[-2]}"
+                yield part.fault((key,), f"{address} is an address of the subnet itself", hint)
+                break
+    if entry.gateway and in_pool(ipaddress.IPv4Address(entry.gateway), entry.pool):
+        message = f"the gateway {entry.gateway} is in the pool, and would be given to a VM"
+        yield part.fault(("pool",), message, "leave it out of the pool")
 
 
 def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
@@ -105,6 +133,11 @@ def _network(entry: NetworkEntry, member: Member, origin: str) -> DesiredNetwork
         make_switch=isinstance(switch, SwitchEntry) and bool(switch.make),
         vlan=entry.vlan,
         mtu=entry.mtu,
+        is_physical=bool(entry.physical),
+        subnet=entry.subnet,
+        pool=entry.pool,
+        gateway=entry.gateway,
+        dns=entry.dns or (),
         origin=origin,
     )
 
@@ -115,8 +148,18 @@ def _clashes(
     if any(other.name == network.name for other in others):
         yield part.fault((), f"the network {network.name!r} is listed twice", "remove one")
     for other in others:
+        if network.pool and other.pool and _overlap(network.pool, other.pool):
+            message = f"the pool of {network.name!r} has addresses of the pool of {other.name!r}"
+            yield part.fault(("pool",), message, "give each network addresses of its own")
+            return
+    for other in others:
         is_same_switch = network.switch is not None and network.switch == other.switch
         if is_same_switch and network.mtu and other.mtu and network.mtu != other.mtu:
             message = f"the switch {network.switch!r} has an mtu of {other.mtu} by {other.name!r}"
             yield part.fault(("mtu",), message, f"write {other.mtu}: a switch has one MTU")
             return
+
+
+def _overlap(pool: tuple[str, str], other: tuple[str, str]) -> bool:
+    first, last, other_first, other_last = (ipaddress.IPv4Address(one) for one in (*pool, *other))
+    return first <= other_last and other_first <= last

@@ -23,10 +23,12 @@ def needed_facts(
 ) -> Mapping[str, frozenset[FactGroup]]:
     """Return, by the moid of each host that the plan prepares, the groups of facts to read.
 
-    The topology is read where VMs of the plan ask for NVLink peers.
+    The topology is read where VMs of the plan ask for NVLink peers, the driver where guests get one that
+    must fit it.
     """
     needed: dict[str, frozenset[FactGroup]] = {}
     has_peers = any(gpu.kind == "vgpu" and gpu.peers is not None for vm in desired.vms for gpu in vm.gpus)
+    has_drivers = any(vm.guest is not None and vm.guest.driver is not None for vm in desired.vms)
     for case in host_cases(desired, observed, catalog, options or PlanOptions(), Findings()):
         entry = case.entry
         if entry.prepare == "from_vms":
@@ -34,7 +36,7 @@ def needed_facts(
         groups = set(_ALWAYS)
         for setting, _ in wishes_of(entry, case.view):
             groups |= setting.facts
-        if entry.gpus or entry.driver is not None:
+        if entry.gpus or entry.driver is not None or has_drivers:
             groups.add(FactGroup.SOFTWARE)
         if has_peers and case.view.boards and entry.access.ssh != "off":
             groups.add(FactGroup.SHELL_TOPOLOGY)

@@ -48,7 +48,7 @@ from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.settings.cluster import with_options
 from vgpu_cfg.planning.words import is_at_least, version_tuple
 
-_ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm")
+_ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm", "stage_guest")
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""One file per module: from its parameters to the files and the script that bring it into a guest."""
+"""What each module of a guest writes: one file per kind, each with `stage(module, context)`."""

@@ -1,0 +1,70 @@
+"""YAML of other programs, which read version 1.1: there `yes` is a boolean and 0644 is octal.
+
+What is read here means what those programs take it for; what is written means the same to readers of
+1.1 and of 1.2, since every text stands in quotes or as a block.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.representer import SafeRepresenter
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+
+_BLOCK = re.compile(r"[^ \n\t][^\t\r]*\n")
+"""Text that reads well as a block: more than one line, no tabs, and it begins with no blank."""
+
+
+def read_foreign(text: str, name: str) -> dict[str, Any]:
+    """Read a mapping written in YAML 1.1; `name` is what complaints call it. Raises DocumentError."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version = "1.1"  # ruamel types it as a tuple of numbers too
+    try:
+        data = yaml.load(text)
+    except (YAMLError, ValueError) as error:
+        raise DocumentError([_fault(error, name)]) from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise DocumentError([DocumentFault(name, 1, 1, "the text must be a mapping of names to values")])
+    return data
+
+
+def write_foreign(data: Any) -> str:
+    """Write plain data for programs that read YAML 1.1 or 1.2; the order of keys is kept."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Quoting
+    yaml.default_flow_style = False
+    yaml.width = 100_000
+    yaml.allow_unicode = True
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed by its default
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()
+
+
+class _Quoting(SafeRepresenter):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - ruamel's signature
+        """Write what stands twice twice: not every reader of small YAML knows aliases."""
+        return True
+
+    def represent_text(self, data: str) -> Any:
+        style = "|" if data.count("\n") > 1 and _BLOCK.fullmatch(data) else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Quoting.add_representer(str, _Quoting.represent_text)
+
+
+def _fault(error: Exception, name: str) -> DocumentFault:
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+        problem = str(error.problem or error.context or "not YAML").splitlines()[0]
+        return DocumentFault(name, line, column, f"this is not YAML: {problem}")
+    return DocumentFault(name, 1, 1, f"this is not YAML: {str(error).splitlines()[0]}")

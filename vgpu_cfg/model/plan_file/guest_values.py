@@ -1,0 +1,226 @@
+"""How the values of `guest` and `training` are written: host names, accounts, images, packages, durations.
+
+What goes into a guest ends up in shell scripts, units and configuration files: each of these is judged by
+the rules of what reads it, so that no quoting has to save it. Every parser raises ValueError; where there
+is something to suggest, the hint stands on the message's second line.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+LONGEST_LABEL = 63
+_LONGEST_DOMAIN = 189
+"""With a label and a dot before it, a full name has at most the 253 characters that DNS allows."""
+LABEL_PATTERN = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+DOMAIN_PATTERN = rf"{LABEL_PATTERN}(\.{LABEL_PATTERN})*"
+USER_PATTERN = "[a-z_][a-z0-9_-]{0,31}"
+SHELL_VARIABLE_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
+SHA256_PATTERN = "[0-9A-Fa-f]{64}"
+PACKAGE_PATTERN = r"(https?://\S+|/.+)"
+DURATION_PATTERN = "[0-9]{1,6} ?(s|m|h)"
+RATE_PATTERN = r"[0-9]{1,6}(\.[0-9]{1,3})? ?(Mbps|Gbps)"
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_MBPS = {"Mbps": 1, "Gbps": 1000}
+_SHORTEST_WAIT, _LONGEST_WAIT = 60, 24 * 3600
+_KEY_KINDS = re.compile(
+    r"ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com"
+)
+_REGISTRY = rf"({LABEL_PATTERN}(\.{LABEL_PATTERN})*|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?"
+_PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+IMAGE_PATTERN = (
+    rf"({_REGISTRY}/)?{_PATH}(/{_PATH})*(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(@sha256:[0-9a-f]{{64}})?"
+)
+"""The grammar of image references of the distribution project (github.com/distribution/reference)."""
+_LONGEST_IMAGE = 500
+FEATURE_TYPES = (1, 2, 4)
+"""Those of gridd.conf that are licensed: vGPU, RTX Virtual Workstation, compute."""
+DEFAULT_REGISTRY = "docker.io"
+NVIDIA_REGISTRY = "nvcr.io"
+
+
+def check_host_name(name: str) -> str:
+    """Return a host name of one label (RFC 1123), which is no number: that would be read as an address."""
+    if "." in name and re.fullmatch(DOMAIN_PATTERN, name):
+        first, _, rest = name.partition(".")
+        raise ValueError(f"{name!r} is a name with its domain\nwrite hostname: {first} and domain: {rest}")
+    if re.fullmatch(LABEL_PATTERN, name) is None:
+        hint = f"at most {LONGEST_LABEL} letters, digits and '-', as in hvd-01"
+        raise ValueError(f"{name!r} cannot be a host name\n{hint}")
+    if name.isdecimal():
+        raise ValueError(f"the host name {name!r} would be taken for an address\nas in node-{name}")
+    return name
+
+
+def host_name_of(vm_name: str) -> str:
+    """Make a host name of a VM's name: lower case, other signs as hyphens; "" where nothing is left."""
+    name = re.sub("[^a-z0-9]+", "-", vm_name.casefold()).strip("-")[:LONGEST_LABEL].strip("-")
+    return f"vm-{name}" if name.isdecimal() else name
+
+
+def check_domain(name: str) -> str:
+    """Return the domain that makes a host name a full one."""
+    if re.fullmatch(DOMAIN_PATTERN, name) is None or len(name) > _LONGEST_DOMAIN:
+        raise ValueError(f"{name!r} cannot be a domain\nas in example.com")
+    return name
+
+
+def check_user(name: str) -> str:
+    """Return the name of an account as useradd takes it."""
+    if re.fullmatch(USER_PATTERN, name) is None:
+        hint = "at most 32 of a-z, 0-9, '_' and '-', the first a letter or '_'"
+        raise ValueError(f"{name!r} cannot be the name of a Linux account\n{hint}")
+    return name
+
+
+def check_public_key(text: str) -> str:
+    """Return a public key as a line of authorized_keys: its kind, its content, a comment.
+
+    No message repeats it: somebody may have written a private one.
+    """
+    words = text.split()
+    shape = "write it as in ssh-ed25519 AAAA… anna@example.com"
+    if "PRIVATE KEY" in text:
+        raise ValueError(
+            "this is a private key, and a public one belongs here\ntake the file that ends in .pub"
+        )
+    if len(words) < 2 or _KEY_KINDS.fullmatch(words[0]) is None or not is_printed(text):
+        raise ValueError(f"this is not a public key on one line\n{shape}")
+    try:
+        content = base64.b64decode(words[1], validate=True)
+    except (binascii.Error, ValueError):
+        content = b""
+    if not content[4:].startswith(words[0].encode()):
+        raise ValueError(f"what follows {words[0]} is not such a key\n{shape}")
+    return " ".join(words)
+
+
+def is_printed(text: str) -> bool:
+    """Whether all of a text can stand on one line."""
+    return text.isprintable()
+
+
+def check_absolute_path(text: str) -> str:
+    """Return a path from the guest's root."""
+    if not text.startswith("/") or not is_printed(text) or ".." in text.split("/"):
+        raise ValueError(f"{text!r} is not a path from the guest's root\nas in /srv/training")
+    return text
+
+
+def check_feature_type(number: int) -> int:
+    """Return a FeatureType of gridd.conf that is licensed."""
+    if number not in FEATURE_TYPES:
+        message = f"{number} is no FeatureType that a vGPU is licensed by"
+        raise ValueError(f"{message}\nwrite 4 for compute, 1 for vGPU, 2 for RTX Virtual Workstation")
+    return number
+
+
+def check_package(text: str) -> str:
+    """Return where a package is: an address, or a path in the guest."""
+    if re.match("https?://", text):
+        if re.fullmatch(r"https?://\S+", text) and is_printed(text):
+            return text
+    elif text.startswith("/") and is_printed(text) and ".." not in text.split("/"):
+        return text
+    hint = "write an https:// address, or its whole path in the guest"
+    raise ValueError(f"{text!r} says not where the package is\n{hint}")
+
+
+def check_url(text: str) -> str:
+    """Return the address of a package source."""
+    if re.fullmatch(r"https?://\S+", text) is None or not is_printed(text):
+        raise ValueError(f"{text!r} is not an address\nas in https://packages.example.com/toolkit")
+    return text.rstrip("/")
+
+
+def check_sha256(text: str) -> str:
+    """Return a checksum in lower case."""
+    if re.fullmatch(SHA256_PATTERN, text) is None:
+        raise ValueError("a sha256 has 64 hexadecimal digits\ntake what sha256sum prints of the file")
+    return text.lower()
+
+
+def check_image(text: str) -> str:
+    """Return a reference to a container image."""
+    if re.fullmatch(IMAGE_PATTERN, text) is None or len(text) > _LONGEST_IMAGE:
+        hint = "as in nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
+        raise ValueError(f"{text!r} cannot be an image's name\n{hint}")
+    return text
+
+
+def registry_of(image: str) -> str:
+    """Name the registry that an image is pulled from; docker's where the name has none.
+
+    The part before the first slash is a registry where it has a dot or a port, or is localhost.
+    """
+    first, slash, _ = image.partition("/")
+    is_registry = slash and ("." in first or ":" in first or first == "localhost")
+    return first if is_registry else DEFAULT_REGISTRY
+
+
+def check_registry(text: str) -> str:
+    """Return a registry's address: a name and perhaps a port, without https://."""
+    if re.fullmatch(_REGISTRY, text) is None:
+        bare = re.sub("^https?://", "", text).partition("/")[0]
+        hint = f"write {bare}" if bare != text and re.fullmatch(_REGISTRY, bare) else "as in nvcr.io"
+        raise ValueError(f"{text!r} is not the address of a registry\n{hint}")
+    return text
+
+
+def check_shell_variable(name: str) -> str:
+    """Return the name of an environment variable."""
+    if re.fullmatch(SHELL_VARIABLE_PATTERN, name) is None:
+        raise ValueError(f"{name!r} cannot be the name of an environment variable\nas in NCCL_DEBUG")
+    return name
+
+
+def parse_variable_value(value: object) -> str:
+    """Return an environment variable's value as text; a file of the guest holds one on each line."""
+    match value:
+        case bool():
+            raise ValueError('an environment variable holds text\nquote it, as in "1" or "true"')
+        case int() | float():
+            return str(value)
+        case str() if is_printed(value):
+            return value
+        case _:
+            raise ValueError("an environment variable holds text on one line\nquote it, without line breaks")
+
+
+def check_mount(text: str) -> str:
+    """Return `source:target`, two paths."""
+    source, colon, target = text.partition(":")
+    wrong = not colon or ":" in target or target == "/"
+    if wrong or not all(one.startswith("/") and is_printed(one) for one in (source, target)):
+        hint = "write two paths, as in /srv/data:/data"
+        raise ValueError(f"{text!r} is not a mount of a guest's folder in a container\n{hint}")
+    for own in ("/etc/vgpu-cfg", "/opt/vgpu-cfg", "/etc/hosts"):
+        if target.rstrip("/") == own or target.startswith(f"{own}/"):
+            raise ValueError(f"{own} in the container is this tool's own\nchoose another target")
+    return text
+
+
+def parse_duration(value: object) -> int:
+    """Return the seconds of `30m`; at least a minute, at most a day."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    found = re.fullmatch(r"([0-9]{1,6}) ?([a-z]*)", text)
+    if found is None or (found[2] and found[2] not in _SECONDS):
+        raise ValueError("a duration is a number and s, m or h\nas in 30m")
+    if not found[2]:
+        raise ValueError(f"the duration {text} has no unit\nwrite {text}s or {text}m")
+    seconds = int(found[1]) * _SECONDS[found[2]]
+    if not _SHORTEST_WAIT <= seconds <= _LONGEST_WAIT:
+        raise ValueError(f"{text} is not a time that a guest's first boot takes\nfrom 1m to 24h")
+    return seconds
+
+
+def parse_rate(value: object) -> int:
+    """Return the Mbps of `10Gbps`, bits as networks count them: in powers of 1000."""
+    text = value if isinstance(value, str) else ""
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(Mbps|Gbps)", text)
+    mbps = float(found[1]) * _MBPS[found[2]] if found is not None else 0.0
+    if mbps < 1 or mbps != int(mbps):
+        raise ValueError("a rate is a whole number of Mbps, or a number of Gbps\nas in 10Gbps or 500Mbps")
+    return int(mbps)

@@ -1,0 +1,83 @@
+"""How the addresses of networks and NICs are written: subnets, pools, gateways, and what a NIC is told.
+
+Addresses are IPv4. Every parser raises ValueError; where there is something to suggest, the hint stands on
+the message's second line.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from vgpu_cfg.model.plan_file.host_values import parse_interface_address
+
+CIDR_PATTERN = r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}"
+ADDRESS_PATTERN = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
+POOL_PATTERN = rf"{ADDRESS_PATTERN} ?- ?{ADDRESS_PATTERN}"
+_POOL = re.compile(rf"(?P<first>{ADDRESS_PATTERN}) ?- ?(?P<last>{ADDRESS_PATTERN})")
+_SMALLEST_PREFIX = 30
+"""A subnet with a longer prefix has no room for two machines beside its own two addresses."""
+
+
+def parse_subnet(value: object) -> str:
+    """Return a subnet such as `10.111.0.0/24`."""
+    if not isinstance(value, str) or re.fullmatch(CIDR_PATTERN, value) is None:
+        raise ValueError("a subnet is an IPv4 address with its prefix\nas in 10.111.0.0/24")
+    try:
+        subnet = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        raise ValueError(f"{value!r} is not an IPv4 subnet\nas in 10.111.0.0/24") from None
+    if str(subnet) != value:
+        raise ValueError(f"{value} is an address in a subnet, not a subnet\nwrite {subnet}")
+    if subnet.prefixlen > _SMALLEST_PREFIX:
+        raise ValueError(f"the subnet {value} has no room for two machines\nas in {subnet[0]}/24")
+    return value
+
+
+def parse_pool(value: object) -> tuple[str, str]:
+    """Return the first and the last address of `10.111.0.11-10.111.0.60`."""
+    if isinstance(value, tuple):
+        value = "-".join(str(one) for one in value)
+    found = _POOL.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError("a pool is its first and its last address\nas in 10.111.0.11-10.111.0.60")
+    first, last = parse_address(found["first"]), parse_address(found["last"])
+    if ipaddress.IPv4Address(last) < ipaddress.IPv4Address(first):
+        raise ValueError(f"the pool ends at {last}, which is before {first}\nwrite {last}-{first}")
+    return first, last
+
+
+def parse_address(value: object) -> str:
+    """Return an IPv4 address without a prefix, such as `10.111.0.1`."""
+    try:
+        return str(ipaddress.IPv4Address(value)) if isinstance(value, str) else _refuse_address(value)
+    except ValueError:
+        return _refuse_address(value)
+
+
+def _refuse_address(value: object) -> str:
+    shown = repr(value) if isinstance(value, str) else "this"
+    without = value.partition("/")[0] if isinstance(value, str) else ""
+    hint = (
+        f"write {without}"
+        if without != value and re.fullmatch(ADDRESS_PATTERN, without)
+        else "as in 10.111.0.1"
+    )
+    raise ValueError(f"{shown} is not an IPv4 address\n{hint}")
+
+
+def parse_nic_address(value: object) -> str | None:
+    """Return what a NIC is told: `dhcp`, `pool`, or an address with its prefix, in which `{k}` may stand.
+
+    With `{k}` the text is kept as it is, and judged as for the first NIC.
+    """
+    if value in ("dhcp", "pool"):
+        return str(value)
+    if not isinstance(value, str):
+        raise ValueError("`ip` is dhcp, pool, or an address with its prefix\nas in 10.111.0.21/24")
+    if "{k}" in value:
+        parse_interface_address(value.replace("{k}", "1"))
+        return value
+    if value and not value[0].isdigit():
+        raise ValueError(f"{value!r} is neither dhcp nor pool nor an address\nan address is 10.111.0.21/24")
+    return parse_interface_address(value)

@@ -1,0 +1,48 @@
+"""What the VMs of a plan file are judged against: its networks, its secrets, and files that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredNetwork
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file import SecretUse
+
+ReadText = Callable[[str, str], str]
+"""Reads a file by the name of the document that names it, and its path from there.
+
+Raises ValueError where there is no such file, DocumentError where it is not what it should be.
+"""
+
+
+def no_files(_document: str, path: str) -> str:
+    """Refuse every file: what is expanded without a folder has none."""
+    raise ValueError(f"the file {path!r} cannot be read here")
+
+
+@dataclass(frozen=True, slots=True)
+class VmContext:
+    """The plan around its VMs. `networks` is None where they are faulty: then nothing is said of them."""
+
+    networks: Mapping[str, DesiredNetwork] | None = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+    read_text: ReadText = no_files
+
+    def unknown_secret(self, use: SecretUse | str | None) -> tuple[str, str] | None:
+        """Return what to say of a secret that does not stand under `secrets`; None where it does.
+
+        Its name is not repeated: somebody may have written the secret itself.
+        """
+        name = use.secret if isinstance(use, SecretUse) else use
+        if name is None or name in self.secrets:
+            return None
+        hint = did_you_mean(name, self.secrets) or "as in secrets: {lic: file:/etc/vgpu-cfg/licence.tok}"
+        return "no secret of this name stands under `secrets`", hint
+
+
+def value_of(entry: Frozen, key: str) -> Any:
+    """Return what stands in the file at a key that may be absent; None where it is."""
+    return getattr(entry, key) if key in entry.model_fields_set else None

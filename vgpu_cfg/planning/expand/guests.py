@@ -1,0 +1,216 @@
+"""From `guest` to what a VM's guest shall have, and what its keys say against each other.
+
+A VM that says no `guest` gets one where a NIC of it has `ip` or `rdma`, which only the guest can carry out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.documents import Loc
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredLicence, DesiredOfed, DesiredPackage
+from vgpu_cfg.model.guest import GuestLogin
+from vgpu_cfg.model.guest_base import GuestUser
+from vgpu_cfg.model.plan_file import (
+    GuestEntry,
+    LicenceEntry,
+    LoginEntry,
+    OfedEntry,
+    PackageEntry,
+    SecretUse,
+    UserEntry,
+    VmKeys,
+    host_name_of,
+)
+from vgpu_cfg.planning.expand.context import VmContext, value_of
+from vgpu_cfg.planning.expand.merging import Layers
+
+MACHINE_USER = "vgpu-cfg"
+"""The account that this tool makes for itself."""
+
+
+def stated_in(keys: VmKeys) -> frozenset[str]:
+    """Return the keys of a VM's `guest` that have a value."""
+    entry = value_of(keys, "guest")
+    if not isinstance(entry, GuestEntry):
+        return frozenset()
+    return frozenset(name for name in entry.model_fields_set if getattr(entry, name) is not None)
+
+
+def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | None:
+    """Make a VM's guest; None where nothing is asked of it. `user_data` is the file's text.
+
+    `check_guest` must have found nothing. The host name is "" where the VM's name gives none.
+    """
+    entry: GuestEntry | None = value_of(keys, "guest")
+    nics = keys.nics or ()
+    has_rdma = any("rdma" in nic.model_fields_set for nic in nics)
+    if entry is None and not has_rdma and not any(nic.ip for nic in nics):
+        return None
+    guest = DesiredGuest(host_name=host_name_of(name), ofed=DesiredOfed() if has_rdma else None)
+    if entry is None:
+        return guest
+    given = stated_in(keys)
+    stated: dict[str, object] = {}
+    for ours, key in {
+        "by": "by",
+        "host_name": "hostname",
+        "domain": "domain",
+        "wait_seconds": "wait",
+    }.items():
+        if key in given:
+            stated[ours] = getattr(entry, key)
+    if "login" in given:
+        stated["login"] = _login(entry.login)
+    if "users" in given:
+        stated["users"] = tuple(_user(one) for one in entry.users)
+    if "licence" in given:
+        stated["licence"] = _licence(entry.licence)
+    if "driver" in given:
+        stated["driver"] = _driver(entry.driver)
+    if "ofed" in given:
+        stated["ofed"] = _ofed(entry.ofed)
+    if "containers" in given:
+        stated["runtime"] = None if entry.containers == "leave" else entry.containers
+    if "toolkit_repository" in given:
+        stated["toolkit_repository"] = entry.toolkit_repository
+    if "shared_memory" in given:
+        stated["shared_memory"] = f"{entry.shared_memory}m"
+    return guest.model_copy(update={**stated, "user_data": user_data})
+
+
+def _login(entry: LoginEntry) -> GuestLogin:
+    return GuestLogin(
+        user=entry.user or "",
+        password=name_of(value_of(entry, "password")),
+        key=name_of(value_of(entry, "key")),
+        port=entry.port or GuestLogin().port,
+    )
+
+
+def name_of(use: SecretUse | None) -> str | None:
+    """Return the name of a secret that may not be used."""
+    return use.secret if use is not None else None
+
+
+def _user(entry: UserEntry) -> GuestUser:
+    given = entry.model_fields_set
+    return GuestUser(
+        name=entry.name,
+        keys=entry.keys or (),
+        sudo=entry.sudo if "sudo" in given else True,
+        shell=entry.shell or GuestUser(name=entry.name).shell,
+    )
+
+
+def _licence(entry: LicenceEntry) -> DesiredLicence:
+    token = entry.secret or entry.token.secret
+    return DesiredLicence(token=token, feature_type=entry.type or DesiredLicence(token=token).feature_type)
+
+
+def _driver(entry: PackageEntry | str) -> DesiredPackage | None:
+    if isinstance(entry, PackageEntry):
+        return DesiredPackage(package=entry.package or "", sha256=entry.sha256 or "")
+    return None if entry == "leave" else DesiredPackage()
+
+
+def _ofed(entry: OfedEntry | str) -> DesiredOfed | None:
+    if isinstance(entry, OfedEntry):
+        stack = value_of(entry, "stack") or DesiredOfed().stack
+        return DesiredOfed(stack=stack, package=entry.package or "", sha256=entry.sha256 or "")
+    return None
+
+
+def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
+    """Yield what is wrong between the keys of `guest`, once all layers are merged."""
+    entry, given = keys.guest, stated_in(keys)
+    by = value_of(entry, "by") or "cloud-init"
+    yield from _check_login(value_of(entry, "login"), by, layers)
+    yield from _check_users(entry, layers)
+    yield from _check_packages(entry, layers)
+    if "licence" in given and len({"secret", "token"} & entry.licence.model_fields_set) != 1:
+        hint = "as in licence: {secret: lic}, or {token: {secret: lic}, type: 4}"
+        yield layers.fault(("guest", "licence"), "a licence has one `token`, or `secret` for short", hint)
+    for loc, use in _secrets(entry):
+        if unknown := context.unknown_secret(use):
+            yield layers.fault(("guest", *loc), *unknown)
+    if "user_data" in given and by != "cloud-init":
+        message = f"`user_data` is for cloud-init, and this guest is set up by {by}"
+        yield layers.fault(("guest", "user_data"), message, "remove one of them")
+    elif "user_data" in given:
+        yield from _check_user_data(layers, entry.user_data or "", context)
+
+
+def _check_login(login: LoginEntry | None, by: str, layers: Layers) -> Iterator[DocumentFault]:
+    loc: Loc = ("guest", "login")
+    if login is None:
+        if by != "cloud-init":
+            hint = "as in login: {user: ubuntu, password: {secret: guest}}, an account of the template"
+            yield layers.fault(("guest", "by"), f"`by: {by}` needs a `login`", hint)
+        return
+    has_key, has_password = (key in login.model_fields_set for key in ("key", "password"))
+    if login.user and not (has_key or has_password):
+        message = f"the login of {login.user!r} has neither a `password` nor a `key`"
+        yield layers.fault(loc, message, "as in password: {secret: guest}")
+    if not login.user and (has_key or has_password):
+        yield layers.fault(loc, "this login has no `user`", "name the account that it is of")
+    if by == "guest-operations" and not has_password:
+        message = "guest operations take a password, and this login has none"
+        yield layers.fault(loc, message, "add password: {secret: NAME}, or write by: ssh")
+    if by == "ssh" and not login.user and not (has_key or has_password):
+        yield layers.fault(loc, "`by: ssh` needs the `user` of an account that exists", "as in user: ubuntu")
+
+
+def _check_users(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
+    names = [user.name for user in entry.users or ()]
+    for index, name in enumerate(names):
+        if name == MACHINE_USER:
+            message = f"the account {MACHINE_USER!r} is this tool's own"
+            yield layers.fault(("guest", "users", index), message, "choose another name")
+        if name in names[:index]:
+            message = f"the account {name!r} stands here twice"
+            yield layers.fault(("guest", "users", index), message, "keep one")
+
+
+def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
+    if isinstance(entry.driver, PackageEntry) and not entry.driver.package:
+        message = "this says nothing of where the driver is"
+        yield layers.fault(("guest", "driver"), message, "give `package`, or write driver: template")
+    if not isinstance(entry.ofed, OfedEntry):
+        return
+    if entry.ofed.package and value_of(entry.ofed, "stack") in (None, "inbox"):
+        message = "`package` brings MLNX_OFED or DOCA-OFED, and this is the distribution's own stack"
+        yield layers.fault(("guest", "ofed", "package"), message, "write stack: mlnx or doca, or remove it")
+    if entry.ofed.sha256 and not entry.ofed.package:
+        message = "`sha256` is of a `package`, and there is none"
+        yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
+
+
+def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
+    for section, key in (
+        ("licence", "secret"),
+        ("licence", "token"),
+        ("login", "password"),
+        ("login", "key"),
+    ):
+        mapping = value_of(entry, section)
+        use = value_of(mapping, key) if mapping is not None else None
+        if use is not None:
+            yield (section, key) if isinstance(use, str) else (section, key, "secret"), use
+
+
+def _check_user_data(layers: Layers, path: str, context: VmContext) -> Iterator[DocumentFault]:
+    loc: Loc = ("guest", "user_data")
+    try:
+        read_user_data(layers, path, context)
+    except DocumentError as error:
+        yield from error.faults
+    except ValueError as error:
+        message, _, hint = str(error).partition("\n")
+        yield layers.fault(loc, message, hint)
+
+
+def read_user_data(layers: Layers, path: str, context: VmContext) -> str:
+    """Return the text of the file; its path counts from the document whose layer names it."""
+    return context.read_text(layers.holder(("guest", "user_data")).document.name, path)

@@ -1,0 +1,142 @@
+"""What the keys of `training` say against each other, and against the VMs that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vgpu_cfg.documents import Loc, Part, did_you_mean
+from vgpu_cfg.errors import DocumentFault
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.plan_file import (
+    NVIDIA_REGISTRY,
+    RegistryEntry,
+    SecretUse,
+    TrainingEntry,
+    registry_of,
+)
+from vgpu_cfg.planning.expand.context import VmContext, value_of
+
+_PORT = 2222
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The VMs that train together, and the one that they are started from, where it is none of them."""
+
+    workers: tuple[DesiredVm, ...]
+    head: DesiredVm | None = None
+
+    @property
+    def members(self) -> tuple[DesiredVm, ...]:
+        """All of them."""
+        return (*self.workers, self.head) if self.head is not None else self.workers
+
+
+def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iterator[DocumentFault]:
+    """Yield what is wrong in `training` whatever the VMs are."""
+    if not entry.image:
+        for key in ("archive", "mounts", "registry"):
+            if value_of(entry, key):
+                message = f"`{key}` is of the training's image, and there is none"
+                yield part.fault((key,), message, "add `image`, or remove it")
+    if "registry" in entry.model_fields_set:
+        yield from _check_registry(entry.registry, entry.image or "", part)
+    for loc, use in _secrets(entry):
+        if unknown := context.unknown_secret(use):
+            yield part.fault(loc, *unknown)
+    if "traffic" in entry.model_fields_set:
+        link, control = value_of(entry.traffic, "link"), value_of(entry.traffic, "control")
+        if link is None or control is None:
+            hint = "as in traffic: {link: 10Gbps, control: 200Mbps}"
+            yield part.fault(("traffic",), "`traffic` needs both `link` and `control`", hint)
+        elif control >= link:
+            message = f"`control` of {control} Mbps leaves nothing of the link's {link} Mbps"
+            yield part.fault(("traffic", "control"), message, "write less")
+
+
+def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator[DocumentFault]:
+    if len({"secret", "password"} & registry.model_fields_set) != 1:
+        hint = "as in registry: {secret: ngc}"
+        message = "a registry's login has one `password`, or `secret` for short"
+        yield part.fault(("registry",), message, hint)
+    server = registry.server or registry_of(image)
+    if not registry.user and server != NVIDIA_REGISTRY and image:
+        message = f"the login at {server} needs a `user`: only {NVIDIA_REGISTRY} has one for all"
+        hint = "as in registry: {user: NAME, password: {secret: NAME}}"
+        yield part.fault(("registry",), message, hint)
+
+
+def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
+    if (keys := value_of(entry, "keys")) is not None:
+        yield ("keys", "secret"), keys
+    if (registry := value_of(entry, "registry")) is not None:
+        if (secret := value_of(registry, "secret")) is not None:
+            yield ("registry", "secret"), secret
+        if (password := value_of(registry, "password")) is not None:
+            yield ("registry", "password", "secret"), password
+    if (monitoring := value_of(entry, "monitoring")) is not None:
+        password = value_of(monitoring, "grafana_password")
+        if password is not None:
+            yield ("monitoring", "grafana_password", "secret"), password
+
+
+def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext) -> Iterator[DocumentFault]:
+    """Yield what the VMs lack of what training with them needs; they have their guests already."""
+    if not value_of(entry, "slots"):
+        for vm in team.workers:
+            if not vm.gpus:
+                message = f"the worker {vm.name!r} has no `gpus`, and so no process would run on it"
+                yield part.fault(("workers",), message, "leave it out of `workers`, or write `slots`")
+                break
+    yield from _check_runtimes(entry, team, part)
+    yield from _check_ports(entry, team, part)
+    if entry.rdma_network:
+        yield from _check_rdma(entry.rdma_network, team, part, context)
+
+
+def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
+    runtimes = {vm.name: vm.guest.runtime for vm in team.members if vm.guest is not None}
+    without = [name for name, runtime in runtimes.items() if runtime is None]
+    if without and entry.image:
+        message = f"training runs in an image, and the guest of {without[0]!r} has `containers: leave`"
+        yield part.fault(("image",), message, "write docker, containerd or apptainer there")
+    several = sorted({str(runtime) for runtime in runtimes.values() if runtime is not None})
+    if len(several) > 1:
+        message = f"the VMs that train have different container runtimes: {', '.join(several)}"
+        yield part.fault(("workers",), message, "give all of them the same `containers`")
+    if value_of(entry, "monitoring") is not None:
+        unable = [name for name, runtime in runtimes.items() if runtime in (None, "apptainer")]
+        if unable:
+            message = (
+                f"monitoring runs in containers, for which {unable[0]!r} has neither docker nor containerd"
+            )
+            yield part.fault(("monitoring",), message, "change its `containers`, or remove it")
+
+
+def _check_ports(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
+    port = value_of(entry, "port") or _PORT
+    for vm in team.members:
+        if vm.guest is not None and vm.guest.login.port == port:
+            message = f"port {port} is that of the ssh server of {vm.name!r} itself"
+            yield part.fault(("port",), message, "write another: containers share the guest's network")
+            return
+
+
+def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterator[DocumentFault]:
+    for vm in team.workers:
+        nics = [nic for nic in vm.nics if nic.network == name]
+        if not nics:
+            others = [nic.network for nic in vm.nics if nic.network]
+            hint = did_you_mean(name, {*others, *(context.networks or {})}) or "add the NIC, or mend the name"
+            message = f"the worker {vm.name!r} has no NIC on {name!r}"
+            yield part.fault(("rdma_network",), message, hint)
+            return
+        if not any(nic.rdma for nic in nics):
+            message = f"the NIC of {vm.name!r} on {name!r} has no `rdma`"
+            yield part.fault(("rdma_network",), message, "write rdma: gpudirect (or host) on the NIC")
+            return
+        if not any(nic.rdma and nic.ip for nic in nics):
+            message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, and RoCE needs an address"
+            yield part.fault(("rdma_network",), message, "write ip: pool on the NIC, dhcp, or an address")
+            return

@@ -1,0 +1,192 @@
+"""How cloud-init's VMware datasource is given what a guest shall have: user data and metadata in guestinfo.
+
+The user's own #cloud-config is merged under ours: lists that both have are joined, any other key that
+both set must be set alike.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vgpu_cfg.documents.foreign import read_foreign, write_foreign
+from vgpu_cfg.errors import DocumentError, GuestError
+from vgpu_cfg.model.guest import GuestFile, GuestSpec
+from vgpu_cfg.model.guest_modules import HostNameModule, NetworkModule, UsersModule
+from vgpu_cfg.staging.bundle import RUNNER
+from vgpu_cfg.staging.module import StagingContext
+from vgpu_cfg.staging.netplan import network_config
+
+FIRST_RUN = "first"
+"""The word by which the run that cloud-init starts is known in the report."""
+
+MOST_BYTES = 65_535
+"""A guestinfo value as stored, after gzip and base64 (vm-operator #148; open-vm-tools guest_msg_def.h)."""
+
+ENCODING = "gzip+base64"
+_HEADER = "#cloud-config"
+_INSTANCES = uuid.UUID("6f0ad9a3-7f6d-5b1c-9f5e-3d2a7c0f5d11")
+"""The name space of our instance-ids; any fixed number does."""
+
+_JOINED = ("users", "write_files", "runcmd")
+
+
+def guest_info(context: StagingContext, files: Sequence[GuestFile]) -> dict[str, str]:
+    """Return the extraConfig of a clone: user data with secrets, metadata without. Raises `GuestError`."""
+    packed = pack(user_data(context, files))
+    if len(packed) > MOST_BYTES:
+        raise _too_large(context.spec, files, len(packed))
+    return {
+        "guestinfo.userdata": packed,
+        "guestinfo.userdata.encoding": ENCODING,
+        "guestinfo.metadata": pack(metadata(context.spec)),
+        "guestinfo.metadata.encoding": ENCODING,
+    }
+
+
+def pack(text: str) -> str:
+    """Return text as gzip and base64; the same text gives the same bytes."""
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
+
+
+def metadata(spec: GuestSpec) -> str:
+    """Return the metadata: who the guest is, and its network at the first boot. It holds no secret."""
+    name = spec.module("host-name")
+    content: dict[str, Any] = {
+        "instance-id": str(uuid.uuid5(_INSTANCES, json.dumps([spec.plan, spec.vm]))),
+        "local-hostname": name.host_name if isinstance(name, HostNameModule) else spec.vm,
+        "redact": ["userdata"],
+    }
+    network = spec.module("network")
+    if isinstance(network, NetworkModule) and network.nics:
+        content["network"] = network_config(network.nics)
+    return write_foreign(content)
+
+
+def user_data(context: StagingContext, files: Sequence[GuestFile]) -> str:
+    """Return the #cloud-config: accounts, ssh host keys, the bundle's files, and the runner's first run."""
+    theirs = _read_theirs(context.spec)
+    merged = _merge(theirs, _ours(context, files, default_user="users" not in theirs), context.spec.vm)
+    return f"{_HEADER}\n{write_foreign(merged)}"
+
+
+def _ours(context: StagingContext, files: Sequence[GuestFile], *, default_user: bool) -> dict[str, Any]:
+    spec = context.spec
+    host_key = context.keys.host_key(spec.vm)
+    content: dict[str, Any] = {}
+    name = spec.module("host-name")
+    if isinstance(name, HostNameModule):
+        content["hostname"] = name.host_name
+        if name.domain:
+            content["fqdn"] = f"{name.host_name}.{name.domain}"
+        content["preserve_hostname"] = False
+    if spec.module("hosts") is not None:
+        content["manage_etc_hosts"] = False
+    users = _users(context)
+    if users:
+        # Without the word cloud-init would leave out the account that the distribution's image has.
+        content["users"] = ["default", *users] if default_user else users
+    # cloud-init makes no host key where it is given some (cc_ssh, 22.4 and newer), and the template's go.
+    content["ssh_deletekeys"] = True
+    content["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": host_key.public}
+    content["write_files"] = [
+        {
+            "path": one.path,
+            "owner": "root:root",
+            "permissions": f"0{one.mode:o}",
+            "content": one.content,
+        }
+        for one in files
+    ]
+    content["runcmd"] = [[RUNNER, "--run", FIRST_RUN]]
+    return content
+
+
+def _users(context: StagingContext) -> list[Any]:
+    module = context.spec.module("users")
+    if not isinstance(module, UsersModule):
+        return []
+    from vgpu_cfg.staging.modules.users import accounts
+
+    return [
+        {
+            "name": one.name,
+            "lock_passwd": True,
+            "shell": one.shell,
+            **({"ssh_authorized_keys": list(one.keys)} if one.keys else {}),
+            **({"sudo": ["ALL=(ALL) NOPASSWD:ALL"]} if one.sudo else {}),
+        }
+        for one in accounts(module, context)
+        if one.name != "root"
+    ]
+
+
+def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
+    text = spec.user_data
+    if not text.strip():
+        return {}
+    first = text.lstrip("\ufeff").splitlines()[0].strip()
+    if first != _HEADER:
+        raise GuestError(
+            f"the user data does not begin with {_HEADER}, so it cannot be merged with what vgpu-cfg sends",
+            subject=spec.vm,
+            remedy=f"write it as {_HEADER}; a script can stand in its runcmd",
+        )
+    try:
+        return read_foreign(text.lstrip("\ufeff"), "user_data")
+    except DocumentError as error:
+        raise GuestError(
+            "; ".join(str(fault) for fault in error.faults),
+            subject=spec.vm,
+            remedy="mend the user data; `cloud-init schema --config-file FILE` reads it as the guest will",
+        ) from error
+
+
+def _merge(theirs: Mapping[str, Any], ours: Mapping[str, Any], vm: str) -> dict[str, Any]:
+    merged = dict(theirs)
+    for key, value in ours.items():
+        if key not in theirs:
+            merged[key] = value
+        elif key in _JOINED:
+            if not isinstance(theirs[key], list):
+                raise _clash(f"its {key} is no list", vm, f"write {key} as a list")
+            merged[key] = [*theirs[key], *value]
+        elif theirs[key] != value:
+            raise _clash(f"it sets {key}, which vgpu-cfg sets otherwise", vm, f"leave {key} out of it")
+    _check_names(theirs, ours, vm)
+    return merged
+
+
+def _check_names(theirs: Mapping[str, Any], ours: Mapping[str, Any], vm: str) -> None:
+    """Refuse an account or a file that both bring: the later one would win without a word."""
+    for key, name in (("users", "name"), ("write_files", "path")):
+        mine = {one[name] for one in ours.get(key, ()) if isinstance(one, dict)}
+        for one in theirs.get(key) or ():
+            if isinstance(one, dict) and one.get(name) in mine:
+                raise _clash(
+                    f"its {key} hold {one[name]}, which vgpu-cfg brings too",
+                    vm,
+                    "leave it out of the user data, or out of the plan file",
+                )
+
+
+def _clash(what: str, vm: str, remedy: str) -> GuestError:
+    return GuestError(f"the user data cannot be merged: {what}", subject=vm, remedy=remedy)
+
+
+def _too_large(spec: GuestSpec, files: Sequence[GuestFile], size: int) -> GuestError:
+    weights = {one.path: len(pack(one.content)) for one in files}
+    if spec.user_data:
+        weights["guest.user_data"] = len(pack(spec.user_data))
+    largest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
+    told = ", ".join(f"{path} ({weight:,} bytes)" for path, weight in largest)
+    return GuestError(
+        f"cloud-init's user data has {size:,} bytes packed, and guestinfo takes {MOST_BYTES:,}; "
+        f"the largest: {told}",
+        subject=spec.vm,
+        remedy="make those smaller, or stage this guest by ssh or guest operations",
+    )

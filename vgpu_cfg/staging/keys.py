@@ -1,0 +1,89 @@
+"""How the ssh keys of a plan follow from its seed: HKDF-SHA256 to ed25519, written as OpenSSH writes keys.
+
+The same seed gives the same keys to the byte, so that a key that is already there is seen to be the same.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+
+from vgpu_cfg.errors import GuestError
+
+SHORTEST_SEED = 32
+_SALT = b"vgpu-cfg ssh keys 1"
+_ARMOUR = ("-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----")
+
+
+@dataclass(frozen=True, slots=True)
+class Ed25519Pair:
+    """An ed25519 key: `private` a whole file, `public` one line of it without a newline."""
+
+    private: str = field(repr=False)
+    public: str
+
+
+class PlanKeyRing:
+    """The keys that follow from a seed. Raises `GuestError` for one of less than 32 bytes."""
+
+    def __init__(self, seed: bytes) -> None:
+        if len(seed) < SHORTEST_SEED:
+            raise GuestError(
+                f"the seed of the plan's ssh keys has {len(seed)} bytes, and needs {SHORTEST_SEED}",
+                subject="training.keys",
+                remedy="keep there 32 random bytes or more, such as the output of `openssl rand -hex 32`",
+            )
+        self._seed = seed
+
+    def host_key(self, vm: str) -> Ed25519Pair:
+        """Return the host key of a VM's sshd, the one in its container included."""
+        return self._pair(f"host:{vm}", vm)
+
+    def mesh_key(self) -> Ed25519Pair:
+        """Return the key by which workers log in to each other."""
+        return self._pair("mesh", "vgpu-cfg-mesh")
+
+    def login_key(self) -> Ed25519Pair:
+        """Return the key by which this tool logs in."""
+        return self._pair("login", "vgpu-cfg-login")
+
+    def _pair(self, info: str, comment: str) -> Ed25519Pair:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        raw = HKDF(algorithm=SHA256(), length=32, salt=_SALT, info=info.encode()).derive(self._seed)
+        key = Ed25519PrivateKey.from_private_bytes(raw)
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+        )
+        public = key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+        return Ed25519Pair(_repeatable(private.decode()), f"{public.decode()} {_word(comment)}")
+
+
+def _word(comment: str) -> str:
+    """Return a comment that a line of authorized_keys can carry as one word."""
+    return "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "_" for sign in comment)
+
+
+def _repeatable(text: str) -> str:
+    """Put zeros where OpenSSH's format has a random number, twice, by which a passphrase is checked.
+
+    It stands at the head of the private section, which is the last thing in the file (PROTOCOL.key).
+    """
+    content = bytearray(base64.b64decode("".join(text.splitlines()[1:-1])))
+    at = len(b"openssh-key-v1\0")
+    for _ in range(3):  # cipher, key derivation, its options
+        at += 4 + int.from_bytes(content[at : at + 4], "big")
+    at += 4  # number of keys
+    at += 4 + int.from_bytes(content[at : at + 4], "big")  # the public key
+    at += 4  # length of the private section
+    if content[at : at + 4] != content[at + 4 : at + 8]:
+        raise AssertionError("not the format of PROTOCOL.key")
+    content[at : at + 8] = bytes(8)
+    body = base64.b64encode(bytes(content)).decode()
+    lines = [body[start : start + 70] for start in range(0, len(body), 70)]
+    return "\n".join([_ARMOUR[0], *lines, _ARMOUR[1], ""])

@@ -1,0 +1,32 @@
+"""How templates are told of a guest's NICs: checked, and as texts that the scripts' functions take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.netplan import match_of
+
+
+@dataclass(frozen=True, slots=True)
+class NicWords:
+    """A NIC by `mac` or, with that empty, by `driver`; `mtu` is "" where it is left alone."""
+
+    mac: str
+    driver: str
+    name: str
+    mtu: str
+    addresses: tuple[str, ...]
+
+
+def nic_words(nics: Iterable[GuestNic]) -> tuple[NicWords, ...]:
+    """Check NICs for templates. Raises `GuestError`."""
+    found: list[NicWords] = []
+    for nic in nics:
+        mac, driver = match_of(nic)
+        name = values.interface_name(nic.name) if nic.name else ""
+        mtu = "" if nic.mtu is None else str(nic.mtu)
+        found.append(NicWords(mac, driver, name, mtu, tuple(values.cidr(one) for one in nic.addresses)))
+    return tuple(found)

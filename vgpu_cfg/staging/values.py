@@ -1,0 +1,104 @@
+"""Which texts a guest's files can carry: what is not among them is refused before anything is rendered."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from vgpu_cfg.errors import GuestError
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_DOMAIN = re.compile(rf"{_HOST_NAME.pattern}(\.{_HOST_NAME.pattern})*")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_DRIVER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_ABSOLUTE = re.compile(r"/[^\x00-\x1f\x7f]*")
+_KEY_LINE = re.compile(r"[^\x00-\x1f\x7f]*[A-Za-z0-9+/=][^\x00-\x1f\x7f]*")
+_URL = re.compile(r"(https?|ftp|file)://[!-~]+")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+
+
+def refuse(what: str, text: str, remedy: str) -> GuestError:
+    """Make the error for a text that a guest cannot carry."""
+    return GuestError(f"{text!r} cannot be {what} of a guest", subject=what, remedy=remedy)
+
+
+def host_name(text: str) -> str:
+    """Return a host name: one label of letters, digits and hyphens."""
+    return _matching(_HOST_NAME, "the host name", text, "use letters, digits and hyphens, 63 at most")
+
+
+def domain_name(text: str) -> str:
+    """Return a name of one label or more, as /etc/hosts and a host's full name take it."""
+    return _matching(_DOMAIN, "a name", text, "use labels of letters, digits and hyphens, joined by dots")
+
+
+def user_name(text: str) -> str:
+    """Return the name of an account, as useradd takes it on all distributions."""
+    remedy = "begin with a lower-case letter; then lower-case letters, digits, _ and -, 32 at most"
+    return _matching(_USER, "a user name", text, remedy)
+
+
+def interface_name(text: str) -> str:
+    """Return the name of an interface, 15 signs at most."""
+    return _matching(_INTERFACE, "the name of an interface", text, "use letters, digits, 15 at most")
+
+
+def mac_address(text: str) -> str:
+    """Return a MAC address in lower case with colons."""
+    return _matching(_MAC, "a MAC address", text.lower(), "write six pairs of hex digits with colons")
+
+
+def driver_name(text: str) -> str:
+    """Return the name of a NIC's kernel driver."""
+    return _matching(_DRIVER, "a NIC's driver", text, "name a kernel driver, such as mlx5_core")
+
+
+def path(text: str) -> str:
+    """Return an absolute path without control characters."""
+    return _matching(_ABSOLUTE, "a path", text, "write an absolute path without control characters")
+
+
+def package(text: str) -> str:
+    """Return where a package is: a URL, or an absolute path in the guest."""
+    if text.startswith("/"):
+        return path(text)
+    return _matching(_URL, "the place of a package", text, "write an http or https URL, or an absolute path")
+
+
+def sha256(text: str) -> str:
+    """Return a SHA-256 in lower case, "" for none."""
+    if not text:
+        return ""
+    return _matching(_SHA256, "a SHA-256", text, "write its 64 hex digits").lower()
+
+
+def key_line(text: str) -> str:
+    """Return a line of authorized_keys."""
+    return _matching(_KEY_LINE, "a key", text.strip(), "write one line, as in a .pub file")
+
+
+def address(text: str) -> str:
+    """Return an IP address without a prefix length, in its usual spelling."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as error:
+        raise refuse("an address", text, "write an IP address, such as 10.111.0.11") from error
+
+
+def cidr(text: str) -> str:
+    """Return an IP address with its prefix length, in its usual spelling."""
+    try:
+        made = ipaddress.ip_interface(text)
+    except ValueError as error:
+        raise refuse("an address", text, "write it with its prefix, such as 10.111.0.11/24") from error
+    if "/" not in text:
+        raise refuse("an address", text, "write it with its prefix, such as 10.111.0.11/24")
+    return str(made)
+
+
+def _matching(pattern: re.Pattern[str], what: str, text: str, remedy: str) -> str:
+    if not pattern.fullmatch(text):
+        raise refuse(what, text, remedy)
+    return text
