@@ -10,7 +10,7 @@
     │   ├── VCenterError         Unreachable · LoginFailed · NotPermitted · CertificateRejected
     │   │                        NotFound · Ambiguous · VersionTooOld · NotOffered · NotRecorded
     │   ├── HostShellError
-    │   └── GuestError
+    │   └── GuestError           GuestNotReady
     ├── ChangeError          6   a change was begun and did not come true
     │   ├── TaskFailed
     │   ├── NotConfirmed
@@ -145,6 +145,10 @@ class HostShellError(ReachError):
 
 class GuestError(ReachError):
     """A command inside a guest failed or could not be run."""
+
+
+class GuestNotReady(GuestError):
+    """A guest does not answer, or not any more: it may be booting, and answer later."""
 
 
 class ChangeError(VgpuCfgError):

@@ -40,6 +40,7 @@ class Transport(Protocol):
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Send a request and return (status, headers, body).
 
+        `path` may be a whole https URL, where the server itself has named another host for it.
         Raises `Unreachable` or `CertificateRejected` where no answer came.
         """
         ...
@@ -297,24 +298,30 @@ class HostShells(Protocol):
 class GuestTarget(Frozen):
     """A VM whose guest is to be reached: by vCenter (`moid`), or by ssh at one of `addresses`, best first.
 
-    `name` is the plan's name of the VM, from which its host key is derived.
+    `name` is the plan's name of the VM, from which its host key is derived. `prefers_ssh` lets ssh be tried
+    first, where a login allows both.
     """
 
     name: str
     moid: str
     addresses: tuple[str, ...] = ()
+    prefers_ssh: bool = False
 
 
 class GuestShell(Protocol):
     """A way into one guest, with root's rights. Arguments are data, as of `HostShell`.
 
-    Every method raises `GuestError`; no message holds a secret.
+    Every method raises `GuestError`, of which `GuestNotReady` may pass; no message holds a secret.
     """
 
     def run(
         self, arguments: Sequence[str], *, timeout_seconds: float = 60.0, stdin: bytes = b""
     ) -> ShellResult:
         """Run one command and wait for it; a status other than 0 is returned, not raised."""
+        ...
+
+    def start(self, arguments: Sequence[str]) -> None:
+        """Begin one command that goes on when nobody listens any more; what it prints is lost."""
         ...
 
     def write_file(self, path: str, content: bytes, mode: int) -> None:
@@ -334,7 +341,10 @@ class GuestShells(Protocol):
     """Logs in to guests."""
 
     def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
-        """Log in, by guest operations where the login has a password, else by ssh. Raises `GuestError`."""
+        """Log in, by guest operations where the login has a password, else by ssh.
+
+        Where the first way fails the other is tried, as far as the login allows it. Raises `GuestError`.
+        """
         ...
 
 

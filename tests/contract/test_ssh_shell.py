@@ -21,8 +21,8 @@ from tests.contract.ssh_server import (
     running_ssh_server,
 )
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi import ssh
 from vgpu_cfg.ports import HostShell
+from vgpu_cfg.remote import ssh
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ to a file of this tool's own, never to the user's.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Literal
 import paramiko
 
 from vgpu_cfg.errors import HostShellError
+from vgpu_cfg.remote.ssh import fingerprint
 
 _KEYGEN = "/usr/lib/vmware/openssh/bin/ssh-keygen"
 """Where ESXi keeps it; it is not in the path there."""
@@ -52,12 +51,6 @@ class JudgeFirstKeys(paramiko.MissingHostKeyPolicy):
                 f"the key to {files}, or set `host_keys: pin` in the plan file's access"
             ),
         )
-
-
-def fingerprint(key: paramiko.PKey) -> str:
-    """Spell a key's SHA-256 as OpenSSH does: `SHA256:` and base64 without padding."""
-    digest = hashlib.sha256(key.asbytes()).digest()
-    return f"SHA256:{base64.b64encode(digest).decode('ascii').rstrip('=')}"
 
 
 def _key_file(key: paramiko.PKey) -> str:

@@ -53,7 +53,8 @@ class EsxiShells:
         Raises HostShellError.
         """
         from vgpu_cfg.esxi.ssh import ConnectionRefused, Login, open_channel
-        from vgpu_cfg.esxi.ssh_config import options_for
+        from vgpu_cfg.remote.ssh import Endpoint
+        from vgpu_cfg.remote.ssh_config import options_for
 
         if access.ssh == "off":
             raise HostShellError(
@@ -61,19 +62,21 @@ class EsxiShells:
                 subject=host_name,
                 remedy="set `ssh: on` or `ssh: open-and-close` in `access`, or do the step by hand",
             )
-        options = options_for(host_name, self._ssh_config)
+        options = options_for(host_name, self._ssh_config, HostShellError)
         is_default_user = access.user == DesiredAccess.model_fields["user"].default
         login = Login(
-            host=options.host,
-            user=(options.user if is_default_user else None) or access.user,
+            Endpoint(
+                host=options.host,
+                user=(options.user if is_default_user else None) or access.user,
+                port=options.port,
+                password=self._secret(host_name, access.password),
+                key=self._secret(host_name, access.key),
+                key_files=options.key_files,
+                timeout_seconds=self._timeout_seconds,
+            ),
             pinned=self._pinned,
-            port=options.port,
-            password=self._secret(host_name, access.password),
-            key=self._secret(host_name, access.key),
-            key_files=options.key_files,
             known_hosts=self._known_hosts,
             policy=access.host_keys,
-            timeout_seconds=self._timeout_seconds,
         )
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(ConnectionRefused),

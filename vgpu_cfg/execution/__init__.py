@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.execution.guest_tools import GuestTools
 from vgpu_cfg.execution.host_tools import HostTools
 from vgpu_cfg.execution.interrupts import stop_on_interrupt
 from vgpu_cfg.execution.journal import (
@@ -20,6 +21,7 @@ from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_pl
 from vgpu_cfg.execution.shell_access import ShellAccess
 
 __all__ = [
+    "GuestTools",
     "HostMarks",
     "HostTools",
     "InFlight",

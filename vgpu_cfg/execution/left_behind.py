@@ -1,4 +1,4 @@
-"""What a run leaves in vCenter that is not whole: half-made VMs, hosts that are down, tasks still running."""
+"""What a run leaves that is not whole: half-made VMs, guests, hosts that are down, tasks still running."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_cfg.execution.host_session import HostSession
 from vgpu_cfg.execution.session import RunSession
-from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.change import Plan, StageGuest
 from vgpu_cfg.model.report import Outcome, OutcomeStatus
 
 _NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
@@ -22,6 +22,7 @@ def tell_left_behind(
     """Name, one line each, what this run began and did not end; `in_flight` holds (task, change id)."""
     return (
         *(f"{name}: {state}" for name, state in session.half_made.items()),
+        *(f"{name}: its guest is set up in part: {at}" for name, at in session.half_staged.items()),
         *_unfinished(plan, session, outcomes),
         *(hosts.tell_left_behind() if hosts is not None else ()),
         *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
@@ -32,7 +33,8 @@ def _unfinished(plan: Plan, session: RunSession, outcomes: Mapping[str, Outcome]
     undone: dict[str, list[str]] = {}
     for change in plan.changes:
         found = outcomes.get(change.id)
-        if found is not None and found.status in _NOT_DONE:
+        is_told = isinstance(change, StageGuest) and change.vm.name in session.half_staged
+        if found is not None and found.status in _NOT_DONE and not is_told:
             undone.setdefault(change.subject.name, []).append(change.id)
     for name in session.made:
         if name not in session.half_made and name in undone:

@@ -15,6 +15,8 @@ from vgpu_cfg.ports import TaskUpdate
 
 MOST_REQUESTS = 3
 _REFUSED_FOR_VERSION = "ConcurrentAccess"
+_PASSING = {"guest": None, "cpu_mhz": None, "uptime_seconds": None}
+"""What moves by itself while a VM runs."""
 _COMPARED_KEYS = frozenset({AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY})
 
 
@@ -44,7 +46,7 @@ def _essence(vm: Vm) -> Vm:
     if vm.detail is None:
         return vm
     kept = {key: value for key, value in vm.detail.extra_config.items() if key in _COMPARED_KEYS}
-    detail = vm.detail.model_copy(update={"change_version": "", "extra_config": kept})
+    detail = vm.detail.model_copy(update={"change_version": "", "extra_config": kept, **_PASSING})
     return vm.model_copy(update={"detail": detail})
 
 

@@ -20,6 +20,7 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
+from vgpu_cfg.execution.guest_tools import GuestSession, GuestTools
 from vgpu_cfg.execution.host_session import HostSession
 from vgpu_cfg.execution.host_tools import HostTools
 from vgpu_cfg.execution.left_behind import tell_left_behind
@@ -28,7 +29,7 @@ from vgpu_cfg.execution.scheduler import Scheduler
 from vgpu_cfg.execution.session import RunClock, RunOptions, RunSession
 from vgpu_cfg.execution.step import NeedsHand, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
-from vgpu_cfg.model.change import Change, ManualStep, Plan
+from vgpu_cfg.model.change import Change, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
 
@@ -42,29 +43,36 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
     clock: RunClock,
     *,
     hosts: HostTools | None = None,
+    guests: GuestTools | None = None,
     options: RunOptions | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Carry a plan out and report what became of each change.
 
-    A plan that prepares hosts takes `hosts`; their shells are closed before this returns or raises.
+    A plan that prepares hosts takes `hosts`, one that sets guests up `guests`; their shells are closed
+    before this returns or raises.
     Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
     and the running ones are waited for; a second KeyboardInterrupt leaves them running.
     Failures of changes are in the report, not raised. Raises PlanError before anything is
     touched, where the plan has findings of severity error or its changes have no order, and
-    VCenterError where its hosts cannot be read.
+    VCenterError where its hosts cannot be read, GuestError where what a guest is to get cannot be made.
     """
     if plan.errors:
         found = plan.errors[0]
         raise DoesNotFit(f"{found.code}: {found.message}", subject=found.subject.name, remedy=found.remedy)
     if hosts is None and any(is_for_hosts(change) for change in plan.changes):
         raise ValueError("a plan that prepares hosts needs what changes them")
+    if guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
+        raise ValueError("a plan that sets guests up needs what reaches them")
     session = RunSession(plan, reader, writer, clock, options or RunOptions())
+    guest_session = GuestSession(session, guests) if guests is not None else None
     try:
         host_session = HostSession(session, hosts) if hosts is not None else None
-        return _Run(session, host_session, on_event, stop).carry_out()
+        return _Run(session, host_session, guest_session, on_event, stop).carry_out()
     finally:
+        if guest_session is not None:
+            guest_session.close()
         if hosts is not None:
             hosts.shells.close()
 
@@ -98,11 +106,13 @@ class _Run:
         self,
         session: RunSession,
         hosts: HostSession | None,
+        guests: GuestSession | None,
         on_event: Callable[[Event], None],
         stop: Callable[[], bool],
     ) -> None:
         self._session = session
         self._hosts = hosts
+        self._guests = guests
         self._plan = session.plan
         self._writer = session.writer
         self._clock = session.clock
@@ -184,7 +194,8 @@ class _Run:
                 self._begin(change)
 
     def _begin(self, change: Change) -> None:
-        running = _Running(change, make_step(change, self._session, self._hosts), self._clock.now())
+        step = make_step(change, self._session, self._hosts, self._guests)
+        running = _Running(change, step, self._clock.now())
         self._running[change.id] = running
         self._tell(EventKind.STARTED, change)
         self._advance(running, None)

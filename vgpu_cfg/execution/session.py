@@ -38,6 +38,10 @@ class RunOptions:
     A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, and
     then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
     `command_seconds`.
+    A guest at work is asked every `guest_poll_seconds`, one that does not answer every
+    `guest_knock_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
+    through a shell; what is started there has `guest_start_seconds` to begin, and an earlier staging
+    `guest_quiet_seconds` to end.
     """
 
     parallel: int = 8
@@ -52,6 +56,11 @@ class RunOptions:
     host_poll_seconds: float = 10.0
     boot_settle_seconds: float = 120.0
     command_seconds: float = 600.0
+    guest_poll_seconds: float = 10.0
+    guest_knock_seconds: float = 30.0
+    guest_silence_seconds: float = 300.0
+    guest_start_seconds: float = 120.0
+    guest_quiet_seconds: float = 900.0
 
 
 @dataclass(slots=True)
@@ -61,7 +70,8 @@ class RunSession:
     `made` maps the names of VMs that this run made to their moids, `versions` a moid
     to its change version after this run's last change to it and `seen` to how the VM was
     read then, `half_made` the names of VMs that were made and do not yet show what was
-    asked to what they lack. `networks` maps the names of switches and portgroups that this
+    asked to what they lack. `half_staged` says of VMs how far their guests are that are being set up.
+    `networks` maps the names of switches and portgroups that this
     run made to their moids, `readings` a change's id to what its settings showed. `turns` say
     which VM starts next, where that depends on the GPUs that others were given.
     """
@@ -77,6 +87,7 @@ class RunSession:
     versions: dict[str, str] = field(default_factory=dict)
     seen: dict[str, Vm] = field(default_factory=dict)
     half_made: dict[str, str] = field(default_factory=dict)
+    half_staged: dict[str, str] = field(default_factory=dict)
     templates: dict[str, VmDetail] = field(default_factory=dict)
     networks: dict[str, str] = field(default_factory=dict)
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)

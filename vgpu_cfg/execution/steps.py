@@ -8,9 +8,12 @@ step looks before it writes, raises where it must not or cannot go on, and retur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.guest_steps import stage_guest
+from vgpu_cfg.execution.guest_tools import GuestSession
 from vgpu_cfg.execution.host_session import HostSession
 from vgpu_cfg.execution.host_steps import make_host_step
 from vgpu_cfg.execution.network_steps import change_network, set_cluster_option, set_vcenter_option
@@ -65,14 +68,19 @@ def is_for_hosts(change: Change) -> bool:
     return isinstance(change, _OfHosts)
 
 
-def make_step(change: Change, session: RunSession, hosts: HostSession | None = None) -> Step:
+def make_step(
+    change: Change,
+    session: RunSession,
+    hosts: HostSession | None = None,
+    guests: GuestSession | None = None,
+) -> Step:
     """Return the generator that carries a change out; nothing happens until it is advanced.
 
-    Without `hosts` only VMs and their rules are changed; anything else raises ValueError.
+    Without `hosts` and `guests` only VMs and their rules are changed; anything else raises ValueError.
     """
     match change:
         case CreateVm():
-            return create_vm(change, session)
+            return create_vm(change, session, guests)
         case UpgradeVm():
             return upgrade_vm(change, session)
         case ReconfigureVm():
@@ -92,7 +100,9 @@ def make_step(change: Change, session: RunSession, hosts: HostSession | None = N
         case RemoveVmGroup():
             return remove_vm_group(change, session)
         case StageGuest():
-            raise ValueError(f"{change.id} needs what reaches guests")
+            if guests is None:
+                raise ValueError(f"{change.id} needs what reaches guests")
+            return stage_guest(change, guests)
         case ManualStep():
             raise ValueError(f"{change.id} is done by hand")
         case _:
@@ -122,16 +132,19 @@ def _make_step_for_hosts(change: _OfHosts, hosts: HostSession) -> Step:
             assert_never(change)
 
 
-def create_vm(change: CreateVm, session: RunSession) -> Step:
+def create_vm(change: CreateVm, session: RunSession, guests: GuestSession | None = None) -> Step:
     """Make a VM, then give it what the server dropped: an upgrade, one reconfigure, or nothing.
 
-    Two tasks at most where the server dropped no hardware version; one where it dropped nothing.
+    Two tasks at most where the server dropped no hardware version; one where it dropped nothing. What its
+    guest needs at its first boot goes with the request; it may be secret, and is never compared or told.
     """
+    seed = guests.seed_of(change) if guests is not None else {}
     name = change.vm.name
     before = VmDetail()
     if isinstance(change.source, CloneFrom) and change.source.template.moid:
         before = session.template_detail(change.source.template.moid)
-    task = session.begin(lambda: session.writer.create_vm(change))
+    request = change.model_copy(update={"spec": _with_settings(change.spec, seed)})
+    task = session.begin(lambda: session.writer.create_vm(request))
     session.half_made[name] = "vCenter had not finished making it"
     update = yield from wait_for(task)
     if update.result_moid is None:
@@ -153,7 +166,9 @@ def create_vm(change: CreateVm, session: RunSession) -> Step:
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
-        yield from reconfigure(vm, missing, f"reconfigure {name}", session)
+        # A server that dropped some of the extraConfig dropped all of it.
+        wanted = _with_settings(missing, seed) if missing.extra_config else missing
+        yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
         vm, missing = _compare(session, moid, change.spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
@@ -254,6 +269,10 @@ def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> 
             remedy="see that its host is connected, and that the account may read the VM; then " + PLAN_AGAIN,
         )
     return vm, missing_from(vm, spec, before)
+
+
+def _with_settings(spec: VmSpec, settings: Mapping[str, str]) -> VmSpec:
+    return spec.model_copy(update={"extra_config": {**spec.extra_config, **settings}}) if settings else spec
 
 
 def _check_off(vm: Vm, reason: str) -> None:

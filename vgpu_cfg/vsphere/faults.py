@@ -13,7 +13,16 @@ from contextlib import contextmanager
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import LoginFailed, NotFound, NotOffered, NotPermitted, VCenterError
+from vgpu_cfg.errors import (
+    GuestError,
+    GuestNotReady,
+    LoginFailed,
+    NotFound,
+    NotOffered,
+    NotPermitted,
+    VCenterError,
+    VgpuCfgError,
+)
 
 _DEEPEST_CAUSE = 5
 
@@ -107,6 +116,46 @@ def not_offered(message: str, subject: str = "") -> NotOffered:
     return NotOffered(
         message, subject=subject, remedy="this vCenter or host is too old for it, or does not offer it"
     )
+
+
+def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str) -> VgpuCfgError:
+    """Turn a fault of a guest operation into this house's error; what is not the guest's own is vCenter's."""
+    said = f"{what}: {fault_text(fault)} ({fault_name(fault)})"
+    match fault:
+        case vim.fault.InvalidGuestLogin():
+            return GuestError(
+                f"the guest does not take the password of {user}",
+                subject=subject,
+                remedy="check the user and the secret under `guest.login`",
+            )
+        case vim.fault.GuestOperationsUnavailable() | vim.fault.InvalidState() | vim.fault.TaskInProgress():
+            return GuestNotReady(
+                said,
+                subject=subject,
+                remedy="see whether the guest has booted, and that VMware Tools (open-vm-tools) run in it",
+            )
+        case vim.fault.OperationDisabledByGuest() | vim.fault.OperationNotSupportedByGuest():
+            return GuestError(
+                said,
+                subject=subject,
+                remedy="allow guest operations in the guest's tools.conf, or let ssh reach it",
+            )
+        case vim.fault.GuestPermissionDenied() | vim.fault.CannotAccessFile():
+            return GuestError(
+                said,
+                subject=subject,
+                remedy=f"{user} may not do this in the guest: name another user under `guest.login`",
+            )
+        case vim.fault.FileAlreadyExists() | vim.fault.FileFault():
+            return GuestError(
+                said, subject=subject, remedy="look at that file in the guest, and whether its disk is full"
+            )
+        case vim.fault.GuestOperationsFault():
+            return GuestError(
+                said, subject=subject, remedy="see vCenter's events of the VM, or let ssh reach its guest"
+            )
+        case _:
+            return to_error(fault, what, subject)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,6 +35,9 @@ LEAST_READ_TIMEOUT_SECONDS = 30.0
 PATIENCE: ContextVar[float] = ContextVar("patience", default=0.0)
 """Within how many seconds an answer is awaited at least, beside the connection's own limit: see `patient`."""
 
+CERTIFICATE: ContextVar[str | None] = ContextVar("certificate", default=None)
+"""The thumbprint by which another host than vCenter is believed: see `believing`."""
+
 _HASH_BY_DIGITS = {40: hashlib.sha1, 64: hashlib.sha256}
 _HOST = re.compile(r"[A-Za-z0-9_.~-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.~-]+)?")
 """A name, an IPv4 address, or an IPv6 address with or without a zone."""
@@ -49,6 +52,19 @@ def patient(seconds: float) -> Iterator[None]:
         yield
     finally:
         PATIENCE.reset(before)
+
+
+@contextmanager
+def believing(thumbprint: str | None) -> Iterator[None]:
+    """Believe another host than vCenter, where one is asked inside, by the certificate with this thumbprint.
+
+    With None it is believed as vCenter is, except for a thumbprint, which is vCenter's alone.
+    """
+    before = CERTIFICATE.set(thumbprint)
+    try:
+        yield
+    finally:
+        CERTIFICATE.reset(before)
 
 
 class NotSent(Unreachable):
@@ -125,11 +141,16 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class HttpsTransport:
-    """A Transport over HTTPS with a pool of kept connections; every wait has its limit."""
+    """A Transport over HTTPS with a pool of kept connections; every wait has its limit.
+
+    A path that is a whole URL goes to that host: files of guests are on the host that runs the VM.
+    """
 
     def __init__(self, address: str, *, trust: Trust, timeout_seconds: float = 60.0) -> None:
         self.address = address
         self._host, self._port = split_address(address)
+        self._trust = trust
+        self._others: dict[tuple[str, str | None], HttpsTransport] = {}
         pinned = trust.pinned_digits
         verifies = not trust.insecure and pinned is None
         self._connect_seconds = timeout_seconds
@@ -157,6 +178,8 @@ class HttpsTransport:
         certificate is not believed, Unreachable where the connection broke or fell silent
         after the request may have gone out.
         """
+        if path.startswith("https://"):
+            return self._other(path).exchange(method, _path_of(path), headers, body)
         try:
             answer = self._pool.urlopen(
                 method,
@@ -194,6 +217,16 @@ class HttpsTransport:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+        for other in self._others.values():
+            other.close()
+
+    def _other(self, url: str) -> HttpsTransport:
+        """Return the transport to another host, made once for each certificate that is told of it."""
+        key = (urlsplit(url).netloc, None if self._trust.insecure else CERTIFICATE.get())
+        if key not in self._others:
+            trust = replace(self._trust, thumbprint=key[1])
+            self._others[key] = HttpsTransport(key[0], trust=trust, timeout_seconds=self._connect_seconds)
+        return self._others[key]
 
     def _rejection(self, error: SSLError) -> Unreachable | CertificateRejected:
         text = str(error)
@@ -227,6 +260,11 @@ class HttpsTransport:
             return ""
         digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest().upper()
         return f" (its SHA-256 is {':'.join(re.findall('..', digest))})"
+
+
+def _path_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def _verify_message(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import OUTPUTS, printed
+from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_values import (
     kernel_settings,
@@ -21,6 +22,15 @@ from vgpu_cfg.parsers.esxcli_values import (
     parse_pci_devices,
 )
 from vgpu_cfg.parsers.esxcli_xml import parse_plain, parse_records
+from vgpu_cfg.parsers.guest_gpus import parse_guest_query, parse_listed
+from vgpu_cfg.parsers.guest_system import (
+    parse_active,
+    parse_check_build,
+    parse_filesystems,
+    parse_interfaces,
+    parse_modules,
+)
+from vgpu_cfg.parsers.lspci import parse_lspci
 from vgpu_cfg.parsers.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
 from vgpu_cfg.parsers.nvidia_mig import (
     parse_ecc_switch,
@@ -31,6 +41,9 @@ from vgpu_cfg.parsers.nvidia_mig import (
 from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import parse_topology
 from vgpu_cfg.parsers.nvidia_vgpu import parse_verbose_types, parse_vgpu_types, parse_vgpus
+from vgpu_cfg.parsers.perftest import parse_bandwidth
+from vgpu_cfg.parsers.rdma_devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
+from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     parse_all_firmware,
@@ -53,6 +66,24 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_verbose_types,
     parse_vgpu_types,
     parse_vgpus,
+    parse_active,
+    parse_bandwidth,
+    parse_check_build,
+    parse_devinfo,
+    parse_filesystems,
+    parse_guest_query,
+    parse_interfaces,
+    parse_listed,
+    parse_lspci,
+    parse_modules,
+    parse_nccl_tests,
+    parse_probe,
+    parse_qos,
+    parse_rate,
+    parse_show_gids,
+    parse_sysfs_gids,
+    parse_traffic_class,
+    transports,
     lambda text: parse_plain("esxcli", text),
     lambda text: parse_records("esxcli", text),
     lambda text: kernel_settings(parse_records("esxcli", text)),
@@ -73,6 +104,8 @@ PIECES = st.sampled_from(
             "9" * 30,
             "DEVICE_TYPE MST PCI",
         ),
+        *("hca_id: mlx5_0", "port: 1", "state: PORT_ACTIVE (4)", "VGPU-CFG-ALLREDUCE ", "0b:00.0 A: B"),
+        *("ATSCtl: Enable+", "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec]", "1 2 3 4 5", "v2"),
         *("<obj>", "</obj>", "&lt;", '"', ",", "\x1b[4m", "\r", "\0"),
         *("Active vGPUs : 1", "vGPU ID : ²", "Attached GPUs : 1"),
     )

@@ -1,4 +1,4 @@
-"""What the user's own OpenSSH configuration says of a host: its address, port, user and key files.
+"""What the user's own OpenSSH configuration says of a machine: its address, port, user and key files.
 
 Of all the options these four are honoured; a jump host is refused rather than left out, since without
 it another machine might answer.
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import paramiko
 
-from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi.ssh import DEFAULT_PORT
+from vgpu_cfg.errors import ReachError
+from vgpu_cfg.remote.ssh import DEFAULT_PORT
 
 _NOT_HONOURED = ("proxyjump", "proxycommand")
 
@@ -27,10 +27,10 @@ class HostOptions:
     key_files: tuple[str, ...] = ()
 
 
-def options_for(host_name: str, path: Path | None) -> HostOptions:
-    """Look a host up in an OpenSSH configuration file; without one, its name stands.
+def options_for(host_name: str, path: Path | None, failure: type[ReachError]) -> HostOptions:
+    """Look a machine up in an OpenSSH configuration file; without one, its name stands.
 
-    Raises HostShellError where the file cannot be read, or asks for a jump host.
+    Raises `failure` where the file cannot be read, or asks for a jump host.
     """
     if path is None or not path.exists():
         return HostOptions(host_name)
@@ -38,14 +38,14 @@ def options_for(host_name: str, path: Path | None) -> HostOptions:
         found = paramiko.SSHConfig.from_path(str(path)).lookup(host_name)
         port = int(found.get("port", DEFAULT_PORT))
     except (OSError, ValueError, ImportError, paramiko.SSHException) as error:
-        raise HostShellError(
+        raise failure(
             f"cannot be read: {error}",
             subject=str(path),
             remedy="mend the file, or name no SSH configuration",
         ) from error
     jump = next((name for name in _NOT_HONOURED if found.get(name, "none") not in (None, "none")), None)
     if jump is not None:
-        raise HostShellError(
+        raise failure(
             f"asks for {jump} to reach {host_name}, which is not supported",
             subject=str(path),
             remedy="run this tool where the host can be reached directly",

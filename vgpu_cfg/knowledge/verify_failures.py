@@ -1,0 +1,313 @@
+"""What a failed check of `verify` means and what to do about it, by its code.
+
+Each has a page in docs/reference/checks, like the findings of planning; no code is used twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from vgpu_cfg.model.change import Severity
+
+
+class VerifyCode(StrEnum):
+    """The codes of failed checks, VG651 to VG699."""
+
+    HOST_DRIVER = "VG651"
+    HOST_GRAPHICS = "VG652"
+    HOST_MIG = "VG653"
+    HOST_ATS = "VG654"
+    HOST_ROCE = "VG655"
+    HOST_NIC_FIRMWARE = "VG656"
+    GUEST_UNREACHED = "VG657"
+    GUEST_UNSTAGED = "VG658"
+    DRIVER_ABSENT = "VG659"
+    DRIVER_BRANCH = "VG660"
+    GPUS_MISSING = "VG661"
+    UNLICENSED = "VG662"
+    NO_NVLINK = "VG663"
+    NIC_WRONG = "VG664"
+    RDMA_DOWN = "VG665"
+    NO_GID = "VG666"
+    ROCE_UNSET = "VG667"
+    NO_PEERMEM = "VG668"
+    ATS_OFF = "VG669"
+    RUNTIME_DOWN = "VG670"
+    NO_GPU_IN_CONTAINER = "VG671"
+    NO_HOROVOD = "VG672"
+    WORKER_DOWN = "VG673"
+    NO_SSH = "VG674"
+    PATH_MTU = "VG675"
+    SLOW_HOST_MEMORY = "VG676"
+    SLOW_GPU_MEMORY = "VG677"
+    ALLREDUCE_FAILED = "VG678"
+    ALLREDUCE_SLOW = "VG679"
+    ALLREDUCE_WRONG = "VG680"
+    NOT_UNDERSTOOD = "VG681"
+    LICENCE_ENDS = "VG682"
+    NO_GPUDIRECT = "VG683"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a failed check before it fails. `basis` as of planning's findings."""
+
+    code: VerifyCode
+    title: str
+    basis: Literal["verified", "recalled", "field"]
+    meaning: str
+    remedy: str
+
+    @property
+    def severity(self) -> Severity:
+        """A check that failed is an error: `verify` ends with exit code 8."""
+        return Severity.ERROR
+
+
+_C = VerifyCode
+_ROWS: tuple[Failure, ...] = (
+    Failure(
+        _C.HOST_DRIVER,
+        "the NVIDIA host driver does not serve the GPUs",
+        "verified",
+        "without it no vGPU of this host runs",
+        "install the host driver, reboot the host, and see `vmkload_mod -l | grep nvidia`",
+    ),
+    Failure(
+        _C.HOST_GRAPHICS,
+        "the host's graphics type is not the one that vGPUs need",
+        "verified",
+        "vGPUs start only where the host and the GPU are set to sharedDirect and its graphics service knows it",
+        "`vgpu-cfg apply` sets it; a change waits for a restart of the host",
+    ),
+    Failure(
+        _C.HOST_MIG,
+        "a GPU is not in the mode that the profile of its VM needs",
+        "verified",
+        "a MIG-backed vGPU starts only on a GPU in MIG mode, a time-sliced one only on a GPU that is not; "
+        "from Hopper on the mode is lost with every restart of the host",
+        "`vgpu-cfg apply` sets it again before VMs start",
+    ),
+    Failure(
+        _C.HOST_ATS,
+        "the host's ATS kernel setting is not in force",
+        "verified",
+        "data between GPU and NIC goes over the root port, at about half the rate",
+        "`vgpu-cfg apply` sets atsSupport; where it is configured and not in force, restart the host",
+    ),
+    Failure(
+        _C.HOST_ROCE,
+        "the host's RDMA driver is not set for RoCE as planned",
+        "verified",
+        "packets of VMs are dropped where the link is full, since nothing pauses their priority",
+        "`vgpu-cfg apply` sets the module's parameters; they are in force after a restart of the host",
+    ),
+    Failure(
+        _C.HOST_NIC_FIRMWARE,
+        "ATS is off in the firmware of a NIC",
+        "verified",
+        "the NIC never asks for translations, whatever host and VM allow",
+        "`vgpu-cfg apply` sets ATS_ENABLED; it is in force after the host was switched off and on",
+    ),
+    Failure(
+        _C.GUEST_UNREACHED,
+        "a guest cannot be reached",
+        "verified",
+        "nothing inside it can be verified",
+        "see whether the VM is on and its tools run, or whether its address answers to ssh",
+    ),
+    Failure(
+        _C.GUEST_UNSTAGED,
+        "the staging of a guest has not ended well",
+        "verified",
+        "what comes after the module that failed is not there yet",
+        "mend what the module says, then `vgpu-cfg apply`; /var/log/vgpu-cfg.log in the guest tells more",
+    ),
+    Failure(
+        _C.DRIVER_ABSENT,
+        "the NVIDIA driver is not loaded in the guest",
+        "verified",
+        "the guest sees no GPU",
+        "see `dmesg | grep -i -e nvidia -e nouveau`: not installed, built for another kernel, or nouveau first",
+    ),
+    Failure(
+        _C.DRIVER_BRANCH,
+        "the guest's driver does not fit the host's",
+        "verified",
+        "a vGPU takes a guest driver of the host's branch or of the one before; others fail to load",
+        "set `guest.driver` to a package of a branch that fits, then `vgpu-cfg apply`",
+    ),
+    Failure(
+        _C.GPUS_MISSING,
+        "the guest sees fewer GPUs than it was given",
+        "verified",
+        "a GPU failed to start in the guest",
+        "`dmesg | grep NVRM` in the guest names it; 64-bit MMIO that is too small is the common reason",
+    ),
+    Failure(
+        _C.UNLICENSED,
+        "a vGPU has no licence",
+        "verified",
+        "it runs at full speed for 20 minutes, then at idle speed",
+        "see `journalctl -u nvidia-gridd`: token, clock, or no way to the licence server (ports 443 and 80)",
+    ),
+    Failure(
+        _C.NO_NVLINK,
+        "vGPUs that were asked for with NVLink reach each other over PCIe",
+        "verified",
+        "peers are as slow as PCIe, or cannot reach each other at all",
+        "look for enable_uvm on a VM with several vGPUs, and for a device group that ESXi broke up",
+    ),
+    Failure(
+        _C.NIC_WRONG,
+        "a NIC of the guest is not as planned",
+        "verified",
+        "the training network does not work over it",
+        "`vgpu-cfg apply` writes its netplan again; then `netplan apply` in the guest",
+    ),
+    Failure(
+        _C.RDMA_DOWN,
+        "a NIC's RDMA device is missing or not active",
+        "verified",
+        "training falls back to TCP",
+        "see `dmesg | grep mlx5` in the guest, the cable, and the switch's port",
+    ),
+    Failure(
+        _C.NO_GID,
+        "an RDMA device has no RoCE v2 GID with the NIC's address",
+        "verified",
+        "peers cannot be reached by RDMA through the network",
+        "give the interface its IPv4 address; the GID follows from it",
+    ),
+    Failure(
+        _C.ROCE_UNSET,
+        "the NIC does not treat RDMA traffic as planned",
+        "verified",
+        "packets are dropped where the link is full, and RoCE is slow when it loses any",
+        "`systemctl restart vgpu-cfg-roce` in the guest, or `vgpu-cfg apply`",
+    ),
+    Failure(
+        _C.NO_PEERMEM,
+        "nothing lets the NIC reach GPU memory",
+        "verified",
+        "every message is copied through the guest's memory",
+        "`modprobe nvidia-peermem`; it needs the RDMA stack to be there before the NVIDIA driver is built",
+    ),
+    Failure(
+        _C.ATS_OFF,
+        "ATS is off in the NIC that the guest has",
+        "verified",
+        "data between GPU and NIC goes over the root port, at about half the rate",
+        "`vgpu-cfg plan` shows the links of the chain; after the firmware's the host must be switched off and on",
+    ),
+    Failure(
+        _C.RUNTIME_DOWN,
+        "the container runtime does not run",
+        "verified",
+        "no container starts",
+        "`systemctl status` in the guest says why",
+    ),
+    Failure(
+        _C.NO_GPU_IN_CONTAINER,
+        "a container does not see the guest's GPUs",
+        "verified",
+        "training in it runs on the CPU, or not at all",
+        "`nvidia-ctk runtime configure`, restart the runtime, and see whether the image is there",
+    ),
+    Failure(
+        _C.NO_HOROVOD,
+        "the image cannot train with Horovod over its GPUs",
+        "verified",
+        "training does not start, or its sums go over TCP",
+        "name an image with Horovod built with NCCL (NVIDIA's TensorFlow images up to 23.03 have it)",
+    ),
+    Failure(
+        _C.WORKER_DOWN,
+        "the worker container does not run",
+        "verified",
+        "nothing answers when training starts",
+        "`systemctl status vgpu-cfg-worker` and `journalctl -u vgpu-cfg-worker` in the guest",
+    ),
+    Failure(
+        _C.NO_SSH,
+        "a worker cannot log in to another",
+        "verified",
+        "Horovod hangs at its start: every worker must reach every other",
+        "`vgpu-cfg apply` writes keys and known hosts again; see also whether port and address are open",
+    ),
+    Failure(
+        _C.PATH_MTU,
+        "large packets do not get through between two VMs",
+        "verified",
+        "a port on the way has a smaller MTU: large messages stall while pings work",
+        "set the MTU on switch ports (9216), portgroup and both NICs",
+    ),
+    Failure(
+        _C.SLOW_HOST_MEMORY,
+        "RDMA between two VMs is slower than the line",
+        "recalled",
+        "the network itself is the brake: drops, a link that came up slower, or a busy switch",
+        "see `ethtool -S` for discards and pauses, `ethtool` for the speed, and what else is on the link",
+    ),
+    Failure(
+        _C.SLOW_GPU_MEMORY,
+        "RDMA from GPU memory is slower than the line",
+        "recalled",
+        "the path between GPU and NIC is the brake",
+        "GPU and NIC belong on one NUMA node and one root complex; see their places with `vgpu-cfg inventory`",
+    ),
+    Failure(
+        _C.ALLREDUCE_FAILED,
+        "the allreduce over all workers did not end",
+        "verified",
+        "training over these workers would fail in the same way",
+        "run `train` on the first VM by hand with NCCL_DEBUG=INFO and read its first error",
+    ),
+    Failure(
+        _C.ALLREDUCE_SLOW,
+        "the allreduce over all workers is slower than the line allows",
+        "recalled",
+        "the slowest worker or link sets the pace of all",
+        "compare the pairs above; with all of them fast, try NCCL_NET_GDR_LEVEL=SYS in `training.environment`",
+    ),
+    Failure(
+        _C.ALLREDUCE_WRONG,
+        "the allreduce over all workers gave wrong numbers",
+        "verified",
+        "a GPU, its memory or a link corrupts data: no result of training can be trusted",
+        "take the workers out one by one; see `nvidia-smi -q -d ECC` and the NICs' error counters",
+    ),
+    Failure(
+        _C.NOT_UNDERSTOOD,
+        "a check could not be made",
+        "verified",
+        "nothing is known of what it is about",
+        "run the command by hand on the machine and compare",
+    ),
+    Failure(
+        _C.LICENCE_ENDS,
+        "a vGPU's licence has ended",
+        "verified",
+        "it was not renewed in time, so that the vGPU runs at idle speed soon",
+        "see `journalctl -u nvidia-gridd`, and whether the guest's clock is right",
+    ),
+    Failure(
+        _C.NO_GPUDIRECT,
+        "NCCL does not send from GPU memory",
+        "verified",
+        "every message is copied through the guests' memory, though GPUDirect was asked for",
+        "see whether nvidia-peermem is loaded in every guest, and NCCL_NET_GDR_LEVEL in `training.environment`",
+    ),
+)
+
+FAILURES: dict[VerifyCode, Failure] = {row.code: row for row in _ROWS}
+
+
+def failure_of(code: str) -> Failure | None:
+    """Return a code's failure, whatever its case; None where there is none."""
+    try:
+        return FAILURES[VerifyCode(code.upper())]
+    except ValueError:
+        return None

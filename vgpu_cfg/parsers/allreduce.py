@@ -1,0 +1,130 @@
+"""What an allreduce over all workers prints: nccl-tests' table, this tool's own line, and NCCL's transports.
+
+Sources: NVIDIA/nccl-tests, `src/common.cu` and `doc/PERFORMANCE.md` (the column "busbw" stands twice, out of
+place and in place; up to 2.11 there was no column "root"; mpirun may prefix every line with
+`[1,0]<stdout>:`); NVIDIA/nccl, lines of `NCCL_DEBUG=INFO` in public logs (`via NET/IB/0/GDRDMA`,
+`via NET/Socket/0`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import ValidationError
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
+from vgpu_cfg.parsers.text import lines_with_content
+
+NCCL_TESTS = "all_reduce_perf"
+PROBE = "vgpu-cfg allreduce"
+PROBE_MARK = "VGPU-CFG-ALLREDUCE "
+"""How the one line begins that this tool's own probe prints on rank 0."""
+
+_PREFIX = re.compile(r"^(?:\[[^\]]*\](?:<\w+>)?:?\s*)+")
+_AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(?P<rate>\d{1,9}(?:\.\d+)?)")
+_WRONG = re.compile(r"#\s*Out of bounds values\s*:\s*(?P<count>\d{1,18})\s+(?P<word>OK|FAILED)")
+_RANK = re.compile(r"#\s+Rank\s+\d+\s")
+_ROW = re.compile(r"\d{1,18}\s+\d{1,18}\s+\w+\s+\w+\s+.*")
+_VIA = re.compile(r"NCCL INFO Channel .* via (?P<via>\S+)")
+
+
+class AllReduce(Frozen):
+    """What an allreduce came to. `busbw_gigabytes` is in GB/s, of the largest size that was tried.
+
+    `is_exact` tells whether every number was right; None where nothing checked them. `is_on_gpu` is None
+    where that is not told.
+    """
+
+    by: Literal["nccl-tests", "horovod"]
+    ranks: int
+    size_bytes: int
+    busbw_gigabytes: float
+    is_exact: bool | None = None
+    is_on_gpu: bool | None = None
+    framework: str = ""
+
+
+def parse_nccl_tests(text: str) -> AllReduce:
+    """Read the table of `all_reduce_perf`: the last row, which is of the largest size.
+
+    Raises ToolFailed for the error it ended with, UnreadableOutput for what is no table.
+    """
+    ranks, rows, wrong = 0, [], None
+    failure = ""
+    for line in lines_with_content(text):
+        words = _PREFIX.sub("", line.text.strip())
+        if _RANK.match(words):
+            ranks += 1
+        elif (found := _WRONG.match(words)) is not None:
+            wrong = found["word"] == "FAILED" or int(found["count"]) > 0
+        elif _ROW.fullmatch(words):
+            rows.append(words.split())
+        elif "Test NCCL failure" in words or "Test CUDA failure" in words or "Test failure" in words:
+            failure = failure or words
+    if not rows:
+        if failure:
+            raise ToolFailed(NCCL_TESTS, line=failure)
+        raise UnreadableOutput(NCCL_TESTS, "no table", line=text.strip()[-200:])
+    return AllReduce(
+        by="nccl-tests",
+        ranks=ranks,
+        size_bytes=int(rows[-1][0]),
+        busbw_gigabytes=_bus_bandwidth(rows[-1]),
+        is_exact=None if wrong is None else not wrong,
+        is_on_gpu=True,
+    )
+
+
+def _bus_bandwidth(row: list[str]) -> float:
+    """Return the out-of-place busbw; columns are counted from the right, since "root" may be absent.
+
+    Each half of a row is time, algbw, busbw and #wrong; versions that skip in-place print one half.
+    """
+    halves = (-6, -2) if len(row) >= 12 else (-2,)
+    for place in halves:
+        try:
+            return float(row[place])
+        except (ValueError, IndexError):
+            continue
+    raise UnreadableOutput(NCCL_TESTS, "no busbw", line=" ".join(row))
+
+
+def has_nccl_table(text: str) -> bool:
+    """Whether nccl-tests ended with its summary."""
+    return _AVERAGE.search(text) is not None
+
+
+def parse_probe(text: str) -> AllReduce:
+    """Read the line of this tool's own probe among what the launcher and the ranks print.
+
+    Raises UnreadableOutput where there is none, or more than one.
+    """
+    lines = [line for line in lines_with_content(text) if PROBE_MARK in line.text]
+    if len(lines) != 1:
+        raise UnreadableOutput(PROBE, f"{len(lines)} results", line=text.strip()[-200:])
+    said = lines[0].text.partition(PROBE_MARK)[2]
+    try:
+        value: object = json.loads(said)
+        if not isinstance(value, Mapping) or value.get("v") != 1:
+            raise UnreadableOutput(PROBE, "another version's result", line=said)
+        return AllReduce(by="horovod", **{key: part for key, part in value.items() if key != "v"})
+    except (ValueError, TypeError, ValidationError) as error:
+        raise UnreadableOutput(PROBE, "no result", line=said, number=lines[0].number) from error
+
+
+def transports(text: str) -> frozenset[str]:
+    """Return by what NCCL reached other ranks: "NET/IB/GDRDMA", "NET/IB", "NET/Socket", "P2P", "SHM".
+
+    Empty where NCCL_DEBUG=INFO was not set, or NCCL was not used.
+    """
+    found: set[str] = set()
+    for line in lines_with_content(text):
+        told = _VIA.search(line.text)
+        if told is not None:
+            parts = [part for part in told["via"].split("/") if not part.isdigit()]
+            found.add("/".join(parts))
+    return frozenset(found)

@@ -1,0 +1,125 @@
+"""What nvidia-smi tells inside a guest: the licence of each vGPU, what it is, and what a container sees.
+
+Sources: NVIDIA AI Enterprise, "vGPU for Compute licensing" (section "vGPU Software Licensed Product",
+`Licensed (Expiry: 2022-11-23 5:2:12 GMT)`); the states `Unlicensed (Unrestricted)` and `Unlicensed
+(Restricted)` as NVIDIA's DCGM names them; nvidia-smi manual page for `-L`. That drivers before R510 print
+`Licensed` without an expiry was seen in public logs.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.nvidia_smi import QUERY
+from vgpu_cfg.parsers.nvidia_tree import Node, gpu_blocks, raise_failure, tree_of
+from vgpu_cfg.parsers.text import lines_with_content
+
+LIST = "nvidia-smi -L"
+
+_LICENSED = re.compile(r"Licensed(?: \(Expiry: (?P<expiry>[^)]+)\))?")
+_EXPIRY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2}) (\d{1,2}):(\d{1,2}):(\d{1,2}) GMT")
+_LISTED = re.compile(r"GPU (?P<index>\d+): (?P<name>.+?) \(UUID: (?P<uuid>[^)]+)\)")
+_SLICE = re.compile(r"\s+MIG (?P<name>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
+
+
+class GuestGpu(Frozen):
+    """A GPU as the guest sees it. `licence` is the state as printed, None where there is no such section.
+
+    `expiry` is when the licence ends, None where that is not printed ("Permanent" is no moment either).
+    `mode` is the virtualization mode: "VGPU", "Pass-Through", "None". `used_mib` is framebuffer in use.
+    """
+
+    pci_id: str
+    name: str | None = None
+    mode: str | None = None
+    product: str | None = None
+    licence: str | None = None
+    expiry: datetime | None = None
+    memory_mib: int | None = None
+
+    @property
+    def is_licensed(self) -> bool:
+        """Whether the state begins with "Licensed", which is the only one that is a licence."""
+        return self.licence is not None and _LICENSED.match(self.licence) is not None
+
+
+class GuestGpus(Frozen):
+    """What `nvidia-smi -q` tells in a guest."""
+
+    driver_version: str | None = None
+    gpus: tuple[GuestGpu, ...] = ()
+
+    @property
+    def branch(self) -> str:
+        """The driver's branch, as "580"; "" where no version is told."""
+        return (self.driver_version or "").partition(".")[0]
+
+
+class ListedGpu(Frozen):
+    """A line of `nvidia-smi -L`; `slices` are the MIG devices in it."""
+
+    name: str
+    uuid: str
+    slices: tuple[str, ...] = ()
+
+
+def parse_guest_query(text: str) -> GuestGpus:
+    """Read `nvidia-smi -q` as a guest prints it.
+
+    Raises ToolFailed where the driver is not loaded, UnreadableOutput for what is not understood.
+    """
+    root = tree_of(QUERY, text)
+    gpus = tuple(_gpu(pci_id, block) for pci_id, block in gpu_blocks(QUERY, root))
+    return GuestGpus(driver_version=root.text("Driver Version"), gpus=gpus)
+
+
+def parse_listed(text: str) -> tuple[ListedGpu, ...]:
+    """Read `nvidia-smi -L`; lines of something else before the first GPU are left out.
+
+    A container's entry point may greet before it runs the command (NGC images do).
+    Raises ToolFailed where nvidia-smi failed, UnreadableOutput where no GPU is listed.
+    """
+    lines = lines_with_content(text)
+    raise_failure(LIST, lines)
+    found: list[ListedGpu] = []
+    for line in lines:
+        if (gpu := _LISTED.fullmatch(line.text.strip())) is not None:
+            found.append(ListedGpu(name=gpu["name"], uuid=gpu["uuid"]))
+        elif found and (part := _SLICE.fullmatch(line.text)) is not None:
+            last = found[-1]
+            found[-1] = last.model_copy(update={"slices": (*last.slices, part["name"])})
+    if not found:
+        failed = next((line for line in lines if "NVIDIA-SMI has failed" in line.text), lines[-1])
+        raise UnreadableOutput(LIST, "no GPU", line=failed.text, number=failed.number)
+    return tuple(found)
+
+
+def _gpu(pci_id: str, block: Node) -> GuestGpu:
+    licence = block.text("vGPU Software Licensed Product", "License Status")
+    if licence is None:  # R460 and before print the section under this name
+        licence = block.text("GRID Licensed Product", "License Status")
+    return GuestGpu(
+        pci_id=pci_id,
+        name=block.text("Product Name"),
+        mode=block.text("GPU Virtualization Mode", "Virtualization Mode"),
+        product=block.text("vGPU Software Licensed Product", "Product Name"),
+        licence=licence,
+        expiry=_expiry(licence),
+        memory_mib=block.number(QUERY, "FB Memory Usage", "Total"),
+    )
+
+
+def _expiry(licence: str | None) -> datetime | None:
+    """Read the moment after "Expiry:"; its numbers have no leading zeros."""
+    state = _LICENSED.match(licence or "")
+    found = _EXPIRY.fullmatch(state["expiry"] or "") if state is not None else None
+    if found is None:
+        return None
+    try:
+        year, month, day, hour, minute, second = (int(part) for part in found.groups())
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError as error:
+        raise UnreadableOutput(QUERY, "no moment", line=licence or "") from error

@@ -1,0 +1,84 @@
+"""How a guest's NIC treats RDMA traffic: `mlnx_qos`, the traffic class in sysfs, and the port's rate.
+
+Sources: MLNX_OFED documentation, "Quality of Service", and public outputs of `mlnx_qos -i` (the columns of
+priorities are apart by blanks, "buffer" follows "enabled" since MLNX_OFED 4.3); `tc/1/traffic_class`
+reads `Global tclass=106` (NVIDIA documentation); `ports/1/rate` reads `100 Gb/sec (4X EDR)` (kernel ABI,
+sysfs-class-infiniband).
+"""
+
+from __future__ import annotations
+
+import re
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
+from vgpu_cfg.parsers.text import lines_with_content
+
+MLNX_QOS = "mlnx_qos -i"
+TRAFFIC_CLASS = "traffic_class"
+RATE = "ports/1/rate"
+
+_CLASS = re.compile(r"(?:Global )?tclass=(-?\d{1,4})")
+_RATE = re.compile(r"(?P<rate>\d{1,6}(?:\.\d+)?) Gb/sec(?: \((?P<kind>.*)\))?")
+_FLAGS = re.compile(r"enabled\s+((?:[01]\s*){8})")
+
+
+class PortQos(Frozen):
+    """What `mlnx_qos` tells: what the port trusts ("dscp", "pcp"), the priorities that PFC protects.
+
+    `priority_of` maps a DSCP to its priority; empty where the port does not trust DSCP.
+    """
+
+    trust: str
+    protected: frozenset[int]
+    priority_of: dict[int, int]
+
+
+def parse_qos(text: str) -> PortQos:
+    """Read `mlnx_qos -i INTERFACE`.
+
+    Raises ToolFailed for what it prints instead, UnreadableOutput where trust or PFC are missing.
+    """
+    lines = lines_with_content(text)
+    if not lines:
+        raise UnreadableOutput(MLNX_QOS, "printed nothing")
+    trust, protected = "", None
+    priority_of: dict[int, int] = {}
+    for line in lines:
+        words = line.text.strip()
+        if words.startswith("Priority trust state:"):
+            trust = words.partition(":")[2].strip()
+        elif (mapped := re.fullmatch(r"prio:([0-7])\s+dscp:([0-9,]*)", words)) is not None:
+            priority_of |= {int(dscp): int(mapped[1]) for dscp in mapped[2].split(",") if 0 < len(dscp) <= 2}
+        elif protected is None and (flags := _FLAGS.fullmatch(words + " ")) is not None:
+            protected = frozenset(place for place, flag in enumerate(flags[1].split()) if flag == "1")
+    if not trust or protected is None:
+        if lines[0].text.strip().startswith(("Netdevice", "Traceback", "Error", "usage", "Interface")):
+            raise ToolFailed(MLNX_QOS, line=lines[-1].text, number=lines[-1].number)
+        missing = "no trust state" if not trust else "no PFC configuration"
+        raise UnreadableOutput(MLNX_QOS, missing, line=lines[0].text, number=lines[0].number)
+    return PortQos(trust=trust, protected=protected, priority_of=priority_of)
+
+
+def parse_traffic_class(text: str) -> int | None:
+    """Read the type-of-service byte that the device gives to all its traffic; None where none is set.
+
+    Raises UnreadableOutput for what is no such line.
+    """
+    for line in lines_with_content(text):
+        found = _CLASS.fullmatch(line.text.strip())
+        if found is None:
+            continue
+        value = int(found[1])
+        return value if value >= 0 else None
+    if text.strip():
+        raise UnreadableOutput(TRAFFIC_CLASS, "no traffic class", line=text.strip().splitlines()[0])
+    return None
+
+
+def parse_rate(text: str) -> float:
+    """Read a port's rate in Gb/s. Raises UnreadableOutput for what is none."""
+    found = _RATE.fullmatch(text.strip())
+    if found is None:
+        raise UnreadableOutput(RATE, "no rate", line=text.strip()[:200])
+    return float(found["rate"])

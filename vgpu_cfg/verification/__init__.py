@@ -1,0 +1,27 @@
+"""Checks inside hosts and guests: asked in the right order, judged, and told with what a failure means.
+
+    from vgpu_cfg.verification import Choice, HostView, GuestView, verify
+    found = verify(hosts, guests, channels, Choice())
+
+A check says what to ask (argument lists), how to read the answer (a parser) and how to judge it; it is a
+generator that never touches a machine itself.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.verification.choice import Choice
+from vgpu_cfg.verification.plan_views import make_guest_views, make_host_views
+from vgpu_cfg.verification.run import Channels, verify
+from vgpu_cfg.verification.table import CHECKS
+from vgpu_cfg.verification.views import GuestView, HostView
+
+__all__ = [
+    "CHECKS",
+    "Channels",
+    "Choice",
+    "GuestView",
+    "HostView",
+    "make_guest_views",
+    "make_host_views",
+    "verify",
+]

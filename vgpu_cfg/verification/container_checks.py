@@ -1,0 +1,107 @@
+"""What is asked of a guest about containers: the runtime, its GPUs, Horovod in the image, the worker."""
+
+from __future__ import annotations
+
+import hashlib
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.guest_gpus import parse_listed
+from vgpu_cfg.parsers.guest_system import parse_active, parse_check_build
+from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
+from vgpu_cfg.verification.views import GuestView
+
+CLIENTS = {"docker": "docker", "containerd": "nerdctl", "apptainer": "apptainer"}
+"""The command that tells each runtime what to do; nerdctl takes docker's words."""
+
+WORKER_UNIT = "vgpu-cfg-worker.service"
+IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
+"""Where Apptainer's files of images lie, by the first 16 hex digits of their names' SHA-256."""
+
+_START_SECONDS = 180.0
+
+
+def in_image(runtime: str, image: str, words: tuple[str, ...], *, gpus: bool = True) -> tuple[str, ...]:
+    """Return what runs a command once in a new container of an image that is there; nothing is pulled."""
+    if runtime == "apptainer":
+        digest = hashlib.sha256(image.encode()).hexdigest()[:16]
+        with_gpus = ["--nv"] if gpus else []
+        return ("apptainer", "exec", *with_gpus, f"{IMAGES_FOLDER}/{digest}.sif", *words)
+    with_gpus = ["--gpus", "all"] if gpus else []
+    return (CLIENTS[runtime], "run", "--rm", "--pull", "never", *with_gpus, image, *words)
+
+
+def ask_runtime(view: GuestView) -> Asking:
+    """See whether the container runtime runs."""
+    containers = view.containers
+    if containers is None:
+        return skipped("the plan sets up no container runtime in it")
+    if containers.runtime == "apptainer":
+        answer = yield Command(("apptainer", "--version"))
+        if answer.status != 0:
+            return failed(VerifyCode.RUNTIME_DOWN, said(answer), "apptainer")
+        return passed(answer.stdout.strip())
+    answer = yield Command(("systemctl", "is-active", containers.runtime))
+    state = parse_active(answer.stdout or answer.stderr)
+    if state != "active":
+        return failed(VerifyCode.RUNTIME_DOWN, f"{containers.runtime} is {state}", "active")
+    return passed(f"{containers.runtime} is active")
+
+
+def ask_container_gpus(view: GuestView) -> Asking:
+    """See whether a container of the plan's image sees all GPUs of the guest."""
+    if view.image is None or not view.gpus:
+        return skipped("it has no image to train with" if view.image is None else "it has no GPU")
+    image = view.image
+    command = in_image(image.runtime, image.image, ("nvidia-smi", "-L"))
+    answer = yield Command(command, timeout_seconds=_START_SECONDS)
+    expected = f"{view.gpus} in {image.image}"
+    try:
+        listed = parse_listed(answer.stdout)
+    except UnreadableOutput as error:
+        seen = said(answer) if answer.status != 0 else error.message
+        return failed(VerifyCode.NO_GPU_IN_CONTAINER, seen, expected)
+    if len(listed) < view.gpus:
+        return failed(VerifyCode.NO_GPU_IN_CONTAINER, f"{len(listed)} GPUs", expected)
+    return passed(f"{len(listed)}: {listed[0].name}", expected)
+
+
+def ask_horovod(view: GuestView) -> Asking:
+    """See whether the image holds Horovod, with NCCL where there are GPUs."""
+    image = view.image
+    if image is None or image.framework != "horovod":
+        return skipped("it trains with no Horovod")
+    command = in_image(image.runtime, image.image, ("horovodrun", "--check-build"), gpus=bool(view.gpus))
+    answer = yield Command(command, timeout_seconds=_START_SECONDS)
+    expected = "Horovod with a framework and NCCL" if view.gpus else "Horovod with a framework"
+    try:
+        built = parse_check_build(answer.stdout)
+    except UnreadableOutput:
+        observed = f"{image.image} has no horovodrun" if is_absent(answer) else said(answer)
+        return failed(VerifyCode.NO_HOROVOD, observed, expected)
+    lacking = [
+        word
+        for word, is_there in (
+            ("a framework", built.frameworks),
+            ("a controller", built.controllers),
+            ("NCCL", not view.gpus or "NCCL" in built.operations),
+        )
+        if not is_there
+    ]
+    parts = ", ".join((*built.frameworks, *built.operations)) or "nothing else"
+    if lacking:
+        return failed(
+            VerifyCode.NO_HOROVOD, f"Horovod {built.version} without {' and '.join(lacking)}", expected
+        )
+    return passed(f"Horovod {built.version}: {parts}", expected)
+
+
+def ask_worker(view: GuestView) -> Asking:
+    """See whether the worker container runs."""
+    if view.worker is None:
+        return skipped("it runs no worker container")
+    answer = yield Command(("systemctl", "is-active", WORKER_UNIT))
+    state = parse_active(answer.stdout or answer.stderr)
+    if state != "active":
+        return failed(VerifyCode.WORKER_DOWN, f"{WORKER_UNIT} is {state}", "active")
+    return passed("active")

@@ -1,0 +1,215 @@
+"""What is asked of a host: its NVIDIA driver and modes, ATS, RoCE in its own driver, firmware, licences.
+
+Most of it vCenter has told already. Where the host's shell is open (`access: {ssh: on}` and a service
+that somebody started), nvidia-smi and mlxconfig say the rest; a check never opens one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.inventory import Gpu, GraphicsType
+from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.mlxconfig import parse_firmware
+from vgpu_cfg.parsers.nvidia_smi import parse_query
+from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
+from vgpu_cfg.planning.settings.modules import option_of
+from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
+from vgpu_cfg.verification.views import HostView
+
+ATS_SETTINGS = ("atsSupport", "vtdAtsSupport")
+"""The kernel setting, and its name up to ESXi 7.0 U1."""
+
+MLXCONFIG = "/opt/mellanox/bin/mlxconfig"
+CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
+
+_DRIVER = re.compile(r"NVD-AIE|NVD-VGPU|NVIDIA-VMware", re.IGNORECASE)
+_NO_SHELL = "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service"
+
+
+def ask_host_driver(view: HostView) -> Asking:
+    """See whether NVIDIA's host driver serves the GPUs that the plan's VMs hold."""
+    if not view.vgpus:
+        return skipped("no VM of the plan has a vGPU here")
+    if view.has_shell:
+        answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
+        if is_absent(answer):
+            return failed(
+                VerifyCode.HOST_DRIVER, "there is no nvidia-smi on the host", "NVIDIA's host driver"
+            )
+        try:
+            seen = parse_query(answer.stdout or answer.stderr)
+        except UnreadableOutput as error:
+            return failed(VerifyCode.HOST_DRIVER, error.line or error.message, "NVIDIA's host driver")
+        absent = [pci_id for pci_id in view.vgpus if seen.gpu(pci_id) is None]
+        if absent:
+            return failed(
+                VerifyCode.HOST_DRIVER, f"it does not serve {', '.join(absent)}", "every GPU in use"
+            )
+        return passed(f"{seen.driver_version}, {len(seen.gpus)} GPUs")
+    installed = [one for one in view.facts.software if _DRIVER.search(one.name)]
+    if not installed and FactGroup.SOFTWARE in view.facts.groups:
+        return failed(VerifyCode.HOST_DRIVER, "its package is not installed", "NVIDIA's host driver")
+    if not view.host.creatable_profiles and not view.host.profiles:
+        return failed(VerifyCode.HOST_DRIVER, "the host offers no vGPU profile", "the profiles of its GPUs")
+    words = installed[0].version if installed else "it offers vGPU profiles"
+    return passed(words)
+
+
+def ask_graphics(view: HostView) -> Asking:
+    """See whether host and GPUs are set for vGPUs, in force and not merely configured."""
+    yield from ()
+    if not view.vgpus:
+        return skipped("no VM of the plan has a vGPU here")
+    seen = {"host": view.host.graphics_type}
+    seen |= {gpu.pci_id: gpu.graphics_type for gpu in _gpus(view)}
+    wrong = [
+        f"{name} {kind or 'unknown'}" for name, kind in seen.items() if kind is not GraphicsType.SHARED_DIRECT
+    ]
+    if wrong:
+        return failed(VerifyCode.HOST_GRAPHICS, ", ".join(wrong), GraphicsType.SHARED_DIRECT.value)
+    return passed(GraphicsType.SHARED_DIRECT.value, GraphicsType.SHARED_DIRECT.value)
+
+
+def _gpus(view: HostView) -> list[Gpu]:
+    return [gpu for gpu in view.host.gpus if gpu.pci_id in view.vgpus]
+
+
+def ask_mig(view: HostView) -> Asking:
+    """See whether each GPU is in the mode that the profiles on it need."""
+    if not view.vgpus:
+        return skipped("no VM of the plan has a vGPU here")
+    told = {gpu.pci_id: gpu.sharing for gpu in _gpus(view)}
+    if view.has_shell:
+        answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
+        for gpu in parse_query(answer.stdout or answer.stderr).gpus:
+            if gpu.pci_id in told:
+                told[gpu.pci_id] = Sharing.MIG if gpu.mig_current else Sharing.TIME_SLICED
+    wrong = []
+    for pci_id, profiles in view.vgpus.items():
+        wanted = {profile.sharing for profile in profiles}
+        mode = told.get(pci_id)
+        # Inside a MIG slice vGPUs may take turns; such profiles are MIG-backed all the same.
+        if mode is not None and wanted and mode not in wanted:
+            wrong.append(f"{pci_id} is {_mode_words(mode)}")
+    wanted = {profile.sharing for profiles in view.vgpus.values() for profile in profiles}
+    expected = " and ".join(sorted(_mode_words(mode) for mode in wanted))
+    if wrong:
+        return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
+    if all(mode is None for mode in told.values()):
+        return skipped(f"vCenter does not tell the mode of GPUs before 8.0.3; {_NO_SHELL}")
+    return passed(expected, expected)
+
+
+def _mode_words(mode: Sharing) -> str:
+    return "in MIG mode" if mode is Sharing.MIG else "not in MIG mode"
+
+
+def ask_host_ats(view: HostView) -> Asking:
+    """See whether the VMkernel runs with ATS."""
+    yield from ()
+    if not view.wants_ats:
+        return skipped("no VM of the plan asks for `rdma: gpudirect` here")
+    if FactGroup.KERNEL in view.facts.unread:
+        return skipped(f"it could not be read: {view.facts.unread[FactGroup.KERNEL]}")
+    name = next((one for one in ATS_SETTINGS if one in view.facts.kernel), None)
+    if name is None:
+        return skipped("vCenter does not tell the kernel settings of this host")
+    seen = view.facts.kernel[name]
+    if seen.runtime.upper() == "TRUE":
+        return passed(f"{name} TRUE", "TRUE, in force")
+    waits = seen.configured.upper() == "TRUE"
+    observed = f"{name} {seen.runtime}{', and TRUE after a restart' if waits else ''}"
+    return failed(
+        VerifyCode.HOST_ATS,
+        observed,
+        "TRUE, in force",
+        remedy="restart the host: it is configured" if waits else "",
+    )
+
+
+def ask_host_roce(view: HostView) -> Asking:
+    """See whether the host's NIC driver has PFC and marks as planned, where it carries RDMA of VMs."""
+    yield from ()
+    if not view.carries_rdma:
+        return skipped("no RDMA of the plan's VMs goes through the host's own driver")
+    if view.roce is None:
+        return skipped("the plan has no `training`, which says how RDMA is marked")
+    modules = view.facts.modules
+    if CORE not in modules:
+        return skipped(
+            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not tell the options of {CORE}")
+        )
+    dscp, priority = view.roce
+    wanted = {
+        CORE: {"pfctx": 1 << priority, "pfcrx": 1 << priority},
+        RDMA: {"pcp_force": priority, "dscp_force": dscp},
+    }
+    wrong = []
+    for module, options in wanted.items():
+        for option, value in options.items():
+            seen = option_of(modules.get(module, ""), option)
+            if _number(seen) != value:
+                wrong.append(f"{module} {option} {seen or 'not set'}")
+    expected = f"PFC on {priority}, DSCP {dscp}"
+    if wrong:
+        return failed(VerifyCode.HOST_ROCE, ", ".join(wrong), expected)
+    return passed(expected, expected)
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int(text, 0) if text is not None else None
+    except ValueError:
+        return None
+
+
+def ask_nic_firmware(view: HostView) -> Asking:
+    """See whether ATS is on in the firmware of NICs that the host still has; guests tell of the others."""
+    if not view.wants_ats:
+        return skipped("no VM of the plan asks for `rdma: gpudirect` here")
+    functions = sorted({address for vm in view.vms for address in vm.nic_functions})
+    devices = (view.host.device(address) for address in functions)
+    own = [device.pci_id for device in devices if device is not None and not device.passthrough_active]
+    if not own:
+        return skipped("its RDMA NICs are passed through: `ats` asks them in the guest")
+    if not view.has_shell:
+        return skipped(_NO_SHELL)
+    off: list[str] = []
+    on: list[str] = []
+    for address in own:
+        answer = yield Command((MLXCONFIG, "-d", address, "-e", "query", "ATS_ENABLED"))
+        seen = parse_firmware(answer.stdout or answer.stderr).parameters.get("ATS_ENABLED")
+        value = (seen.current or seen.next_boot) if seen is not None else None
+        (on if value == "True" else off).append(f"{address} {value or 'has no ATS_ENABLED'}")
+    if off:
+        return failed(VerifyCode.HOST_NIC_FIRMWARE, ", ".join(off), "ATS_ENABLED True")
+    return passed(", ".join(on), "ATS_ENABLED True")
+
+
+def ask_host_licences(view: HostView) -> Asking:
+    """See what the host's driver says of the licences of vGPUs, without going into a guest."""
+    if not view.vgpus and not view.licence_of_all:
+        return skipped("no VM of the plan has a vGPU here")
+    if not view.has_shell:
+        return skipped(_NO_SHELL)
+    answer = yield Command(("nvidia-smi", "vgpu", "-q"), timeout_seconds=120)
+    if answer.status != 0:
+        return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licences of running vGPUs")
+    names = {vm.name for vm in view.vms}
+    running = [one for listed in parse_vgpus(answer.stdout).values() for one in listed]
+    judged = [one for one in running if view.licence_of_all or one.vm_name in names]
+    if not judged:
+        return skipped("no vGPU runs here that it is to judge")
+    bad = [f"{one.vm_name}: {one.licence or 'not told'}" for one in judged if not _is_licensed(one.licence)]
+    expected = f"Licensed, each of {len(judged)}"
+    if bad:
+        return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)
+    return passed(expected, expected)
+
+
+def _is_licensed(licence: str | None) -> bool:
+    return licence is not None and re.match(r"Licensed\b", licence) is not None

@@ -1,0 +1,265 @@
+"""What is asked of a guest about the network of training: NICs, RDMA devices, GIDs and RoCE."""
+
+from __future__ import annotations
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guest_modules import RoceModule
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.guest_system import Interface, parse_interfaces
+from vgpu_cfg.parsers.rdma_devices import (
+    Gid,
+    RdmaDevice,
+    RdmaPort,
+    parse_devinfo,
+    parse_show_gids,
+    parse_sysfs_gids,
+)
+from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
+from vgpu_cfg.verification.asking import (
+    Asking,
+    Command,
+    failed,
+    is_absent,
+    missing,
+    passed,
+    skipped,
+)
+from vgpu_cfg.verification.learned import Learned, RdmaNic
+from vgpu_cfg.verification.views import GuestView
+
+RDMA_MTUS = (4096, 2048, 1024, 512, 256)
+"""What an RDMA device may use; RoCE takes the largest that fits into the interface's MTU."""
+
+ROCE_HEADROOM = 58
+"""Ethernet payload that RoCE v2's own headers take: IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4, less 2 spare."""
+
+_SYSFS = "/sys/class/infiniband"
+_TABLES = ("gids", "gid_attrs/types", "gid_attrs/ndevs")
+_GIDS = " ".join(["grep -s .", *(f"{_SYSFS}/*/ports/*/{table}/*" for table in _TABLES)])
+
+
+def rdma_mtu(mtu: int) -> int:
+    """Return the RDMA MTU that an interface's MTU leaves room for: 4096 for 9000, 1024 for 1500."""
+    return next((size for size in RDMA_MTUS if size + ROCE_HEADROOM <= mtu), RDMA_MTUS[-1])
+
+
+# ---------------------------------------------------------------- interfaces
+
+
+def ask_nics(view: GuestView) -> Asking:
+    """See whether every planned NIC is there and up, with its MTU and addresses."""
+    if not view.nics:
+        return skipped("the plan sets up no NIC of it")
+    answer = yield Command(("ip", "-json", "address", "show"))
+    interfaces = parse_interfaces(answer.stdout)
+    learned = view.learned.model_copy(update={"interfaces": interfaces})
+    wrong: list[str] = []
+    right: list[str] = []
+    for nic in view.nics:
+        seen = learned.interface_of(nic)
+        faults = _faults_of(nic, seen)
+        name = seen.name if seen is not None else nic.name or nic.mac or f"the NIC of {nic.driver}"
+        (wrong if faults else right).append(f"{name} {', '.join(faults)}" if faults else _nic_words(seen))
+    if wrong:
+        return failed(VerifyCode.NIC_WRONG, "; ".join(wrong), "as planned")
+    return passed("; ".join(right), learned=learned)
+
+
+def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
+    if seen is None:
+        # One that is known by its driver alone, without an address, cannot be told apart here.
+        return ["is not there"] if nic.mac or nic.name or nic.addresses else []
+    faults = [] if seen.is_up else ["is down"]
+    if nic.mtu is not None and seen.mtu != nic.mtu:
+        faults.append(f"has MTU {seen.mtu}, not {nic.mtu}")
+    faults += [f"lacks {address}" for address in nic.addresses if address not in seen.addresses]
+    if nic.dhcp and not seen.addresses:
+        faults.append("got no address by DHCP")
+    return faults
+
+
+def _nic_words(seen: Interface | None) -> str:
+    if seen is None:
+        return "a NIC without an address"
+    return f"{seen.name} {seen.addresses[0] if seen.addresses else 'no address'}, MTU {seen.mtu}"
+
+
+# ---------------------------------------------------------------- RDMA devices and GIDs
+
+
+def ask_rdma(view: GuestView) -> Asking:
+    """See whether each RDMA NIC has a device whose port is active, on Ethernet, with the right MTU."""
+    if not view.rdma_nics:
+        return skipped("no NIC of it carries RDMA")
+    answer = yield Command(("ibv_devinfo",))
+    if is_absent(answer):
+        return missing("ibv_devinfo", "ibverbs-utils (Debian, Ubuntu) or libibverbs-utils (Red Hat)")
+    devices = parse_devinfo(answer.stdout or answer.stderr)
+    if not devices:
+        return failed(VerifyCode.RDMA_DOWN, "no RDMA device", "an active one on Ethernet")
+    answer = yield Command(("show_gids",))
+    if is_absent(answer):
+        answer = yield Command(("sh", "-c", _GIDS))
+        gids = parse_sysfs_gids(answer.stdout)
+    else:
+        gids = parse_show_gids(answer.stdout)
+    found: list[RdmaNic] = []
+    wrong: list[str] = []
+    for nic in view.rdma_nics:
+        interface = view.learned.interface_of(nic)
+        if interface is None:
+            wrong.append(f"{nic.name or nic.mac or nic.driver} has no interface")
+            continue
+        device, port = _port_of(interface, devices, gids, only=len(view.rdma_nics) == 1)
+        if device is None or port is None:
+            wrong.append(f"{interface.name} has no RDMA device")
+            continue
+        wrong += [f"{device.name} {fault}" for fault in _port_faults(port, interface)]
+        rate = yield Command(("cat", f"{_SYSFS}/{device.name}/ports/{port.number}/rate"))
+        found.append(
+            _rdma_nic(view, nic, interface, device, port, gids, rate.stdout if rate.status == 0 else "")
+        )
+    if wrong:
+        return failed(
+            VerifyCode.RDMA_DOWN, "; ".join(wrong), "PORT_ACTIVE, Ethernet, the MTU of its interface"
+        )
+    learned = view.learned.model_copy(update={"devices": devices, "gids": gids, "rdma": tuple(found)})
+    words = "; ".join(_rdma_words(one) for one in found)
+    rates = [one.line_rate_gbps for one in found if one.line_rate_gbps is not None]
+    return passed(words, measured={"line_rate_gbps": min(rates)} if rates else {}, learned=learned)
+
+
+def _port_of(
+    interface: Interface, devices: tuple[RdmaDevice, ...], gids: tuple[Gid, ...], *, only: bool
+) -> tuple[RdmaDevice | None, RdmaPort | None]:
+    """Return the device and port of an interface: as the GIDs say, else the only one that there is."""
+    named = next(((gid.device, gid.port) for gid in gids if gid.netdev == interface.name), None)
+    if named is None and only and len(devices) == 1 and len(devices[0].ports) == 1:
+        named = (devices[0].name, devices[0].ports[0].number)
+    if named is None:
+        return None, None
+    device = next((one for one in devices if one.name == named[0]), None)
+    ports = device.ports if device is not None else ()
+    return device, next((one for one in ports if one.number == named[1]), None)
+
+
+def _port_faults(port: RdmaPort, interface: Interface) -> list[str]:
+    faults = [] if port.is_active else [f"is {port.state or 'in no known state'}"]
+    if port.link_layer != "Ethernet":
+        faults.append(f"runs {port.link_layer or 'an unknown link layer'}, not Ethernet")
+    wanted = rdma_mtu(interface.mtu) if interface.mtu is not None else None
+    if port.is_active and wanted is not None and (port.active_mtu or 0) < wanted:
+        faults.append(f"has active_mtu {port.active_mtu}, not {wanted}")
+    return faults
+
+
+def _rdma_nic(
+    view: GuestView,
+    nic: GuestNic,
+    interface: Interface,
+    device: RdmaDevice,
+    port: RdmaPort,
+    gids: tuple[Gid, ...],
+    rate: str,
+) -> RdmaNic:
+    own = [address.partition("/")[0] for address in (*nic.addresses, *interface.addresses)]
+    at = [gid for gid in gids if (gid.device, gid.port) == (device.name, port.number)]
+    fitting = [gid for gid in at if gid.version == 2 and gid.ipv4 is not None]
+    chosen = next((gid for address in own for gid in fitting if gid.ipv4 == address), None)
+    try:
+        line_rate: float | None = parse_rate(rate)
+    except UnreadableOutput:
+        line_rate = None
+    if not line_rate and device.part_id is not None:
+        line_rate = view.rates_gbps.get(device.part_id)
+    return RdmaNic(
+        interface=interface.name,
+        address=own[0] if own else "",
+        mtu=interface.mtu,
+        device=device.name,
+        port=port.number,
+        gid=chosen.index if chosen is not None else None,
+        line_rate_gbps=line_rate,
+    )
+
+
+def _rdma_words(nic: RdmaNic) -> str:
+    rate = f", {nic.line_rate_gbps:g} Gb/s" if nic.line_rate_gbps else ""
+    return f"{nic.device} on {nic.interface}{rate}"
+
+
+def ask_gid(view: GuestView) -> Asking:
+    """See whether each RDMA NIC has a RoCE v2 GID with its IPv4 address, and at which index."""
+    yield from ()
+    if not view.learned.rdma:
+        return skipped("no NIC of it carries RDMA")
+    without = [nic for nic in view.learned.rdma if nic.gid is None]
+    if without:
+        words = "; ".join(_gids_of(view.learned, nic) for nic in without)
+        return failed(
+            VerifyCode.NO_GID, words, f"RoCE v2 with {', '.join(nic.address or 'IPv4' for nic in without)}"
+        )
+    words = "; ".join(f"{nic.device} index {nic.gid} ({nic.address})" for nic in view.learned.rdma)
+    return passed(words)
+
+
+def _gids_of(learned: Learned, nic: RdmaNic) -> str:
+    seen = [
+        f"{gid.index} v{gid.version} {gid.ipv4 or gid.gid}"
+        for gid in learned.gids
+        if gid.device == nic.device
+    ]
+    return f"{nic.device} has {', '.join(seen) or 'no GID'}"
+
+
+# ---------------------------------------------------------------- RoCE
+
+
+def ask_roce(view: GuestView) -> Asking:
+    """See whether trust, PFC and traffic class are as planned, as far as the driver shows them."""
+    roce = view.roce
+    if roce is None or not view.learned.rdma:
+        return skipped("no NIC of it carries RDMA")
+    wrong: list[str] = []
+    told: list[str] = []
+    for nic in view.learned.rdma:
+        if roce.owns_port:
+            answer = yield Command(("mlnx_qos", "-i", nic.interface))
+            if not is_absent(answer):
+                faults, words = _judge_qos(roce, answer.stdout or answer.stderr)
+                wrong += [f"{nic.interface} {fault}" for fault in faults]
+                told.append(words)
+        answer = yield Command(("cat", f"{_SYSFS}/{nic.device}/tc/{nic.port}/traffic_class"))
+        if answer.status == 0:
+            tclass = parse_traffic_class(answer.stdout)
+            told.append(f"tclass {tclass}")
+            if tclass != roce.traffic_class:
+                wrong.append(
+                    f"{nic.device} marks packets with tclass {tclass or 0}, not {roce.traffic_class}"
+                )
+    expected = _roce_words(roce)
+    if wrong:
+        return failed(VerifyCode.ROCE_UNSET, "; ".join(wrong), expected)
+    if not told:
+        return skipped(
+            f"the distribution's driver shows neither; training marks its packets itself ({expected})"
+        )
+    return passed(", ".join(dict.fromkeys(told)), expected)
+
+
+def _judge_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
+    seen = parse_qos(text)
+    faults = [] if seen.trust == roce.trust else [f"trusts {seen.trust}, not {roce.trust}"]
+    if seen.protected != {roce.priority}:
+        now = ", ".join(map(str, sorted(seen.protected))) or "none"
+        faults.append(f"protects priority {now} by PFC, not {roce.priority}")
+    priority = seen.priority_of.get(roce.dscp)
+    if roce.trust == "dscp" and priority is not None and priority != roce.priority:
+        faults.append(f"puts DSCP {roce.dscp} on priority {priority}, not {roce.priority}")
+    return faults, f"trust {seen.trust}, PFC on {', '.join(map(str, sorted(seen.protected)))}"
+
+
+def _roce_words(roce: RoceModule) -> str:
+    port = f"trust {roce.trust}, PFC on {roce.priority}, " if roce.owns_port else ""
+    return f"{port}tclass {roce.traffic_class}"

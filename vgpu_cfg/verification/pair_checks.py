@@ -1,0 +1,234 @@
+"""What is asked between two VMs: ssh in the mesh, large packets, RDMA bandwidth from host and GPU memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.verification import CheckResult, CheckState, Thresholds
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.perftest import Bandwidth, lacks_cuda, parse_bandwidth
+from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.asking import (
+    TIMED_OUT,
+    Asking,
+    Command,
+    Pause,
+    Step,
+    Verdict,
+    failed,
+    is_absent,
+    missing,
+    passed,
+    said,
+    skipped,
+)
+from vgpu_cfg.verification.learned import RdmaNic
+from vgpu_cfg.verification.views import GuestView
+
+MESH_CONFIG = "/etc/vgpu-cfg/mesh/ssh_config"
+FIRST_PORT = 18515
+"""Perftest's own port; each pair that is measured at the same time takes the next one."""
+
+ICMP_HEADERS = 28
+_CONNECT_ATTEMPTS = 5
+_START_SECONDS = 30
+_HALF = 0.65
+"""Up to this share of what host memory reaches the figure is called half of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairView:
+    """Two VMs, in one direction. `number` tells pairs apart that are measured at the same time.
+
+    `earlier` holds results that this pair may explain itself by: (check, subject) to the result.
+    """
+
+    source: GuestView
+    target: GuestView
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    number: int = 0
+    earlier: Mapping[tuple[str, str], CheckResult] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How the pair is called."""
+        return f"{self.source.name} -> {self.target.name}"
+
+    @property
+    def rails(self) -> tuple[tuple[RdmaNic, RdmaNic], ...]:
+        """The RDMA NICs that face each other: the first with the first, and so on."""
+        return tuple(zip(self.source.learned.rdma, self.target.learned.rdma, strict=False))
+
+
+def ask_ssh(view: PairView) -> Asking:
+    """See whether the source logs in to the target as training does: strictly, by key, without a question."""
+    mesh = view.source.mesh
+    peers = mesh.peers if mesh is not None else ()
+    peer = next((one for one in peers if one.vm == view.target.name), None)
+    if peer is None or not peer.names:
+        return skipped("it is not in the ssh mesh")
+    options = ("-F", MESH_CONFIG, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+    answer = yield Command(("ssh", *options, peer.names[0], "true"), timeout_seconds=40)
+    if is_absent(answer):
+        return missing("ssh", "openssh-client")
+    if answer.status != 0:
+        return failed(VerifyCode.NO_SSH, said(answer), f"a login on port {mesh.port if mesh else 22}")
+    return passed("logs in")
+
+
+def ask_path_mtu(view: PairView) -> Asking:
+    """See whether packets as large as the NICs' MTU get through without being cut."""
+    told: list[str] = []
+    for own, other in view.rails:
+        if own.mtu is None or not other.address:
+            continue
+        size = min(own.mtu, other.mtu or own.mtu)
+        words = ("ping", "-M", "do", "-c", "3", "-W", "2", "-s", str(size - ICMP_HEADERS), other.address)
+        answer = yield Command(words, timeout_seconds=30)
+        if is_absent(answer):
+            return missing("ping", "iputils-ping (Debian, Ubuntu) or iputils (Red Hat)")
+        if answer.status != 0:
+            return failed(VerifyCode.PATH_MTU, _ping_words(answer, other.address), f"packets of {size} bytes")
+        told.append(f"{size} bytes")
+    if not told:
+        return skipped("the training network has no addresses of both")
+    return passed(", ".join(dict.fromkeys(told)))
+
+
+def _ping_words(answer: ShellResult, address: str) -> str:
+    for line in (*answer.stderr.splitlines(), *answer.stdout.splitlines()):
+        if "essage too long" in line or "Frag needed" in line or "packet loss" in line:
+            return f"{address}: {line.strip()}"
+    return f"{address}: {said(answer)}"
+
+
+# ---------------------------------------------------------------- bandwidth
+
+
+def ask_bandwidth(view: PairView) -> Asking:
+    """Measure RDMA writes from host memory to host memory, against the line rate."""
+    return (yield from _measure(view, gpu=False))
+
+
+def ask_gpu_bandwidth(view: PairView) -> Asking:
+    """Measure RDMA writes from GPU memory to GPU memory, against the line rate."""
+    if not (view.source.gpudirect and view.target.gpudirect):
+        return skipped("they do not ask for `rdma: gpudirect`")
+    return (yield from _measure(view, gpu=True))
+
+
+def _measure(view: PairView, *, gpu: bool) -> Asking:
+    rails = [(own, other) for own, other in view.rails if own.gid is not None and other.gid is not None]
+    if not rails:
+        return skipped("they share no RDMA network")
+    share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
+    found: list[tuple[float, float | None, str]] = []
+    for own, other in rails:
+        answer = yield from _write_bw(view, own, other, gpu=gpu)
+        if is_absent(answer):
+            return missing("ib_write_bw", "perftest")
+        if gpu and lacks_cuda(answer.stdout + answer.stderr):
+            return _without_cuda()
+        measured = _result_of(answer)
+        if gpu and not measured.used_gpu:
+            return _without_cuda()
+        rates = [nic.line_rate_gbps for nic in (own, other) if nic.line_rate_gbps]
+        found.append((measured.average_gbps, min(rates, default=None), own.device))
+    return _judge(view, found, share, gpu=gpu)
+
+
+def _without_cuda() -> Verdict:
+    return skipped("perftest in these guests was built without CUDA; `allreduce` shows GPUDirect instead")
+
+
+def _result_of(answer: ShellResult) -> Bandwidth:
+    if answer.status == TIMED_OUT:
+        raise UnreadableOutput("ib_write_bw", "did not end in its time", line=said(answer))
+    return parse_bandwidth(answer.stdout + answer.stderr)
+
+
+def _write_bw(
+    view: PairView, own: RdmaNic, other: RdmaNic, *, gpu: bool
+) -> Generator[Step, ShellResult, ShellResult]:
+    """Start a server on the target, measure from the source, and stop the server whatever happens."""
+    port = FIRST_PORT + view.number
+    unit = f"vgpu-cfg-verify-{port}"
+    limit = view.thresholds.seconds + _START_SECONDS
+    on_source, on_target = view.source.name, view.target.name
+    roce = view.source.roce
+    marks = ("-T", str(roce.traffic_class)) if roce is not None else ()
+    cuda = ["--use_cuda=0"] if gpu else []
+    end = ("-F", "--report_gbits", "-D", str(view.thresholds.seconds), "-p", str(port), *cuda)
+    server = (
+        "ib_write_bw",
+        "-d",
+        other.device,
+        "-i",
+        str(other.port),
+        "-x",
+        str(other.gid),
+        "-R",
+        *marks,
+        *end,
+    )
+    client = ("ib_write_bw", "-d", own.device, "-i", str(own.port), "-x", str(own.gid), "-R", *marks, *end)
+    life = ("systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--property=RuntimeMaxSec={limit + 30}")
+    try:
+        answer = yield Command((*life, *server), on=on_target)
+        if answer.status != 0:
+            return answer
+        for _ in range(_CONNECT_ATTEMPTS):
+            yield Pause(1)
+            bounded = ("timeout", "--kill-after=5", str(limit), *client, other.address)
+            answer = yield Command(bounded, on=on_source, timeout_seconds=limit + 20)
+            if "Couldn't connect" not in answer.stdout + answer.stderr:
+                break
+    finally:
+        yield Command(("systemctl", "stop", unit), on=on_target, is_cleanup=True)
+    return answer
+
+
+def _judge(
+    view: PairView, found: list[tuple[float, float | None, str]], share: float, *, gpu: bool
+) -> Verdict:
+    slowest = min(found, key=lambda one: one[0] / (one[1] or one[0] or 1))
+    rate, line, device = slowest
+    words = f"{rate:.1f} Gb/s" + (f" on {device}" if len(found) > 1 else "")
+    measured = {"gbps": rate} | ({"line_rate_gbps": line, "share": round(rate / line, 3)} if line else {})
+    if line is None:
+        return skipped(f"{words}, and the line rate is not known: give the NIC's model to profiles/nics")
+    expected = f"at least {share * line:.1f} of {line:g} Gb/s"
+    if rate >= share * line:
+        return passed(words, expected, measured=measured)
+    if not gpu:
+        return failed(VerifyCode.SLOW_HOST_MEMORY, words, expected, measured=measured)
+    meaning, remedy = _gpu_reason(view, rate)
+    return failed(
+        VerifyCode.SLOW_GPU_MEMORY, words, expected, meaning=meaning, remedy=remedy, measured=measured
+    )
+
+
+def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:
+    """Say what makes GPU memory slower than host memory, by what else was seen; blank where nothing tells."""
+    before = view.earlier.get(("bandwidth", view.name))
+    host = before.measured.get("gbps", 0.0) if before is not None else 0.0
+    if not host or rate > _HALF * host:
+        return "", ""
+    off = [vm for vm in (view.source.name, view.target.name) if _has_failed(view, "ats", vm)]
+    half = f"{rate / host:.0%} of what host memory reaches: data goes over the root port"
+    if off:
+        return (
+            f"{half}, since ATS is off on {' and '.join(off)}",
+            f"mend {VerifyCode.ATS_OFF} of {' and '.join(off)} first",
+        )
+    return (
+        f"{half}, though ATS is enabled in the NICs",
+        "switch the hosts off and on once (a restart may not do); GPU and NIC must share a root complex",
+    )
+
+
+def _has_failed(view: PairView, check: str, subject: str) -> bool:
+    found = view.earlier.get((check, subject))
+    return found is not None and found.state is CheckState.FAILED

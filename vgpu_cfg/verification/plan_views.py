@@ -1,0 +1,117 @@
+"""Which hosts and guests a plan has to be verified, and what it wants of them, from what vCenter told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.guest import GuestSpec
+from vgpu_cfg.model.host_facts import HostFacts
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
+
+
+def make_guest_views(
+    desired: DesiredPlan,
+    observed: Inventory,
+    specs: Mapping[str, GuestSpec],
+    *,
+    now: datetime,
+    rates_gbps: Mapping[int, int] | None = None,
+) -> tuple[GuestView, ...]:
+    """Return the plan's VMs that have a spec, in the plan's order."""
+    found = {vm.name: vm for vm in _own_vms(desired, observed)}
+    return tuple(
+        replace(
+            _guest_view(vm, specs[vm.name], found.get(vm.name), observed),
+            now=now,
+            rates_gbps=rates_gbps or {},
+        )
+        for vm in desired.vms
+        if vm.name in specs
+    )
+
+
+def make_host_views(
+    desired: DesiredPlan,
+    observed: Inventory,
+    *,
+    open_shells: frozenset[str] = frozenset(),
+    licence_of_all: bool = False,
+) -> tuple[HostView, ...]:
+    """Return the hosts on which VMs of the plan run, in the order of their names.
+
+    `open_shells` names (by moid) the hosts whose shell may be asked.
+    """
+    by_name = {vm.name: vm for vm in desired.vms}
+    wanted: dict[str, list[WantedVm]] = {}
+    for vm in _own_vms(desired, observed):
+        if vm.is_on and vm.host_moid is not None:
+            wanted.setdefault(vm.host_moid, []).append(_wanted_vm(by_name[vm.name], vm, observed))
+    training = desired.training
+    hosts = (host for host in observed.hosts if host.moid in wanted)
+    return tuple(
+        HostView(
+            host=host,
+            facts=observed.facts.hosts.get(host.moid, HostFacts()),
+            vms=tuple(wanted[host.moid]),
+            has_shell=host.moid in open_shells,
+            roce=(training.roce_dscp, training.roce_priority) if training is not None else None,
+            licence_of_all=licence_of_all,
+        )
+        for host in sorted(hosts, key=lambda host: host.name)
+    )
+
+
+def _own_vms(desired: DesiredPlan, observed: Inventory) -> tuple[Vm, ...]:
+    names = {vm.name for vm in desired.vms}
+    return tuple(
+        vm
+        for vm in observed.vms
+        if vm.name in names and not vm.is_template and vm.mark is not None and vm.mark.plan == desired.name
+    )
+
+
+def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inventory) -> GuestView:
+    host = observed.host_by_moid.get(seen.host_moid or "") if seen is not None else None
+    vgpus = [gpu for gpu in vm.gpus if gpu.kind == "vgpu"]
+    held = seen.detail.vgpus if seen is not None and seen.detail is not None else ()
+    return GuestView(
+        name=vm.name,
+        spec=spec,
+        host=host.name if host is not None else "",
+        powered_on=seen is not None and seen.is_on,
+        gpus=len(vm.gpus),
+        vgpus=len(vgpus),
+        peers=sum(gpu.peers is not None for gpu in vgpus),
+        gpudirect=any(nic.rdma == "gpudirect" for nic in vm.nics),
+        profiles=tuple(device.profile for device in held),
+    )
+
+
+def _wanted_vm(vm: DesiredVm, seen: Vm, observed: Inventory) -> WantedVm:
+    host = observed.host_by_moid.get(seen.host_moid or "")
+    held = seen.detail.vgpus if seen.detail is not None else ()
+    profiles = tuple(VgpuProfile.parse(device.profile) for device in held)
+    holding = [gpu.pci_id for gpu in (host.gpus if host is not None else ()) if seen.moid in gpu.vm_moids]
+    # Which of several GPUs has which of several vGPUs is not told; one board has one mode for all its types.
+    gpus = dict.fromkeys(holding, profiles) if profiles else {}
+    ways = tuple(_way(nic) for nic in vm.nics if nic.rdma is not None)
+    functions = () if seen.detail is None else tuple(_functions(seen))
+    return WantedVm(vm.name, gpus, ways, any(nic.rdma == "gpudirect" for nic in vm.nics), functions)
+
+
+def _way(nic: DesiredNic) -> str:
+    return nic.function.kind if nic.function is not None else "pvrdma"
+
+
+def _functions(seen: Vm) -> list[str]:
+    detail = seen.detail
+    if detail is None:
+        return []
+    whole = [device.pci_id or device.assigned_id for device in detail.passthrough_nics]
+    return [address for address in [*whole, *(nic.function for nic in detail.nics)] if address]

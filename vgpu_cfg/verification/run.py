@@ -1,0 +1,280 @@
+"""A whole run: machines side by side, then pairs, then all together; what rests on a failure is not asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Self, TypeVar
+
+from vgpu_cfg.errors import ReachError
+from vgpu_cfg.model.verification import CheckResult, CheckState, CheckSubject, Verification, VmPlace
+from vgpu_cfg.ports import GuestShell, HostShell
+from vgpu_cfg.verification.asking import Asking, Verdict
+from vgpu_cfg.verification.choice import Choice
+from vgpu_cfg.verification.driving import Machines, drive
+from vgpu_cfg.verification.learned import Learned
+from vgpu_cfg.verification.order import broken, rounds
+from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.table import (
+    CHECKS,
+    CheckBase,
+    GuestCheck,
+    HostCheck,
+    PairCheck,
+    TrainingCheck,
+    needed_for,
+)
+from vgpu_cfg.verification.training_checks import TrainingView
+from vgpu_cfg.verification.views import GuestView, HostView
+
+Found = dict[tuple[str, str], CheckResult]
+"""Results by (check, subject's name)."""
+
+_S = TypeVar("_S")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """How machines are reached: each function logs in, by name, and raises GuestError or HostShellError.
+
+    `pause` waits. `told` hears of each result as it comes, from any thread.
+    """
+
+    guest: Callable[[str], GuestShell]
+    host: Callable[[str], HostShell]
+    pause: Callable[[float], None]
+    told: Callable[[CheckResult], None] = field(default=lambda _: None)
+
+
+def verify(
+    hosts: Sequence[HostView],
+    guests: Sequence[GuestView],
+    channels: Channels,
+    choice: Choice,
+    *,
+    plan: str,
+    server: str,
+    begun: datetime,
+) -> Verification:
+    """Make the chosen checks, and those that they rest on.
+
+    What was not chosen is only told where it failed. Raises KeyboardInterrupt after everything
+    that was started on machines has been stopped.
+    """
+    started = time.monotonic()
+    with _Run(channels, choice) as run:
+        run.on_hosts(hosts)
+        seen = run.on_guests(guests)
+        run.on_pairs(seen)
+        run.on_all(seen)
+    places = tuple(VmPlace(vm=guest.name, host=guest.host, profiles=guest.profiles) for guest in guests)
+    return Verification(
+        plan=plan,
+        server=server,
+        begun=begun,
+        seconds=round(time.monotonic() - started, 3),
+        is_quick=choice.is_quick,
+        thresholds=choice.thresholds,
+        places=places,
+        results=tuple(
+            found for found in run.results if choice.shows(found.check) or found.state is CheckState.FAILED
+        ),
+    )
+
+
+class _Run:
+    """The state of one run. Shells are opened when first needed, kept, and closed at the end."""
+
+    def __init__(self, channels: Channels, choice: Choice) -> None:
+        self.results: list[CheckResult] = []
+        self._found: Found = {}
+        self._channels = channels
+        self._choice = choice
+        wanted = (check for check in CHECKS if not (check.measures and choice.is_quick))
+        needed = needed_for(check.key for check in wanted if choice.shows(check.key))
+        self._checks = tuple(
+            check for check in CHECKS if check.key in needed and not (check.measures and choice.is_quick)
+        )
+        self._stopped = threading.Event()
+        self._guests: dict[str, GuestShell] = {}
+        self._hosts: dict[str, HostShell] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        guests: list[GuestShell | HostShell] = [*self._guests.values(), *self._hosts.values()]
+        for shell in guests:
+            try:
+                shell.close()
+            except ReachError:
+                continue  # it is gone already
+
+    # ---- the four parts
+
+    def on_hosts(self, hosts: Sequence[HostView]) -> None:
+        """Check hosts, side by side."""
+        self._gather(self._side_by_side(self._host_results, hosts))
+
+    def _host_results(self, view: HostView) -> list[CheckResult]:
+        subject = CheckSubject(kind="host", name=view.name)
+        machines = self._machines({"": partial(self._host, view.name)})
+        found: Found = {}
+        for check in self._checks:
+            if isinstance(check, HostCheck):
+                ask = partial(check.ask, view)
+                found[check.key, view.name], _ = self._made(check, subject, found, [view.name], ask, machines)
+        return list(found.values())
+
+    def on_guests(self, guests: Sequence[GuestView]) -> list[GuestView]:
+        """Check guests, side by side; return them with what was found out of them."""
+        made = self._side_by_side(self._guest_results, guests)
+        self._gather(results for _, results in made)
+        return [view for view, _ in made]
+
+    def _guest_results(self, view: GuestView) -> tuple[GuestView, list[CheckResult]]:
+        subject = CheckSubject(kind="vm", name=view.name, vms=(view.name,))
+        machines = self._machines({"": partial(self._guest, view.name)})
+        found: Found = {}
+        for check in self._checks:
+            if isinstance(check, GuestCheck):
+                ask = partial(check.ask, view)
+                result, learned = self._made(check, subject, found, [view.name], ask, machines)
+                found[check.key, view.name] = result
+                view = view.knowing(learned) if learned is not None else view
+        return view, list(found.values())
+
+    def on_pairs(self, guests: Sequence[GuestView]) -> None:
+        """Check pairs: what only asks, from each VM to all others; what measures, in disjoint pairs."""
+        pair_checks = [check for check in self._checks if isinstance(check, PairCheck)]
+        asking = [check for check in pair_checks if not check.measures]
+        measuring = [check for check in pair_checks if check.measures]
+        members = [guest for guest in guests if guest.mesh is not None]
+
+        def from_one(source: GuestView) -> list[CheckResult]:
+            targets = (one for one in members if one.name != source.name)
+            views = (PairView(source, one, self._choice.thresholds) for one in targets)
+            return [result for view in views for result in self._pair(view, asking)]
+
+        if asking:
+            self._gather(self._side_by_side(from_one, members))
+        workers = [guest for guest in members if guest.is_worker]
+        for pairs in rounds(len(workers)) if measuring else ():
+            views = [
+                PairView(workers[one], workers[other], self._choice.thresholds, number)
+                for number, (one, other) in enumerate(pairs)
+            ]
+            self._gather(self._side_by_side(lambda view: self._pair(view, measuring), views))
+
+    def _pair(self, view: PairView, checks: Iterable[PairCheck]) -> list[CheckResult]:
+        one, other = view.source.name, view.target.name
+        subject = CheckSubject(kind="pair", name=view.name, vms=(one, other))
+        machines = self._machines(
+            {
+                "": partial(self._guest, one),
+                one: partial(self._guest, one),
+                other: partial(self._guest, other),
+            }
+        )
+        found: Found = {}
+        among = [one, other, view.name, f"{other} -> {one}"]
+        for check in checks:
+            seen = {**self._found, **found}
+            ask = partial(check.ask, replace(view, earlier=seen))
+            found[check.key, view.name], _ = self._made(check, subject, seen, among, ask, machines)
+        return list(found.values())
+
+    def on_all(self, guests: Sequence[GuestView]) -> None:
+        """Check all workers together."""
+        launcher = next((guest for guest in guests if guest.launcher is not None), None)
+        if launcher is None or launcher.launcher is None:
+            return
+        workers = tuple(guest for guest in guests if guest.is_worker)
+        view = TrainingView(launcher, workers, self._choice.thresholds)
+        names = [worker.name for worker in workers]
+        subject = CheckSubject(kind="training", name=view.name, vms=tuple(names))
+        machines = self._machines(
+            {"": partial(self._guest, launcher.name)}
+            | {name: partial(self._guest, name) for name in (*names, launcher.name)}
+        )
+        pairs = [f"{one} -> {other}" for one in names for other in names if one != other]
+        for check in self._checks:
+            if isinstance(check, TrainingCheck):
+                among = [*names, launcher.name, *pairs]
+                ask = partial(check.ask, view)
+                result, _ = self._made(check, subject, self._found, among, ask, machines)
+                self._gather([[result]])
+
+    # ---- parts of them
+
+    def _made(
+        self,
+        check: CheckBase,
+        subject: CheckSubject,
+        found: Mapping[tuple[str, str], CheckResult],
+        among: Sequence[str],
+        ask: Callable[[], Asking],
+        machines: Machines,
+    ) -> tuple[CheckResult, Learned | None]:
+        """Make one check, unless what it rests on is broken for one of the subjects `among`."""
+        started = time.monotonic()
+        why = broken(check, found, among, own=subject.name)
+        verdict = Verdict(CheckState.NOT_ASKED, why=why) if why else drive(ask(), machines)
+        result = CheckResult(
+            subject=subject,
+            check=check.key,
+            title=check.title,
+            state=verdict.state,
+            expected=verdict.expected,
+            observed=verdict.observed,
+            code=verdict.code.value if verdict.code is not None else "",
+            meaning=verdict.meaning,
+            remedy=verdict.remedy,
+            why=verdict.why,
+            measured=verdict.measured,
+            seconds=round(time.monotonic() - started, 3),
+        )
+        self._channels.told(result)
+        return result, verdict.learned
+
+    def _gather(self, made: Iterable[Sequence[CheckResult]]) -> None:
+        for results in made:
+            for result in results:
+                self.results.append(result)
+                self._found[result.check, result.subject.name] = result
+
+    def _machines(self, shells: Mapping[str, Callable[[], GuestShell | HostShell]]) -> Machines:
+        return Machines(shells, self._channels.pause, self._stopped)
+
+    def _guest(self, name: str) -> GuestShell:
+        if name not in self._guests:
+            self._guests[name] = self._channels.guest(name)
+        return self._guests[name]
+
+    def _host(self, name: str) -> HostShell:
+        if name not in self._hosts:
+            self._hosts[name] = self._channels.host(name)
+        return self._hosts[name]
+
+    def _side_by_side(self, work: Callable[[_S], _R], subjects: Sequence[_S]) -> list[_R]:
+        """Do something for each subject at the same time, and return what came of it in their order.
+
+        On Ctrl-C nothing new is begun, and what goes on is waited for: it stops what it started.
+        """
+        if not subjects:
+            return []
+        with ThreadPoolExecutor(min(self._choice.parallel, len(subjects))) as pool:
+            futures = [pool.submit(work, one) for one in subjects]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                self._stopped.set()
+                for future in futures:
+                    future.cancel()
+                raise

@@ -1,0 +1,140 @@
+"""All checks: of what kind, in which order, what each rests on, and which of them measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vgpu_cfg.verification import (
+    container_checks,
+    gpudirect_checks,
+    guest_checks,
+    host_checks,
+    network_checks,
+    pair_checks,
+    training_checks,
+)
+from vgpu_cfg.verification.asking import Asking
+from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.training_checks import TrainingView
+from vgpu_cfg.verification.views import GuestView, HostView
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBase:
+    """What every check has. `rests_on` names checks without which it is not asked.
+
+    `measures` marks those that take the network for themselves, which `--quick` leaves out.
+    """
+
+    key: str
+    title: str
+    rests_on: tuple[str, ...]
+    measures: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostCheck(CheckBase):
+    """A check of one host."""
+
+    ask: Callable[[HostView], Asking]
+
+
+@dataclass(frozen=True, slots=True)
+class GuestCheck(CheckBase):
+    """A check of one VM."""
+
+    ask: Callable[[GuestView], Asking]
+
+
+@dataclass(frozen=True, slots=True)
+class PairCheck(CheckBase):
+    """A check of one VM towards another; `one_way` asks each pair once, not in both directions."""
+
+    ask: Callable[[PairView], Asking]
+    one_way: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCheck(CheckBase):
+    """A check of all workers together."""
+
+    ask: Callable[[TrainingView], Asking]
+
+
+Check: TypeAlias = HostCheck | GuestCheck | PairCheck | TrainingCheck
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck("host-driver", "host driver", (), False, host_checks.ask_host_driver),
+    HostCheck("graphics", "graphics type", ("host-driver",), False, host_checks.ask_graphics),
+    HostCheck("mig", "MIG mode", ("host-driver",), False, host_checks.ask_mig),
+    HostCheck("host-ats", "ATS in the VMkernel", (), False, host_checks.ask_host_ats),
+    HostCheck("host-roce", "RoCE in the host's driver", (), False, host_checks.ask_host_roce),
+    HostCheck("nic-firmware", "NIC firmware", (), False, host_checks.ask_nic_firmware),
+    HostCheck(
+        "host-licence", "licences, by the host", ("host-driver",), False, host_checks.ask_host_licences
+    ),
+    GuestCheck("reached", "guest answers", (), False, guest_checks.ask_reached),
+    GuestCheck("staged", "staging", ("reached",), False, guest_checks.ask_staged),
+    GuestCheck("driver", "NVIDIA driver", ("reached",), False, guest_checks.ask_driver),
+    GuestCheck("gpus", "GPUs", ("driver",), False, guest_checks.ask_gpus),
+    GuestCheck("licence", "licence", ("driver",), False, guest_checks.ask_licence),
+    GuestCheck("nvlink", "NVLink", ("gpus",), False, guest_checks.ask_nvlink),
+    GuestCheck("nics", "NICs", ("reached",), False, network_checks.ask_nics),
+    GuestCheck("rdma", "RDMA device", ("nics",), False, network_checks.ask_rdma),
+    GuestCheck("gid", "RoCE v2 GID", ("rdma",), False, network_checks.ask_gid),
+    GuestCheck("roce", "RoCE settings", ("rdma",), False, network_checks.ask_roce),
+    GuestCheck("peermem", "GPU memory for RDMA", ("driver", "rdma"), False, gpudirect_checks.ask_peermem),
+    GuestCheck("ats", "ATS in the NIC", ("rdma",), False, gpudirect_checks.ask_ats),
+    GuestCheck("runtime", "container runtime", ("reached",), False, container_checks.ask_runtime),
+    GuestCheck(
+        "container-gpus",
+        "GPUs in a container",
+        ("runtime", "gpus"),
+        False,
+        container_checks.ask_container_gpus,
+    ),
+    GuestCheck("horovod", "Horovod in the image", ("runtime",), False, container_checks.ask_horovod),
+    GuestCheck("worker", "worker container", ("runtime",), False, container_checks.ask_worker),
+    PairCheck("ssh", "ssh mesh", ("reached", "worker"), False, pair_checks.ask_ssh),
+    PairCheck("path-mtu", "large packets", ("nics",), False, pair_checks.ask_path_mtu),
+    PairCheck(
+        "bandwidth",
+        "RDMA, host memory",
+        ("gid", "path-mtu"),
+        True,
+        pair_checks.ask_bandwidth,
+        one_way=True,
+    ),
+    PairCheck(
+        "bandwidth-gpu",
+        "RDMA, GPU memory",
+        ("bandwidth", "gpus", "peermem"),
+        True,
+        pair_checks.ask_gpu_bandwidth,
+        one_way=True,
+    ),
+    TrainingCheck(
+        "allreduce",
+        "allreduce",
+        ("container-gpus", "horovod", "ssh", "bandwidth"),
+        True,
+        training_checks.ask_allreduce,
+    ),
+)
+"""In the order in which they are asked and shown; a check rests on earlier ones only."""
+
+BY_KEY: dict[str, Check] = {check.key: check for check in CHECKS}
+
+
+def needed_for(keys: Iterable[str]) -> frozenset[str]:
+    """Return checks with all that they rest on, directly or over others."""
+    needed: set[str] = set()
+    todo = list(keys)
+    while todo:
+        key = todo.pop()
+        if key not in needed:
+            needed.add(key)
+            todo.extend(BY_KEY[key].rests_on)
+    return frozenset(needed)

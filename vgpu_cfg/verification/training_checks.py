@@ -1,0 +1,148 @@
+"""What is asked of all workers together: an allreduce over all of their GPUs, exact and as fast as the line.
+
+It is started as training is, by `train` on the first VM. Where the image holds nccl-tests, built with MPI,
+`all_reduce_perf` measures; else a small program of this tool's, which needs Horovod only, is put on every
+worker and taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from importlib import resources
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.verification import Thresholds
+from vgpu_cfg.parsers.allreduce import AllReduce, parse_nccl_tests, parse_probe, transports
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.asking import (
+    Asking,
+    Command,
+    Step,
+    Verdict,
+    WriteFile,
+    failed,
+    is_absent,
+    passed,
+    said,
+    skipped,
+)
+from vgpu_cfg.verification.container_checks import in_image
+from vgpu_cfg.verification.views import GuestView
+
+TRAIN = "/usr/local/bin/train"
+PROBE_FILE = "/opt/vgpu-cfg/verify-allreduce.py"
+"""In the folder that every worker container mounts read-only at the same path."""
+
+NCCL_TESTS = ("all_reduce_perf", "-b", "256M", "-e", "256M", "-n", "20", "-g", "1")
+_LIMIT_SECONDS = 600.0
+_GIGABITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingView:
+    """The workers, and the VM from which training starts."""
+
+    launcher: GuestView
+    workers: tuple[GuestView, ...]
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @property
+    def name(self) -> str:
+        """How they are called together."""
+        return ", ".join(worker.name for worker in self.workers)
+
+    @property
+    def ranks(self) -> int:
+        """How many processes take part: the slots of all workers."""
+        module = self.launcher.launcher
+        return sum(worker.slots for worker in module.workers) if module is not None else 0
+
+    @property
+    def line_rate_gbps(self) -> float | None:
+        """What the slowest worker's RDMA NICs can together; None where one worker tells none."""
+        rates = [sum(nic.line_rate_gbps or 0 for nic in worker.learned.rdma) for worker in self.workers]
+        return min(rates) if rates and all(rates) else None
+
+
+def ask_allreduce(view: TrainingView) -> Asking:
+    """Sum a vector over all GPUs: see that every number is right, and how fast it went."""
+    module = view.launcher.launcher
+    if module is None or module.framework != "horovod":
+        return skipped("the plan names no framework to start it with")
+    if view.ranks < 2:
+        return skipped("there is only one process, which has nobody to sum with")
+    has_nccl_tests = yield from _has_nccl_tests(view)
+    if has_nccl_tests:
+        answer = yield _train(("--mpi", "--", *NCCL_TESTS))
+        result = _read(answer, by_nccl_tests=True)
+    else:
+        answer = yield from _by_probe(view)
+        result = _read(answer, by_nccl_tests=False)
+    if isinstance(result, Verdict):
+        return result
+    return _judge(view, result, transports(answer.stdout + answer.stderr))
+
+
+def _has_nccl_tests(view: TrainingView) -> Generator[Step, ShellResult, bool]:
+    image = view.launcher.image
+    words = ("sh", "-c", "command -v all_reduce_perf")
+    command = in_image(image.runtime, image.image, words, gpus=False) if image is not None else words
+    answer = yield Command(command, timeout_seconds=180)
+    return answer.status == 0 and "all_reduce_perf" in answer.stdout
+
+
+def _by_probe(view: TrainingView) -> Generator[Step, ShellResult, ShellResult]:
+    source = resources.files("vgpu_cfg.verification").joinpath("allreduce_probe.txt")
+    machines = dict.fromkeys([view.launcher.name, *(worker.name for worker in view.workers)])
+    text = source.read_text(encoding="utf-8")
+    try:
+        for machine in machines:
+            yield WriteFile(PROBE_FILE, text, on=machine)
+        return (yield _train(("--", "python3", PROBE_FILE)))
+    finally:
+        for machine in machines:
+            yield Command(("rm", "-f", PROBE_FILE), on=machine, is_cleanup=True)
+
+
+def _train(words: tuple[str, ...]) -> Command:
+    return Command(("env", "NCCL_DEBUG=INFO", TRAIN, *words), timeout_seconds=_LIMIT_SECONDS)
+
+
+def _read(answer: ShellResult, *, by_nccl_tests: bool) -> AllReduce | Verdict:
+    if is_absent(answer):
+        return failed(VerifyCode.ALLREDUCE_FAILED, f"there is no {TRAIN}", "the command `train`")
+    try:
+        return parse_nccl_tests(answer.stdout) if by_nccl_tests else parse_probe(answer.stdout)
+    except UnreadableOutput as error:
+        seen = said(answer) if answer.status != 0 else error.message
+        return failed(VerifyCode.ALLREDUCE_FAILED, seen, "an allreduce that ends")
+
+
+def _judge(view: TrainingView, result: AllReduce, via: frozenset[str]) -> Verdict:
+    ways = ", ".join(sorted(way for way in via if way.startswith("NET"))) or "transport not told"
+    words = f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth by {result.by}, {result.ranks} ranks, {ways}"
+    measured = {"busbw_gigabytes": result.busbw_gigabytes, "ranks": float(result.ranks)}
+    if result.ranks != view.ranks:
+        return failed(
+            VerifyCode.ALLREDUCE_FAILED,
+            f"{result.ranks} ranks took part",
+            f"{view.ranks}",
+            remedy="see the host file and GPUs of each worker; nccl-tests must be built with MPI",
+        )
+    if result.is_exact is False:
+        return failed(VerifyCode.ALLREDUCE_WRONG, words, "exact sums", measured=measured)
+    gpudirect = bool(view.workers) and all(worker.gpudirect for worker in view.workers)
+    used = {way for way in via if way.startswith("NET")}
+    if gpudirect and used and not any("GDRDMA" in way for way in used):
+        return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
+    line = view.line_rate_gbps
+    if line is None:
+        return passed(words, "exact sums; no line rate is known to compare with", measured=measured)
+    least = view.thresholds.busbw * line / _GIGABITS
+    measured["share"] = round(result.busbw_gigabytes * _GIGABITS / line, 3)
+    expected = f"at least {least:.1f} of {line / _GIGABITS:g} GB/s, exact"
+    if result.busbw_gigabytes < least:
+        return failed(VerifyCode.ALLREDUCE_SLOW, words, expected, measured=measured)
+    return passed(words, expected, measured=measured)

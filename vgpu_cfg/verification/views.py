@@ -1,0 +1,194 @@
+"""What checks know of a host or a guest before they ask: what the plan wants, and what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from vgpu_cfg.model.guest import GuestSpec
+from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guest_modules import (
+    DriverModule,
+    LicenceModule,
+    NetworkModule,
+    NicFirmwareModule,
+    OfedModule,
+    RoceModule,
+)
+from vgpu_cfg.model.host_facts import HostFacts
+from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.training_modules import (
+    ContainersModule,
+    ImageModule,
+    LauncherModule,
+    SshMeshModule,
+    WorkerModule,
+)
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.verification.learned import Learned
+
+HOST_OWNED = ("sriov", "pvrdma")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedVm:
+    """What runs on a host by the plan: the vGPUs it holds now, by the GPU's address, and its RDMA."""
+
+    name: str
+    gpus: Mapping[str, tuple[VgpuProfile, ...]]
+    rdma: tuple[str, ...] = ()
+    """Of each RDMA NIC how it comes to the VM: passthrough, sriov, pvrdma."""
+    gpudirect: bool = False
+    nic_functions: tuple[str, ...] = ()
+    """PCI addresses of the host's NICs behind them, as far as they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host that runs VMs of the plan. `has_shell` tells whether its shell may be asked."""
+
+    host: Host
+    facts: HostFacts
+    vms: tuple[WantedVm, ...] = ()
+    has_shell: bool = False
+    roce: tuple[int, int] | None = None
+    """DSCP and priority of RDMA traffic, where the host's own driver carries it."""
+    licence_of_all: bool = False
+    """Whether vGPUs of VMs that are none of the plan's are judged too."""
+
+    @property
+    def name(self) -> str:
+        """The host's name."""
+        return self.host.name
+
+    @property
+    def vgpus(self) -> Mapping[str, tuple[VgpuProfile, ...]]:
+        """The profiles that the plan's VMs hold, by the GPU's address."""
+        held: dict[str, tuple[VgpuProfile, ...]] = {}
+        for vm in self.vms:
+            for pci_id, profiles in vm.gpus.items():
+                held[pci_id] = (*held.get(pci_id, ()), *profiles)
+        return held
+
+    @property
+    def wants_ats(self) -> bool:
+        """Whether a VM asks for GPUDirect."""
+        return any(vm.gpudirect for vm in self.vms)
+
+    @property
+    def carries_rdma(self) -> bool:
+        """Whether the host's own driver carries RDMA of a VM."""
+        return any(way in HOST_OWNED for vm in self.vms for way in vm.rdma)
+
+
+@dataclass(frozen=True, slots=True)
+class GuestView:
+    """A VM whose guest is asked.
+
+    `gpus` is how many it was given, of which `vgpus` are vGPUs. `peers` counts those that NVLink joins.
+    `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says. `rates_gbps` maps a PCI
+    device id to what such a NIC can. `now` is when the run began.
+    """
+
+    name: str
+    spec: GuestSpec
+    host: str = ""
+    powered_on: bool = True
+    gpus: int = 0
+    vgpus: int = 0
+    peers: int = 0
+    gpudirect: bool = False
+    profiles: tuple[str, ...] = ()
+    rates_gbps: Mapping[int, int] = field(default_factory=dict)
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    learned: Learned = field(default_factory=Learned)
+
+    def knowing(self, learned: Learned) -> GuestView:
+        """Return the same guest, with what was found out."""
+        return replace(self, learned=learned)
+
+    @property
+    def driver(self) -> DriverModule | None:
+        """NVIDIA's driver, where the plan sees to it."""
+        found = self.spec.module("driver")
+        return found if isinstance(found, DriverModule) else None
+
+    @property
+    def licence(self) -> LicenceModule | None:
+        """The licence, where the plan sees to it."""
+        found = self.spec.module("licence")
+        return found if isinstance(found, LicenceModule) else None
+
+    @property
+    def nics(self) -> tuple[GuestNic, ...]:
+        """The NICs that netplan is written for."""
+        found = self.spec.module("network")
+        return found.nics if isinstance(found, NetworkModule) else ()
+
+    @property
+    def roce(self) -> RoceModule | None:
+        """RoCE settings, where a NIC carries RDMA."""
+        found = self.spec.module("roce")
+        return found if isinstance(found, RoceModule) else None
+
+    @property
+    def rdma_nics(self) -> tuple[GuestNic, ...]:
+        """The NICs that carry RDMA, with what the network module says of them."""
+        roce = self.roce
+        if roce is None:
+            return ()
+        return tuple(next((nic for nic in self.nics if _is_same(nic, one)), one) for one in roce.nics)
+
+    @property
+    def ofed(self) -> OfedModule | None:
+        """The RDMA stack."""
+        found = self.spec.module("ofed")
+        return found if isinstance(found, OfedModule) else None
+
+    @property
+    def owns_nic_firmware(self) -> bool:
+        """Whether its NICs were passed through whole, firmware and all."""
+        return isinstance(self.spec.module("nic-firmware"), NicFirmwareModule)
+
+    @property
+    def containers(self) -> ContainersModule | None:
+        """The container runtime."""
+        found = self.spec.module("containers")
+        return found if isinstance(found, ContainersModule) else None
+
+    @property
+    def image(self) -> ImageModule | None:
+        """The image to train with."""
+        found = self.spec.module("image")
+        return found if isinstance(found, ImageModule) else None
+
+    @property
+    def worker(self) -> WorkerModule | None:
+        """The worker container."""
+        found = self.spec.module("worker")
+        return found if isinstance(found, WorkerModule) else None
+
+    @property
+    def mesh(self) -> SshMeshModule | None:
+        """The ssh mesh."""
+        found = self.spec.module("ssh-mesh")
+        return found if isinstance(found, SshMeshModule) else None
+
+    @property
+    def launcher(self) -> LauncherModule | None:
+        """What starts training, on one VM of all."""
+        found = self.spec.module("launcher")
+        return found if isinstance(found, LauncherModule) else None
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it takes part in training with work of its own."""
+        return self.worker is not None or (self.mesh is not None and self.gpus > 0)
+
+
+def _is_same(nic: GuestNic, other: GuestNic) -> bool:
+    for key in ("mac", "name", "driver"):
+        if getattr(other, key):
+            return bool(getattr(nic, key) == getattr(other, key))
+    return False
