@@ -39,7 +39,7 @@ KNOWN_WARNINGS = (
     "Failed to run module scripts",
     "Failed to run /var/lib/cloud/instance/scripts/runcmd",
 )
-"""What cloud-init warns of where neither systemd nor udev runs. Its runcmd, our runner, stops at `network`."""
+"""What cloud-init warns of without systemd and udev. Its runcmd is our runner, which stops at `network`."""
 
 STAGES = ("init --local", "init", "modules --mode=config", "modules --mode=final")
 
