@@ -92,14 +92,18 @@ def wired(guest: Sandbox) -> Sandbox:
 
 
 UP = """echo 9000 >"$ROOT/sys/class/net/ens192/mtu"
-printf '3: ens192 inet 10.111.0.11/24 brd x\\n3: ens192 inet6 fd00::11/64 scope global\\n' >"$ROOT/addresses" """
+echo '3: ens192 inet 10.111.0.11/24 brd x' >"$ROOT/addresses"
+echo '3: ens192 inet6 fd00::11/64 scope global' >>"$ROOT/addresses"
+"""
 
 
 def with_netplan(guest: Sandbox, up: str = UP) -> None:
     """Give the guest the real `netplan generate`; only `netplan apply` is played."""
     guest.real("netplan")
     guest.bin.joinpath("netplan").rename(guest.bin / "netplan.real")
-    guest.stand_in("netplan", f'case "$1" in generate) exec "{guest.bin}/netplan.real" "$@" ;; apply) {up} ;; esac')
+    guest.stand_in(
+        "netplan", f'case "$1" in generate) exec "{guest.bin}/netplan.real" "$@" ;; apply) {up} ;; esac'
+    )
 
 
 def test_netplan_is_written_and_applied(wired: Sandbox) -> None:
@@ -135,7 +139,9 @@ def test_another_address_replaces_the_old_one(wired: Sandbox) -> None:
     with_netplan(wired)
     wired.bring(wired.stage(MODULE))
     other = GuestNic(mac=RDMA.mac, addresses=("10.111.0.12/24",), mtu=9000)
-    wired.stand_in("netplan", 'case "$1" in apply) echo "3: ens192 inet 10.111.0.12/24 x" >"$ROOT/addresses" ;; esac')
+    wired.stand_in(
+        "netplan", 'case "$1" in apply) echo "3: ens192 inet 10.111.0.12/24 x" >"$ROOT/addresses" ;; esac'
+    )
     wired.bring(wired.stage(NetworkModule(nics=(MANAGEMENT, other))))
     assert "10.111.0.11" not in wired.read(PLAN_FILE)
 

@@ -182,7 +182,9 @@ def test_a_module_cannot_restart_the_guest_for_ever(staging: Staging) -> None:
 
 
 def test_a_run_that_was_broken_off_goes_on(staging: Staging) -> None:
-    staging.play("driver", apply="kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat)")  # the runner is timeout's parent
+    staging.play(
+        "driver", apply="kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat)"
+    )  # the runner is timeout's parent
     assert staging.run("--run", "r1") == -9
     staging.play("driver")
     assert staging.run("--resume") == 0
@@ -209,7 +211,17 @@ def test_vmwares_tools_may_be_missing_or_refuse(staging: Staging, body: str | No
 
 @pytest.mark.parametrize(
     "said",
-    ['a "b" c', r"back\slash \u0041 \n", "$(reboot) `x`", "{},[]", "\x1b[31mred", "ä€", "a\tb", "x" * 5000, "%s%d"],
+    [
+        'a "b" c',
+        r"back\slash \u0041 \n",
+        "$(reboot) `x`",
+        "{},[]",
+        "\x1b[31mred",
+        "ä€",
+        "a\tb",
+        "x" * 5000,
+        "%s%d",
+    ],
 )
 def test_whatever_a_module_says_the_report_is_json(staging: Staging, said: str) -> None:
     staging.guest.write("/said", said)
@@ -232,7 +244,17 @@ def test_the_largest_report_fits_into_guestinfo(staging: Staging) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--run"], ["--run", "a b"], ["--run", 'a"b'], ["--run", "a\nb"], ["--run", "x" * 65], ["-x"], ["$(x)"], ["a b"], [""]],
+    [
+        ["--run"],
+        ["--run", "a b"],
+        ["--run", 'a"b'],
+        ["--run", "a\nb"],
+        ["--run", "x" * 65],
+        ["-x"],
+        ["$(x)"],
+        ["a b"],
+        [""],
+    ],
 )
 def test_wrong_words(staging: Staging, words: list[str]) -> None:
     assert staging.run(*words) == 2
