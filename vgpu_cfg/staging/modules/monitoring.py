@@ -26,7 +26,7 @@ IMAGES = {
     "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
     "grafana": "docker.io/grafana/grafana:12.1.1",
 }
-"""The images that are taken unless the plan file names others; the tags were found in use in public repositories."""
+"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
 
 DCGM_PORT, NODE_PORT = 9400, 9100
 SECRET = "grafana-password"  # noqa: S105 - the name of a file
