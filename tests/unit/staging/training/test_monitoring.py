@@ -204,6 +204,13 @@ def test_another_worker_is_read_without_a_restart(guest: Sandbox) -> None:
     assert not [call for call in guest.calls if "restart" in call]
 
 
+def test_another_exporter_takes_the_place_of_the_first(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    staged(guest, exporter(exporter="nvidia-smi"))
+    assert "systemctl disable --quiet --now vgpu-cfg-dcgm-exporter.service" in guest.calls
+    assert not (guest.root / "etc/systemd/system/vgpu-cfg-dcgm-exporter.service").exists()
+
+
 PASSWORD = "s3cret $(x) 'y'"
 
 

@@ -131,6 +131,28 @@ def test_what_systemd_asks_of_it(guest: Sandbox, word: str) -> None:
     assert guest.calls == [expected[word]]
 
 
+@pytest.mark.parametrize(("answer", "lives", "status"), [("echo true", True, 0), ("exit 1", False, 1)])
+def test_it_is_started_once_the_container_runs(guest: Sandbox, answer: str, lives: bool, status: int) -> None:
+    started(guest, worker())
+    guest.stand_in("docker", answer)
+    script = "exec sh $VGPU_CFG_ROOT" + RUN + " ready"
+    words = ["sh", "-c", f"MAINPID=$$; export MAINPID; {script}"] if lives else ["sh", "-c", script]
+    done = guest.command(words, **({} if lives else {"MAINPID": "999999999"}))
+    assert done.returncode == status
+    assert ("the container does not run" in done.stderr) == bool(status)
+
+
+def test_a_container_that_comes_late_is_waited_for(guest: Sandbox) -> None:
+    started(guest, worker())
+    guest.stand_in(
+        "sleep", '[ "$(grep -c ^sleep "$VGPU_CFG_ROOT/calls")" -lt 3 ] || : >"$VGPU_CFG_ROOT/runs"'
+    )
+    guest.stand_in("docker", '[ ! -e "$VGPU_CFG_ROOT/runs" ] || echo true')
+    words = ["sh", "-c", f"MAINPID=$$; export MAINPID; sh $VGPU_CFG_ROOT{RUN} ready"]
+    assert guest.command(words).returncode == 0
+    assert guest.calls.count("sleep 1") == 3
+
+
 def test_systemd_takes_the_unit_and_finds_a_fault_in_it(guest: Sandbox) -> None:
     started(guest, worker())
     text = guest.read(UNIT)
