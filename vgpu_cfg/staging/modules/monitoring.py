@@ -26,11 +26,19 @@ IMAGES = {
     "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
     "grafana": "docker.io/grafana/grafana:12.1.1",
 }
-"""The images that are taken unless the plan file names others; the tags were found in use in public repositories."""
+"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
 
 DCGM_PORT, NODE_PORT = 9400, 9100
 SECRET = "grafana-password"  # noqa: S105 - the name of a file
 _ETC = "/etc/vgpu-cfg/monitoring"
+_UNITS = {
+    "vgpu-cfg-dcgm-exporter.service",
+    "vgpu-cfg-gpu-metrics.service",
+    "vgpu-cfg-gpu-metrics.timer",
+    "vgpu-cfg-node-exporter.service",
+    "vgpu-cfg-prometheus.service",
+    "vgpu-cfg-grafana.service",
+}
 _METRICS = "/var/lib/vgpu-cfg/metrics"
 
 
@@ -61,14 +69,12 @@ def stage(module: MonitoringModule, context: StagingContext) -> Staged:
     named = [
         (path, f"monitoring/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)
     ]
+    units = [path.rsplit("/", 1)[1] for path in files if path.endswith((".service", ".timer"))]
     words = {
         "files": named,
-        "units": [path.rsplit("/", 1)[1] for path in files if path.endswith((".service", ".timer"))],
-        "started": [
-            path.rsplit("/", 1)[1]
-            for path in files
-            if path.endswith((".service", ".timer")) and f"{path.removesuffix('.service')}.timer" not in files
-        ],
+        # What a timer starts is not held up by itself.
+        "started": [unit for unit in units if f"{unit.removesuffix('.service')}.timer" not in units],
+        "others": sorted(_UNITS - set(units)),
         "reload": f"{_ETC}/prometheus.yml",
         "role": module.role,
         "secret": SECRET if secrets else "",

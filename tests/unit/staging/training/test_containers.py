@@ -83,7 +83,8 @@ def test_containerd_without_nerdctl_asks_for_a_hand(guest: Sandbox) -> None:
 
 # ---- NVIDIA Container Toolkit ----
 
-LIST = "deb https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH) /\n#deb https://nvidia.github.io/libnvidia-container/experimental/deb/$(ARCH) /\n"
+NVIDIA = "https://nvidia.github.io/libnvidia-container"
+LIST = f"deb {NVIDIA}/stable/deb/$(ARCH) /\n#deb {NVIDIA}/experimental/deb/$(ARCH) /\n"
 CURL = """
 while [ "$#" -gt 0 ]; do
     case $1 in
@@ -98,7 +99,13 @@ case $from in
 *) echo "-----BEGIN PGP PUBLIC KEY BLOCK-----" >"$to" ;;
 esac
 """
-CTK = 'mkdir -p "$VGPU_CFG_ROOT/etc/docker"; echo \'{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}\' >"$VGPU_CFG_ROOT/etc/docker/daemon.json"'
+CTK = """
+mkdir -p "$VGPU_CFG_ROOT/etc/docker"
+echo '{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}' >"$VGPU_CFG_ROOT/etc/docker/daemon.json"
+"""
+INSTALL = """
+case "$*" in *nvidia-container-toolkit*) cp "${0%/*}/ctk-to-be" "${0%/*}/nvidia-ctk" ;; esac
+"""
 
 
 def with_toolkit(guest: Sandbox) -> None:
@@ -107,10 +114,7 @@ def with_toolkit(guest: Sandbox) -> None:
     guest.write("/list", LIST)
     lacks(guest, "nvidia-ctk")
     guest.stand_in("ctk-to-be", CTK)
-    guest.stand_in(
-        "apt-get",
-        f'case "$*" in *nvidia-container-toolkit*) cp {guest.commands}/ctk-to-be {guest.commands}/nvidia-ctk ;; esac',
-    )
+    guest.stand_in("apt-get", INSTALL)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,10 @@ DOCKER = """
 case "$1 $2" in
 "image inspect")
     [ -e "$VGPU_CFG_ROOT/pulled" ] || exit 1
-    case "$*" in *RepoDigests*) echo '["nvcr.io/nvidia/tensorflow@sha256:00"]' ;; *) cat "$VGPU_CFG_ROOT/pulled" ;; esac ;;
+    case "$*" in
+    *RepoDigests*) echo '["nvcr.io/nvidia/tensorflow@sha256:00"]' ;;
+    *) cat "$VGPU_CFG_ROOT/pulled" ;;
+    esac ;;
 "pull "*)
     [ ! -e "$VGPU_CFG_ROOT/answer" ] || { cat "$VGPU_CFG_ROOT/answer" >&2; exit 1; }
     echo sha256:1111 >"$VGPU_CFG_ROOT/pulled" ;;

@@ -238,6 +238,18 @@ def test_without_a_container_the_guest_has_an_sshd_for_it(guest: Sandbox) -> Non
     assert "restart specifier" in guest.command(["systemd-analyze", "verify", str(unit)]).stderr
 
 
+def test_a_container_that_comes_later_gets_the_port(guest: Sandbox) -> None:
+    staged(guest, mesh(), contained=False)
+    guest.forget_calls()
+    module = mesh()
+    guest.bring(module, context_for(module, WORKER))
+    assert guest.run("ssh-mesh", "check") != 0
+    assert guest.run("ssh-mesh", "apply") == 0
+    assert "systemctl disable --quiet --now vgpu-cfg-mesh.service" in guest.calls
+    assert not (guest.root / "etc/systemd/system/vgpu-cfg-mesh.service").exists()
+    assert guest.run("ssh-mesh", "check") == 0
+
+
 def test_another_user_must_be_there(guest: Sandbox) -> None:
     module = mesh(user="trainer")
     guest.stand_in("systemctl", "exit 1")
