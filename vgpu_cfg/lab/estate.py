@@ -117,7 +117,7 @@ class NicPart(SlotPart):
     passthrough: bool = False
     label: str = ""
     ats: bool = False
-    firmware: dict[str, str | None] = {}
+    firmware: dict[str, str | None] = Field(default_factory=dict)
     cold_boot: bool = False
 
 
@@ -212,7 +212,7 @@ class ClusterPart(Part):
     standalone: bool = False
     drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] = "manual"
     ha: bool = True
-    drs_options: dict[str, str] = {}
+    drs_options: dict[str, str] = Field(default_factory=dict)
     image_managed: bool = False
     config_managed: bool = False
     resource_pools: tuple[str, ...] = ()
@@ -258,7 +258,7 @@ class MachinePart(Part):
     networks: tuple[str, ...] | None = None
     datastore: str = ""
     annotation: str = ""
-    extra_config: dict[str, str] = {}
+    extra_config: dict[str, str] = Field(default_factory=dict)
     guest: GuestPart = GuestPart()
 
 
@@ -344,7 +344,7 @@ class VcenterPart(Part):
 
     name: str = "lab"
     release: Release = "8.0 U3"
-    settings: dict[str, bool | int | str] = {}
+    settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
 
 

@@ -38,7 +38,7 @@ class GuestPart(Part):
     runtimes: tuple[Runtime, ...] = ()
     toolkit: bool = False
     images: tuple[str, ...] = ()
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     free: Room | None = None
     boot_seconds: float = Field(default=20.0, ge=0)
     account: AccountPart = AccountPart()
@@ -72,8 +72,8 @@ class InternetPart(Part):
     """
 
     unreachable: tuple[str, ...] = ()
-    registries: dict[str, RegistryPart] = {}
-    checksums: dict[str, str] = {}
+    registries: dict[str, RegistryPart] = Field(default_factory=dict)
+    checksums: dict[str, str] = Field(default_factory=dict)
     missing: tuple[str, ...] = ()
     licence: Literal["valid", "expired", "unreachable"] = "valid"
     expired_tokens: tuple[str, ...] = ()

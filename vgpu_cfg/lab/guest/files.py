@@ -51,7 +51,9 @@ def exists(guest: Guest, path: str) -> bool:
     return is_folder(guest, path) or path in guest.files
 
 
-def make_folder(guest: Guest, path: str, *, mode: int = FOLDER_MODE, parents: bool = False) -> None:
+def make_folder(
+    guest: Guest, path: str, *, mode: int = FOLDER_MODE, parents: bool = False, owner: str = "root"
+) -> None:
     """Make a folder. Raises PathTakenError, or NoSuchPathError where its parent is not there."""
     if path in guest.files or (is_folder(guest, path) and not parents):
         raise PathTakenError(path)
@@ -59,8 +61,10 @@ def make_folder(guest: Guest, path: str, *, mode: int = FOLDER_MODE, parents: bo
     if not is_folder(guest, above):
         if not parents:
             raise NoSuchPathError(above)
-        make_folder(guest, above, parents=True)
+        make_folder(guest, above, parents=True, owner=owner)
     guest.folders.setdefault(path, mode)
+    if owner != "root":
+        guest.owners.setdefault(path, owner)
 
 
 def write(
@@ -110,7 +114,9 @@ def remove(guest: Guest, path: str, *, recursive: bool = False) -> None:
     for each in below:
         guest.files.pop(each, None)
         guest.folders.pop(each, None)
+        guest.owners.pop(each, None)
     del guest.folders[path]
+    guest.owners.pop(path, None)
 
 
 def move(guest: Guest, source: str, target: str, *, overwrite: bool = True) -> None:
@@ -138,10 +144,12 @@ def entry(guest: Guest, path: str) -> Entry:
     """Return what stands at a path. Raises NoSuchPathError."""
     found = guest.files.get(path)
     if found is not None:
-        return Entry(path, is_folder=False, size=len(found.read()), mode=found.mode, changed=found.changed)
+        size = len(found.read())
+        return Entry(path, False, size, found.mode, found.changed, found.owner)
     if is_folder(guest, path):
         mode = guest.folders.get(path, FOLDER_MODE)
-        return Entry(path, is_folder=True, size=4096, mode=mode, changed=0.0)
+        owner = guest.owners.get(path, "root")
+        return Entry(path, is_folder=True, size=4096, mode=mode, changed=0.0, owner=owner)
     raise NoSuchPathError(path)
 
 

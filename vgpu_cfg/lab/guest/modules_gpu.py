@@ -63,7 +63,8 @@ def install_driver(work: Work) -> Outcome:
 
 
 def _wrong_branch(version: str, branches: tuple[str, ...]) -> str:
-    return f"the guest driver {version} is of branch {branch_of(version)}, the host takes {names(branches) or 'another'}"
+    wanted = names(branches) or "another"
+    return f"the guest driver {version} is of branch {branch_of(version)}, the host takes {wanted}"
 
 
 def _has_licence(work: Work) -> bool:

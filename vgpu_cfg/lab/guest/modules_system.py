@@ -52,7 +52,7 @@ def _wanted_users(work: Work) -> list[CloudUser]:
         keys = [key for key in dict.fromkeys(PUBLIC_KEY.findall(told)) if key not in known]
         account = work.guest.accounts.get(machine)
         before = account.keys if account is not None else ()
-        users.append(CloudUser(machine, tuple(keys) or before, sudo=True, shell="/bin/bash"))
+        users.append(CloudUser(machine, tuple(keys) or before, sudo=True))
     return users
 
 

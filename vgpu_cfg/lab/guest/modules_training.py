@@ -1,4 +1,4 @@
-"""The modules about training: container runtimes, registries, images, the ssh mesh, workers, launcher, metrics."""
+"""The modules about training: container runtimes, images, the ssh mesh, workers, launcher, metrics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The RDMA path of a guest as it is in force: each link of the ATS chain, GIDs, what bandwidth comes of it.
 
-Address translation is on where the host's kernel setting, the firmware in force and, for peer access, the VM's
-options all are (NVIDIA AI Enterprise guide, ch. 4). How much is lost where a link is missing is the lab's own,
-but for "about half", which users report.
+Address translation is on where the host's kernel setting, the firmware in force and, for peer access,
+the VM's options all are (NVIDIA AI Enterprise guide, ch. 4). How much is lost where a link is missing is the
+lab's own, but for "about half", which users report.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 PATTERNS = frozenset("*?[")
 
 
-class StillRunning(Exception):  # noqa: N818 - nothing went wrong
+class StillRunning(Exception):
     """A command goes on by itself; `what` says what ends it."""
 
     def __init__(self, what: str) -> None:
@@ -41,7 +41,7 @@ class StillRunning(Exception):  # noqa: N818 - nothing went wrong
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command leaves behind. `is_old` says that it was over before, and nothing is to be done for it."""
+    """What a command leaves behind. `is_old` says that it was over before: nothing is to be done for it."""
 
     status: int = 0
     out: bytes = b""
@@ -129,6 +129,8 @@ class Session:
                 raise PermissionError(path)
             return
         above = posixpath.dirname(path)
+        if self.guest.owners.get(above) == self.user:
+            return
         account = self.guest.accounts.get(self.user)
         is_own = account is not None and (above + "/").startswith(account.home.rstrip("/") + "/")
         if not is_own and not self.guest.folders.get(above, 0o755) & OTHERS_WRITE:

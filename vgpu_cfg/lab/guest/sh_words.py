@@ -6,7 +6,7 @@ Compound commands, substitutions of commands and here-documents are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 OPERATORS = ("&&", "||", ">>", "2>&1", ">&2", "1>&2", "2>>", "2>", ";", "|", "&", ">", "<", "\n")
@@ -57,48 +57,49 @@ def parse(line: str) -> list[Pipeline]:
     pipelines: list[Pipeline] = []
     current, command, joiner = Pipeline(";"), Command(), ";"
     tokens = _tokens(line)
-    for token in tokens:
-        if not isinstance(token, str):
-            command.words.append(token)
+    for part in tokens:
+        if not isinstance(part, str):
+            command.words.append(part)
             continue
-        if token in TO_NOTHING:
-            command.redirections.append((token, ()))
-        elif token in REDIRECTIONS:
+        if part in TO_NOTHING:
+            command.redirections.append((part, ()))
+        elif part in REDIRECTIONS:
             target = next(tokens, "")
             if isinstance(target, str):
-                raise SyntaxFaultError(f"syntax error: {token!r} has no file")
-            command.redirections.append((token, target))
-        elif token == "|":
-            _check(command, token)
+                raise SyntaxFaultError(f"syntax error: {part!r} has no file")
+            command.redirections.append((part, target))
+        elif part == "|":
+            _check(command, part)
             current.commands.append(command)
             command = Command()
         else:
-            _close(pipelines, current, command, token)
-            joiner = token if token in ("&&", "||") else ";"
+            _close(pipelines, current, command, part)
+            joiner = part if part in ("&&", "||") else ";"
             current, command = Pipeline(joiner), Command()
     _close(pipelines, current, command, "")
     return pipelines
 
 
-def _close(pipelines: list[Pipeline], current: Pipeline, command: Command, token: str) -> None:
+def _close(pipelines: list[Pipeline], current: Pipeline, command: Command, operator: str) -> None:
     if not command.words and not command.redirections:
-        if current.commands or (token not in ("", ";", "\n")) or current.joiner in ("&&", "||"):
-            raise SyntaxFaultError(f"syntax error near {token or 'the end'!r}")
+        if current.commands or (operator not in ("", ";", "\n")) or current.joiner in ("&&", "||"):
+            raise SyntaxFaultError(f"syntax error near {operator or 'the end'!r}")
         return
-    _check(command, token)
+    _check(command, operator)
     current.commands.append(command)
-    current.is_background = token == "&"
+    current.is_background = operator == "&"
     pipelines.append(current)
 
 
-def _check(command: Command, token: str) -> None:
+def _check(command: Command, operator: str) -> None:
     if not command.words and not command.redirections:
-        raise SyntaxFaultError(f"syntax error near {token!r}")
+        raise SyntaxFaultError(f"syntax error near {operator!r}")
     if command.words and len(command.words[0]) == 1 and command.words[0][0].text in RESERVED:
         raise SyntaxFaultError(f"{command.words[0][0].text}: the lab's guests run no compound commands")
 
 
-def _tokens(line: str):  # type: ignore[no-untyped-def]  # an iterator of operators (text) and words (tuples)
+def _tokens(line: str) -> Iterator[str | Word]:
+    """Yield operators, as text, and words."""
     at = 0
     while at < len(line):
         if line[at] in BLANK:
@@ -109,7 +110,7 @@ def _tokens(line: str):  # type: ignore[no-untyped-def]  # an iterator of operat
             at = (line.find("\n", at) + len(line) + 1) % (len(line) + 1)
         elif (operator := _operator(line, at)) is not None:
             if line.startswith("<<", at) or line[at] in "()":
-                raise SyntaxFaultError(f"the lab's guests do not run {line[at:].split()[0]!r}")
+                raise SyntaxFaultError(f"the lab's guests do not run {line[at:].split(maxsplit=1)[0]!r}")
             yield operator
             at += len(operator)
         else:

@@ -44,7 +44,7 @@ def open_guest_shell(
 
 
 def host_key_of(lab: Lab, vm_moid: str) -> str:
-    """Return the public host key of a guest's sshd, "" where nobody gave it one: it has some of its own then."""
+    """Return the public host key of a guest's sshd, "" where nobody gave it one."""
     with lab.transaction():
         found = guest_of(_running(lab, vm_moid)).files.get("/etc/ssh/ssh_host_ed25519_key.pub")
         return found.content.strip() if found is not None else ""

@@ -125,6 +125,9 @@ class Guest:
     accounts: dict[str, Account] = field(default_factory=dict)
     files: dict[str, File] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)
+    """Folders and their permissions."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """Whose a folder is that is not root's."""
     host_name: str = "ubuntu"
     driver: str = ""
     nouveau: bool = True

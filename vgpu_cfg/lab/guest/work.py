@@ -1,4 +1,4 @@
-"""What a module of the bundle is played with: the guest, its parameters as the manifest has them, its secrets.
+"""What a module of the bundle is played with: the guest, parameters as the manifest has them, secrets.
 
 A module has a check, an application, and a duration; it says what became of it in a word.
 """

@@ -170,7 +170,7 @@ def create_temporary_directory(
 ) -> str:
     """Make a folder of a new name, for its owner alone."""
     session, path = _temporary(context, vm, auth, prefix, suffix, directoryPath)
-    files.make_folder(session.guest, path, mode=0o700)
+    files.make_folder(session.guest, path, mode=0o700, owner=session.user)
     _touch(session)
     return path
 
@@ -196,7 +196,7 @@ def make_directory(
     if files.exists(session.guest, path):
         raise _taken(path)
     try:
-        files.make_folder(session.guest, path, parents=createParentDirectories)
+        files.make_folder(session.guest, path, parents=createParentDirectories, owner=session.user)
     except files.NoSuchPathError as error:
         raise _not_found(str(error)) from None
     _touch(session)

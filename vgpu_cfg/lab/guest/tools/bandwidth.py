@@ -104,7 +104,8 @@ def _measure(session: Session, asked: Asked, nic: SeenNic) -> Result:
     waiting = guest_of(end[0]).listening.get(asked.port, "") if end is not None else ""
     if end is None or not waiting.startswith("server"):
         return fail(
-            f"Couldn't connect to {asked.server}:{asked.port}\nUnable to open file descriptor for socket connection"
+            f"Couldn't connect to {asked.server}:{asked.port}",
+            "Unable to open file descriptor for socket connection",
         )
     vm, _ = end
     _, device, uses_gpu, *_ = waiting.split()

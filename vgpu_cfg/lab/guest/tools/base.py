@@ -14,9 +14,9 @@ from vgpu_cfg.lab.guest.tools import sysfs
 WRONG_USE, GONE = 2, 255
 
 
-def fail(text: str, status: int = 1) -> Result:
+def fail(*lines: str, status: int = 1) -> Result:
     """Return a complaint."""
-    return Result(status, err=f"{text}\n".encode())
+    return Result(status, err="".join(f"{line}\n" for line in lines).encode())
 
 
 def out(*lines: str, status: int = 0) -> Result:
@@ -45,7 +45,7 @@ def echo(_session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 def printf(_session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     if not arguments:
-        return fail("printf: usage: printf format [arguments]", WRONG_USE)
+        return fail("printf: usage: printf format [arguments]", status=WRONG_USE)
     form = arguments[0].replace("\\n", "\n").replace("\\t", "\t")
     rest = list(arguments[1:])
     made = ""
@@ -90,15 +90,15 @@ def mkdir(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
                 rest += words
                 break
             case _ if word.startswith("-m"):
-                mode = int(word[2:].removeprefix("="), 8)
+                mode = int(word.removeprefix("-m").removeprefix("="), 8)
             case _:
                 rest.append(word)
     for word in rest:
         path = session.path(word)
         try:
-            session.check_writable(f"{path}/.") if session.user == ROOT else session.check_writable(path)
+            session.check_writable(path)
             if not (parents and files.is_folder(session.guest, path)):
-                files.make_folder(session.guest, path, mode=mode, parents=parents)
+                files.make_folder(session.guest, path, mode=mode, parents=parents, owner=session.user)
         except files.PathTakenError:
             return fail(f"mkdir: cannot create directory '{word}': File exists")
         except files.NoSuchPathError:
@@ -132,7 +132,7 @@ def remove(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 def move(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     _, words = _options(arguments)
     if len(words) != 2:
-        return fail("mv: missing file operand", WRONG_USE)
+        return fail("mv: missing file operand", status=WRONG_USE)
     source, target = (session.path(word) for word in words)
     if files.is_folder(session.guest, target):
         target = posixpath.join(target, posixpath.basename(source))
@@ -217,7 +217,7 @@ def test(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 def change_folder(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     path = session.path(arguments[0] if arguments else "~")
     if not files.is_folder(session.guest, path):
-        return fail(f"sh: cd: can't cd to {path}", 2)
+        return fail(f"sh: cd: can't cd to {path}", status=2)
     session.folder = path
     return Result()
 
@@ -246,7 +246,7 @@ def listing(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
         try:
             lines += made or [posixpath.basename(one.path) for one in files.listing(session.guest, path)]
         except files.NoSuchPathError:
-            return fail(f"ls: cannot access '{word}': No such file or directory", 2)
+            return fail(f"ls: cannot access '{word}': No such file or directory", status=2)
     return out(*lines)
 
 
@@ -254,7 +254,7 @@ def grep(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """Search what comes through a pipe."""
     letters, words = _options(arguments)
     if len(words) != 1:
-        return fail("grep: the lab's guests search pipes only", WRONG_USE)
+        return fail("grep: the lab's guests search pipes only", status=WRONG_USE)
     flags = re.IGNORECASE if "i" in letters else 0
     pattern = re.compile(words[0], flags)
     found = [line for line in stdin.decode("utf-8", "replace").splitlines() if pattern.search(line)]
@@ -282,14 +282,16 @@ def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
             case "-D" | "--":
                 continue
             case _ if word.startswith("-m"):
-                mode = int(word[2:], 8)
+                mode = int(word.removeprefix("-m"), 8)
             case _:
                 rest.append(word)
     try:
         if folders:
             for word in rest:
                 if not files.is_folder(session.guest, session.path(word)):
-                    files.make_folder(session.guest, session.path(word), mode=mode, parents=True)
+                    files.make_folder(
+                        session.guest, session.path(word), mode=mode, parents=True, owner=session.user
+                    )
             return Result()
         content = stdin if rest[0] in ("-", "/dev/stdin") else session.read(session.path(rest[0]))
         session.write(session.path(rest[1]), content, mode=mode)
@@ -339,7 +341,7 @@ def shell(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder
         return run_line(session.as_user(session.user), stdin.decode("utf-8", "replace"), b"", find)
     if find(session, words[0]) is not None:
         return run_words(session, words, stdin, find)
-    return fail(f"sh: 0: cannot open {words[0]}: the lab runs no scripts", 2)
+    return fail(f"sh: 0: cannot open {words[0]}: the lab runs no scripts", status=2)
 
 
 def wrapped(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:

@@ -13,8 +13,8 @@ from vgpu_cfg.lab.guest.work import Work
 
 VALUED = frozenset(
     {
-        "-v", "--volume", "-e", "--env", "--name", "--gpus", "--network", "--net", "--ipc", "--ulimit", "--device",
-        "--cap-add", "--shm-size", "-w", "--workdir", "-u", "--user", "--entrypoint", "--env-file", "--mount",
+        "-v", "--volume", "-e", "--env", "--name", "--gpus", "--network", "--net", "--ipc", "--ulimit",
+        "--device", "--cap-add", "--shm-size", "-w", "--workdir", "-u", "--user", "--entrypoint", "--env-file", "--mount",
         "--pull", "--runtime", "--hostname", "--format", "-f", "--filter",
     }
 )  # fmt: skip
@@ -89,13 +89,13 @@ def _run(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> 
     options, image, command = _split(words)
     guest = session.guest
     if image not in guest.images:
-        return fail(f"Unable to find image '{image}' locally", DAEMON_FAILED)
+        return fail(f"Unable to find image '{image}' locally", status=DAEMON_FAILED)
     if "--gpus" in options:
         if "docker" not in guest.toolkit and "containerd" not in guest.toolkit:
-            return fail(f"{DAEMON} {NO_RUNTIME}.", DAEMON_FAILED)
+            return fail(f"{DAEMON} {NO_RUNTIME}.", status=DAEMON_FAILED)
         if not driven(session.lab.state, session.vm):
             text = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown."
-            return fail(f"{DAEMON} failed to create task for container: {text}", DAEMON_FAILED)
+            return fail(f"{DAEMON} failed to create task for container: {text}", status=DAEMON_FAILED)
     return _inside(
         session, image, options.get("--entrypoint", ""), command, stdin, find, gpus="--gpus" in options
     )
@@ -126,8 +126,8 @@ def _inside(
         if holds_horovod(work, image):
             return out(CHECK_BUILD) if "horovodrun" in line else Result()
         if "horovodrun" in line:
-            return fail('exec: "horovodrun": executable file not found in $PATH: unknown.', 127)
+            return fail('exec: "horovodrun": executable file not found in $PATH: unknown.', status=127)
         return fail("ModuleNotFoundError: No module named 'horovod'")
     if not gpus and words[:1] == ["nvidia-smi"]:
-        return fail('exec: "nvidia-smi": executable file not found in $PATH: unknown.', 127)
+        return fail('exec: "nvidia-smi": executable file not found in $PATH: unknown.', status=127)
     return run_words(session, words, stdin, find) if words else Result()

@@ -1,8 +1,8 @@
-"""nvidia-smi in a guest: the summary, the report with its licence, lists, tables, and how GPUs and NICs are joined.
+"""nvidia-smi in a guest: the summary, the report with its licence, lists, tables, how devices are joined.
 
-Layouts are those of the host's printers. What stands under `vGPU Software Licensed Product` is NVIDIA's client
-licensing guide's. In a VM the PCIe topology is hidden, so devices meet at the host bridge (PHB); that a vGPU
-with unified memory shows PIX where NVLink is, is seen on A100.
+Layouts are those of the host's printers. What stands under `vGPU Software Licensed Product` is that of
+NVIDIA's client licensing guide. In a VM the PCIe topology is hidden, so devices meet at the host bridge
+(PHB); that a vGPU with unified memory shows PIX where NVLink is, is seen on A100.
 """
 
 from __future__ import annotations

@@ -108,17 +108,16 @@ def _is_meant(one: Function, slot: str, ids: str) -> bool:
 
 def _heading(one: Function, *, with_domain: bool, with_ids: bool, only_ids: bool) -> str:
     address = one.address if with_domain else one.address.removeprefix("0000:")
+    ids = f"{one.vendor_id:04x}:{one.device_id:04x}"
     if with_ids:
-        return f"{address} {one.class_name} [{one.class_id:04x}]: {one.name} [{one.vendor_id:04x}:{one.device_id:04x}]"
+        return f"{address} {one.class_name} [{one.class_id:04x}]: {one.name} [{ids}]"
     if only_ids:
-        return f"{address} {one.class_id:04x}: {one.vendor_id:04x}:{one.device_id:04x}"
+        return f"{address} {one.class_id:04x}: {ids}"
     return f"{address} {one.class_name}: {one.name}"
 
 
 def _details(one: Function, *, very: bool, is_root: bool) -> list[str]:
-    lines = [
-        "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+"
-    ]
+    lines = ["\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- DisINTx+"]
     if not is_root:
         lines.append("\tCapabilities: <access denied>")
     elif one.ats is not None:

@@ -37,9 +37,9 @@ def ibv_devinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Re
         wanted = words[words.index("-d") + 1] if words.index("-d") + 1 < len(words) else ""
         nics = [nic for nic in nics if nic.rdma == wanted]
         if not nics:
-            return fail(f"IB device '{wanted}' wasn't found", 255)
+            return fail(f"IB device '{wanted}' wasn't found", status=255)
     if not nics:
-        return fail("No IB devices found", 255)
+        return fail("No IB devices found", status=255)
     return out(*(line for nic in nics for line in _describe(nic)))
 
 
@@ -103,7 +103,7 @@ def ibdev2netdev(session: Session, _arguments: Sequence[str], _stdin: bytes) -> 
 def rdma_link(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Answer `rdma link`, iproute2's."""
     if list(arguments[:1]) != ["link"]:
-        return fail("Usage: rdma [ OPTIONS ] OBJECT { COMMAND | help }", 255)
+        return fail("Usage: rdma [ OPTIONS ] OBJECT { COMMAND | help }", status=255)
     return out(
         *(
             f"link {nic.rdma}/1 state ACTIVE physical_state LINK_UP netdev {nic.name} "

@@ -43,9 +43,10 @@ def paths(state: LabState, vm: VirtualMachine) -> set[str]:
     """Return every made-up path, folders included."""
     found: set[str] = set()
     for path, _ in _files(state, vm):
-        while path not in found and path:
-            found.add(path)
-            path = path.rpartition("/")[0]
+        above = path
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
     return found
 
 

@@ -65,9 +65,9 @@ def ip(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def _plain(entry: dict[str, Any]) -> list[str]:
-    flags = ",".join(entry["flags"])
+    name, flags = f"{entry['ifindex']}: {entry['ifname']}", ",".join(entry["flags"])
     return [
-        f"{entry['ifindex']}: {entry['ifname']}: <{flags}> mtu {entry['mtu']} qdisc mq state UP group default qlen 1000",
+        f"{name}: <{flags}> mtu {entry['mtu']} qdisc mq state UP group default qlen 1000",
         f"    link/ether {entry['address']} brd ff:ff:ff:ff:ff:ff",
         *(
             f"    inet {one['local']}/{one['prefixlen']} scope global {one['label']}"
@@ -118,7 +118,7 @@ def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
         case "start" | "restart" | "enable" | "reload" | "stop" | "disable":
             for unit, state in zip(units, states, strict=True):
                 if state == "inactive" and not _is_known(session, unit):
-                    return fail(f"Failed to {verb} {unit}.service: Unit {unit}.service not found.", 5)
+                    return fail(f"Failed to {verb} {unit}.service: Unit {unit}.service not found.", status=5)
                 if unit in session.guest.services:
                     session.guest.services[unit] = verb not in ("stop", "disable")
             session.lab.state.touch(session.vm)
