@@ -214,7 +214,8 @@ def all_reduce_perf(session: Session, _arguments: Sequence[str], _stdin: bytes) 
     for power in (20, 24, 27, 30):
         size = 1 << power
         share = min(1.0, 0.4 + 0.2 * (power - 20) / 3.0)
-        half = f"{size / (algorithm * share * 1e3):>8.1f} {algorithm * share:>7.2f} {bus.gb_s * share:>7.2f}      0"
+        rate = algorithm * share
+        half = f"{size / (rate * 1e3):>8.1f} {rate:>7.2f} {bus.gb_s * share:>7.2f}      0"
         rows.append(f"{size:>12} {size // 4:>13}     float     sum      -1 {half} {half}")
     name = session.guest.host_name
     ranks = [f"#  Rank {rank:>2} Group  0 Pid   4242 on {name} device  0" for rank in range(bus.ranks)]
