@@ -12,8 +12,9 @@ from typer.core import TyperGroup
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import app
 
-OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "rebalance"}
+OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance"}
 CONNECTED = {
+    "hand-over",
     "plan",
     "apply",
     "runbook",
@@ -54,7 +55,7 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "fit", "rebalance", "lab list", "lab serve", "lab hand", "lab reset",
+        "record", "explain", "fit", "hand-over", "rebalance", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from vgpu_cfg.cli import (
     estate_commands,
     explain_commands,
     fit_command,
+    hand_over_command,
     lab_commands,
     plan_commands,
     rebalance_command,
@@ -33,6 +34,7 @@ plan_commands.register(app)
 runbook_command.register(app)
 estate_commands.register(app)
 fit_command.register(app)
+hand_over_command.register(app)
 rebalance_command.register(app)
 explain_commands.register(app)
 app.add_typer(lab_commands.app, name="lab")

@@ -93,8 +93,8 @@ def faults_of(
         expected.setdefault(place, []).extend(wanted)
     faults = [fault for _, fault in others]
     for place, wanted in expected.items():
-        told = [other for other, _ in others] + [other for other in expected if other != place]
-        if isinstance(found[place], Mapping) and any(other[: len(place)] == place for other in told):
+        inside = [other for other, _ in others] + [other for other in expected if other != place]
+        if isinstance(found[place], Mapping) and any(other[: len(place)] == place for other in inside):
             continue  # of a union, the member that is a mapping has told what is wrong inside
         message = f"{_subject(place)} must be {_listed(wanted)}, not {_shown(found[place], place)}"
         hint = did_you_mean(str(found[place]), words.get(place, [])) or _value_hint(found[place], wanted)

@@ -32,7 +32,13 @@ from vgpu_cfg.model.plan_file.guest_entries import (
     PackageEntry,
     UserEntry,
 )
-from vgpu_cfg.model.plan_file.guest_values import NVIDIA_REGISTRY, host_name_of, registry_of
+from vgpu_cfg.model.plan_file.guest_values import (
+    NVIDIA_REGISTRY,
+    check_domain,
+    check_host_name,
+    host_name_of,
+    registry_of,
+)
 from vgpu_cfg.model.plan_file.host_entries import (
     AccessEntry,
     BiosEntry,
@@ -102,6 +108,8 @@ __all__ = [
     "VmEntry",
     "VmKeys",
     "VmknicEntry",
+    "check_domain",
+    "check_host_name",
     "check_vm_name",
     "host_name_of",
     "parse_mac",
