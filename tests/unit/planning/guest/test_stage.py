@@ -35,7 +35,7 @@ def report(state: str, **modules: str) -> str:
         {"name": one.kind, "state": told.get(one.kind, "done"), "digest": one.digest, "why": "full"}
         for one in spec().modules
     ]
-    row = {"spec": spec().digest, "run": "first", "state": state, "modules": modules}
+    row: dict[str, Any] = {"spec": spec().digest, "run": "first", "state": state, "modules": modules}
     return GuestReport.model_validate(row).model_dump_json()
 
 
