@@ -25,6 +25,7 @@ from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.movables import Movables
 from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
+from vgpu_cfg.planning.only import only_chosen
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
 from vgpu_cfg.planning.place_checks import (
@@ -333,7 +334,7 @@ class _Planning:
     ) -> Plan:
         chosen = self._chosen(cases, owned)
         if chosen is not None:
-            changes = _only(changes, chosen)
+            changes = only_chosen(changes, chosen)
         changes = guests.order(changes)
         contests = tuple(narrow_contests(result.contests, changes))
         check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
@@ -379,28 +380,3 @@ class _Planning:
             remedy = "give a VM's name or glob, or host:NAME"
             self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen
-
-
-def _only(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
-    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then.
-
-    Hosts were chosen before anything was planned for them.
-    """
-    by_id = {change.id: change for change in changes}
-    kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
-    chosen_vms = {
-        change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
-    }
-    waiting = [need for key in kept for need in by_id[key].needs] + list(chosen_vms)
-    while waiting:
-        change_key = waiting.pop()
-        if change_key in by_id and change_key not in kept:
-            kept.add(change_key)
-            waiting += by_id[change_key].needs
-    made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
-    for change in changes:
-        if change.kind in ("set_rule", "set_host_rule") and all(
-            vm.moid or vm.name in made for vm in change.vms
-        ):
-            kept.add(change.id)
-    return [change for change in changes if change.id in kept]

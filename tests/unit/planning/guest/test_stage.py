@@ -31,11 +31,11 @@ def kinds() -> list[str]:
 def report(state: str, **modules: str) -> str:
     """Report of every module that it is done, but for those that are named."""
     told = {name.replace("_", "-"): word for name, word in modules.items()}
-    modules = [
+    of_modules = [
         {"name": one.kind, "state": told.get(one.kind, "done"), "digest": one.digest, "why": "full"}
         for one in spec().modules
     ]
-    row: dict[str, Any] = {"spec": spec().digest, "run": "first", "state": state, "modules": modules}
+    row = {"spec": spec().digest, "run": "first", "state": state, "modules": of_modules}
     return GuestReport.model_validate(row).model_dump_json()
 
 
