@@ -262,7 +262,9 @@ class _World:
         self._reconfigure(self.vms[moid], change.spec)
 
     def _reconfigure(self, vm: Vm, spec: VmSpec) -> None:
-        assert vm.power_state is PowerState.OFF, f"{vm.name} runs"
+        is_live = spec == VmSpec(extra_config=spec.extra_config, change_version=spec.change_version)
+        is_live &= all(key.startswith("vgpu_cfg.") for key in spec.extra_config)
+        assert is_live or vm.power_state is PowerState.OFF, f"{vm.name} runs"
         detail = vm.detail or VmDetail()
         update: dict[str, Any] = {
             name: value

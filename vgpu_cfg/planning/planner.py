@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -25,6 +25,7 @@ from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.movables import Movables
 from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
+from vgpu_cfg.planning.only import only_chosen
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
 from vgpu_cfg.planning.place_checks import (
@@ -35,7 +36,8 @@ from vgpu_cfg.planning.place_checks import (
 )
 from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
-from vgpu_cfg.planning.rdma.asked import with_nearness
+from vgpu_cfg.planning.rdma.asked import asks_rdma, with_nearness
+from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
@@ -69,27 +71,65 @@ def make_plan(
 
 
 def _make_plan(desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions) -> Plan:
+    best, prepared = _with_hosts_for_vms(desired, observed, catalog, options)
+    hosts = _hosts_for_rdma(best.plan, best.derivable)
+    if not hosts:
+        return best.plan
+    # What the VMs take is there; the RDMA of the new ones may need more of their hosts.
+    with_rdma = _Planning(desired, observed, catalog, options, prepared, hosts).run()
+    is_worse = _shortfall(with_rdma) > _shortfall(best.plan) or len(with_rdma.errors) > len(best.plan.errors)
+    return best.plan if is_worse else with_rdma
+
+
+def _with_hosts_for_vms(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
+) -> tuple[_Tried, Mapping[str, Collection[str] | None]]:
+    """Plan on the hosts as they are; where VMs find no place there, with those hosts prepared that help.
+
+    Returns the plan, and the hosts that are prepared for the VMs with these VMs' names.
+    """
     first = _Planning(desired, observed, catalog, options)
     plan = first.run()
     derivable = frozenset(first.host_plans.derivable)
     missing = _shortfall(plan)
     if not derivable or not missing:
-        return plan
+        return _Tried(plan, derivable), {}
     # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that are used.
-    second = _Planning(desired, observed, catalog, options, dict.fromkeys(derivable)).run()
+    everything: dict[str, Collection[str] | None] = dict.fromkeys(derivable)
+    second = _Planning(desired, observed, catalog, options, everything).run()
     unclear = [found for found in second.diagnostics if found.code == Code.SHARING_UNCLEAR]
     if _shortfall(second) >= missing:
-        return plan.model_copy(update={"diagnostics": (*unclear, *plan.diagnostics)})
+        told = plan.model_copy(update={"diagnostics": (*unclear, *plan.diagnostics)})
+        return _Tried(told, derivable), {}
     used: dict[str, set[str]] = {}
     for placement in second.placements:
         if placement.host_moid in derivable:
             used.setdefault(placement.host_moid, set()).add(placement.vm)
     third = _Planning(desired, observed, catalog, options, used).run()
-    best = third if _shortfall(third) <= _shortfall(second) else second
-    if not _shortfall(best):
-        return best
-    untold = [found for found in unclear if found not in best.diagnostics]
-    return best.model_copy(update={"diagnostics": (*untold, *best.diagnostics)})
+    best, prepared = (third, used) if _shortfall(third) <= _shortfall(second) else (second, everything)
+    if _shortfall(best):
+        untold = [found for found in unclear if found not in best.diagnostics]
+        best = best.model_copy(update={"diagnostics": (*untold, *best.diagnostics)})
+    return _Tried(best, derivable - prepared.keys()), prepared
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A plan, and the hosts (moids) that the VMs could have prepared for them and that it leaves alone."""
+
+    plan: Plan
+    derivable: frozenset[str]
+
+
+def _hosts_for_rdma(plan: Plan, derivable: frozenset[str]) -> dict[str, set[str]]:
+    """Return the hosts, with the VMs to come there, that are left as they are although these want RDMA."""
+    asking = {vm.name for vm in plan.desired.vms if asks_rdma(vm)}
+    new = {change.vm.name for change in plan.changes if isinstance(change, CreateVm)}
+    hosts: dict[str, set[str]] = {}
+    for placement in plan.placements:
+        if placement.host_moid in derivable and placement.vm in asking & new:
+            hosts.setdefault(placement.host_moid, set()).add(placement.vm)
+    return hosts
 
 
 def _shortfall(plan: Plan) -> int:
@@ -106,13 +146,14 @@ class _Planning:
         catalog: Catalog,
         options: PlanOptions,
         derive_for: Mapping[str, Collection[str] | None] = MappingProxyType({}),
+        rdma_for: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         self.desired, self.catalog, self.options = desired, catalog, options
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
         self.cluster_options = plan_cluster_options(desired, observed, self.findings)
         hosts = HostPlanner(desired, observed, catalog, options, self.findings, self.cluster_options)
-        self.host_plans = hosts.plan(derive_for)
+        self.host_plans = hosts.plan(derive_for, rdma_for)
         # VMs are placed on the hosts as they will be.
         self.observed = observed = self.host_plans.as_prepared(observed)
         self.maker = CaseMaker(desired, observed, catalog, self.findings)
@@ -164,6 +205,8 @@ class _Planning:
             *changes,
         ]
         changes = tie_vmknics(changes, self.as_read)
+        rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
+        changes += rdma.judge(cases, result.placements, changes)
         self._report_orphans(owned, pruned)
         return self._plan(changes, cases, owned, result, guests)
 
@@ -291,7 +334,7 @@ class _Planning:
     ) -> Plan:
         chosen = self._chosen(cases, owned)
         if chosen is not None:
-            changes = _only(changes, chosen)
+            changes = only_chosen(changes, chosen)
         changes = guests.order(changes)
         contests = tuple(narrow_contests(result.contests, changes))
         check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
@@ -337,28 +380,3 @@ class _Planning:
             remedy = "give a VM's name or glob, or host:NAME"
             self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen
-
-
-def _only(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
-    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then.
-
-    Hosts were chosen before anything was planned for them.
-    """
-    by_id = {change.id: change for change in changes}
-    kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
-    chosen_vms = {
-        change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
-    }
-    waiting = [need for key in kept for need in by_id[key].needs] + list(chosen_vms)
-    while waiting:
-        change_key = waiting.pop()
-        if change_key in by_id and change_key not in kept:
-            kept.add(change_key)
-            waiting += by_id[change_key].needs
-    made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
-    for change in changes:
-        if change.kind in ("set_rule", "set_host_rule") and all(
-            vm.moid or vm.name in made for vm in change.vms
-        ):
-            kept.add(change.id)
-    return [change for change in changes if change.id in kept]

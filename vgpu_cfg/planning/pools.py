@@ -77,7 +77,7 @@ class Pools:
             (vm, index, pool)
             for vm in vms
             for index, nic in enumerate(vm.nics)
-            if nic.ip == POOL and (pool := self._pool_of(vm, nic)) is not None
+            if nic.ip == POOL and (pool := self._pool_of(nic)) is not None
         ]
         if wanting or any(nic.ip and "/" in nic.ip for vm in vms for nic in vm.nics):
             self._take_observed(observed)
@@ -134,18 +134,13 @@ class Pools:
         return [name for name in self._seen.get(address, ()) if name != vm.name]
 
     def _judge_stated(self, vms: list[DesiredVm]) -> None:
+        """Warn of stated addresses that others show; whether they fit, the plan file's checks say."""
         for vm in vms:
             for nic in vm.nics:
                 address = _address(nic.ip or "") if nic.ip and "/" in nic.ip else None
                 if address is None:
                     continue
                 self._judge_use(vm, address)
-                network = network_of(self._desired, nic)
-                subnet = _subnet(network.subnet) if network is not None else None
-                if network is not None and subnet is not None and address not in subnet:
-                    message = f"{nic.ip} is not in the subnet {subnet} of {network.name}"
-                    remedy = "state one of the subnet, or correct the network's `subnet`"
-                    self._findings.refuse_vm(Code.ADDRESS_OUTSIDE, vm, message, remedy)
 
     def _judge_use(self, vm: DesiredVm, address: Address) -> None:
         if others := self._others(address, vm):
@@ -155,17 +150,13 @@ class Pools:
 
     # -------------------------------------------------------------- giving them
 
-    def _pool_of(self, vm: DesiredVm, nic: DesiredNic) -> _Pool | None:
+    def _pool_of(self, nic: DesiredNic) -> _Pool | None:
+        """Return the pool of a NIC's network; that it has one, the plan file's own checks have seen to."""
         network = network_of(self._desired, nic)
         name = network.name if network is not None else nic.network or "no network"
         if name not in self._pools:
             self._pools[name] = _pool(network)
-        pool = self._pools[name]
-        if pool is None:
-            message = f"a NIC shall have an address from the pool of {name}, and the plan file gives it none"
-            remedy = "write `subnet` and `pool` under `networks`, or another `ip`"
-            self._findings.refuse_vm(Code.POOL_ABSENT, vm, message, remedy)
-        return pool
+        return self._pools[name]
 
     def _keep(self, vm: DesiredVm, index: int, pool: _Pool) -> bool:
         """Let a VM that exists keep what is kept on it, else what its guest shows; whether it has any."""

@@ -234,7 +234,7 @@ def _shape(block: Block) -> tuple[object, ...]:
 
 
 def _edit_keys(change: Change) -> tuple[str, ...]:
-    """Return what two changes must edit alike; guests that are given different modules are alike all the same."""
+    """Return what two changes must edit alike; guests may be given different modules and be alike."""
     return () if isinstance(change, StageGuest) else tuple(edit.key for edit in change.edits)
 
 

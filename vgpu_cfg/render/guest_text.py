@@ -18,7 +18,7 @@ _STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "wai
 
 
 def guest_words(change: StageGuest) -> str:
-    """Say what is brought: the words of each module, with the mark of a default and why it is brought again."""
+    """Say what is brought: the words of each module, a default marked, and why it is brought again."""
     return ", ".join(_edit_words(edit) for edit in change.edits)
 
 
@@ -104,7 +104,7 @@ def staged_status(vm: Vm, change: StageGuest) -> GuestStatus:
 
 
 def _trouble(report: GuestReport | None, modules: Sequence[str]) -> tuple[str, str, str]:
-    """Return state, module and reason of what a guest reports to have failed, if it is still to be brought."""
+    """Return state, module and reason of what failed in a guest, if it is still to be brought."""
     for state, word in (("failed", "failed"), ("hand", "waits for you")):
         found = report.first_in(state) if report is not None else None
         if found is not None and found.name in modules:

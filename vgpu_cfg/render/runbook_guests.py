@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.change import StageGuest
-from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guest_base import GuestNic, GuestUser
 from vgpu_cfg.model.guest_modules import (
     DriverModule,
     GuestModule,
@@ -48,11 +48,11 @@ def guest_part(change: StageGuest) -> Part:
     )
     return Part(
         what=(
-            f"Log in to the guest of {name} as root and bring what the table says, from top to bottom; what is "
-            "there already stays. The value of a secret stands where the plan file says, under its name."
+            f"Log in to the guest of {name} as root and bring what the table says, from top to bottom; "
+            "what is there already stays. Secrets are told by their names in the plan file."
         ),
-        why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM with what was staged: "
-        "a guest that was set up by hand is checked once more by the next run, which then finds everything there",
+        why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM with what was "
+        "staged: a guest that was set up by hand is checked by the next run, which finds everything there",
         expected="the guest has all of it, and still has it after its next restart",
         rows=rows,
     )
@@ -65,10 +65,7 @@ def by_hand_words(module: GuestModule) -> str:
             full = f"{module.host_name}.{module.domain}" if module.domain else module.host_name
             return f"set the host name to {full} (hostnamectl)"
         case UsersModule():
-            users = [
-                f"{user.name} with {len(user.keys)} ssh keys{' and sudo without a password' if user.sudo else ''}"
-                for user in module.users
-            ]
+            users = [_user_words(user) for user in module.users]
             users += [f"{module.machine_user}, by which vgpu-cfg logs in"] if module.machine_user else []
             return f"make the accounts {'; '.join(users)}" if users else "no account is made"
         case HostsModule():
@@ -79,8 +76,8 @@ def by_hand_words(module: GuestModule) -> str:
             return f"write a file in /etc/netplan for {nics}; then netplan apply"
         case NouveauModule():
             return (
-                "write `blacklist nouveau` and `options nouveau modeset=0` into "
-                "/etc/modprobe.d/blacklist-nouveau.conf, make the initramfs anew, and restart if nouveau is loaded"
+                "write `blacklist nouveau` and `options nouveau modeset=0` into a file in /etc/modprobe.d, "
+                "make the initramfs anew, and restart if nouveau is loaded"
             )
         case DriverModule():
             branches = " or ".join(module.branches)
@@ -90,7 +87,7 @@ def by_hand_words(module: GuestModule) -> str:
         case LicenceModule():
             return (
                 f"write FeatureType={module.feature_type} into /etc/nvidia/gridd.conf, put the token "
-                f"({module.token}) into /etc/nvidia/ClientConfigToken with mode 0744, and restart nvidia-gridd"
+                f"({module.token}) into /etc/nvidia/ClientConfigToken with mode 0744, restart nvidia-gridd"
             )
         case OfedModule():
             stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA packages"}
@@ -133,8 +130,8 @@ def _training_words(
             return f"install {module.runtime} from the distribution, and start it at boot"
         case ToolkitModule():
             return (
-                f"install the NVIDIA Container Toolkit from {module.repository}, then nvidia-ctk runtime configure "
-                f"--runtime={module.runtime}"
+                f"install the NVIDIA Container Toolkit from {module.repository}, then "
+                f"nvidia-ctk runtime configure --runtime={module.runtime}"
             )
         case RegistryModule():
             return f"log {module.runtime} in to {module.server} as {module.user}, with {module.password}"
@@ -145,13 +142,13 @@ def _training_words(
         case SshMeshModule():
             peers = ", ".join(peer.vm for peer in module.peers)
             return (
-                f"give {module.user} a key that {peers} all take, on port {module.port} in their containers, and "
-                "the host keys of all in known_hosts"
+                f"give {module.user} a key that {peers} all take, on port {module.port} in their containers, "
+                "and the host keys of all in known_hosts"
             )
         case WorkerModule():
             return (
-                f"run {module.image} as a service at boot, with the host's network and GPUs, and an sshd on port "
-                f"{module.port} in it"
+                f"run {module.image} as a service at boot, with the host's network and GPUs, and in it an "
+                f"sshd on port {module.port}"
             )
         case LauncherModule():
             workers = ", ".join(f"{one.name} slots={one.slots}" for one in module.workers)
@@ -166,13 +163,18 @@ def _training_words(
             assert_never(module)
 
 
+def _user_words(user: GuestUser) -> str:
+    keys = "1 ssh key" if len(user.keys) == 1 else f"{len(user.keys)} ssh keys"
+    return f"{user.name} with {keys}{' and sudo without a password' if user.sudo else ''}"
+
+
 def _roce_words(module: RoceModule) -> str:
     marks = f"mark RoCE packets with DSCP {module.dscp} (traffic class {module.traffic_class})"
     if not module.owns_port:
         return f"{marks}, by a unit at every boot; the port's own settings are the host's"
     return (
-        f"trust {module.trust}, turn PFC on for priority {module.priority} alone and ECN with it; {marks}; all of it "
-        "by a unit, since no restart keeps it"
+        f"trust {module.trust}, turn PFC on for priority {module.priority} alone and ECN with it; {marks}; "
+        "all of it by a unit, since no restart keeps it"
     )
 
 

@@ -205,7 +205,7 @@ def _done_word(change: Change) -> str:
                 "set_vcenter_option": "option set",
                 "change_network": "network changed",
                 "restart_service": "service restarted",
-                "stage_guest": "guest staged",
+                "stage_guest": "staged",
                 "manual_step": "done by hand",
             }.get(change.kind, "")
 

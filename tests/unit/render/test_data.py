@@ -13,6 +13,7 @@ from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.desired_guest import DesiredGuest
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.movables import Stay
@@ -28,13 +29,14 @@ from vgpu_cfg.render.status_view import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays"
-ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.)?\w+")
+ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
 
 def documents() -> dict[str, dict[str, Any]]:
     vms = tuple(samples.desired_vm(name) for name in ("hvd-01", "hvd-02"))
-    desired = DesiredPlan(name="horovod-a100", vcenter="prod", vms=vms)
+    set_up = vms[0].model_copy(update={"guest": DesiredGuest(host_name="hvd-01")})
+    desired = DesiredPlan(name="horovod-a100", vcenter="prod", vms=(set_up, *vms[1:]))
     two_new = samples.two_new()
     changes_of_both = (*host_samples.two_with_one_reboot().changes, *two_new.changes)
     plan = two_new.model_copy(update={"desired": desired, "changes": changes_of_both})

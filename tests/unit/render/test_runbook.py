@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.unit.render import host_samples, samples
+from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.model.change import Change, MakeFromScratch, Plan, RemoveRule, RemoveVmGroup, Subject
 from vgpu_cfg.model.host_change import (
@@ -58,6 +58,8 @@ PLANS = (
     host_samples.everything(),
     host_samples.with_cold_boot(),
     samples.plan_of(RULE, GROUP),
+    guest_samples.all_new(),
+    guest_samples.one_added(),
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.text import Text
 
 from tests.unit.execution import makers
-from tests.unit.render import host_reports, host_samples, samples
+from tests.unit.render import guest_samples, host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Diagnostic, ManualStep, Plan, Severity, Subject
@@ -214,6 +214,15 @@ def shown_plan(plan: Plan, *, with_all: bool = False) -> Callable[[int], list[Te
     return lambda width: render_plan(plan, width, shown)
 
 
+def guests_result(width: int) -> list[Text]:
+    plan, report, after = guest_samples.done()
+    return render_summary(plan, report, width, after=after, check_command="vgpu-cfg plan plan.yaml")
+
+
+def guests_status(width: int) -> list[Text]:
+    return render_status(view_status(*guest_samples.in_trouble()), width)
+
+
 CASES: dict[str, Callable[[int], list[Text]]] = {
     "hosts-one-reboot": shown_plan(TWO),
     "hosts-one-reboot-all": shown_plan(TWO, with_all=True),
@@ -229,6 +238,10 @@ CASES: dict[str, Callable[[int], list[Text]]] = {
     "run-hosts-waiting": hosts_result(COLD, host_reports.waiting_report(COLD)),
     "run-hosts-log": lambda width: logged(TWO, host_reports.events(host_reports.failed_report(TWO)), width),
     "status-hosts": hosts_status,
+    "guests-new": shown_plan(guest_samples.all_new()),
+    "guests-changed": shown_plan(guest_samples.one_added()),
+    "guests-status": guests_status,
+    "run-guests-done": guests_result,
     "plan-two-new": lambda width: render_plan(samples.two_new(), width, APPLY),
     "plan-everything": lambda width: render_plan(samples.everything(), width, APPLY),
     "plan-many": lambda width: render_plan(samples.many_new(40), width, APPLY),
@@ -250,6 +263,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "runbook-cold-boot": lambda: render_runbook(COLD, lookup, apply_command="vgpu-cfg apply plan.yaml"),
     "runbook-everything": lambda: render_runbook(host_samples.everything(), lookup),
     "runbook-vms": lambda: render_runbook(samples.everything(), lookup),
+    "runbook-guests": lambda: render_runbook(guest_samples.all_new(), lookup),
     "as-run-failed": lambda: render_as_run(
         TWO,
         host_reports.events(host_reports.failed_report(TWO)),

@@ -3,22 +3,25 @@
 Graphics type sharedDirect for GPUs that serve vGPUs as they are shared already, another MIG mode for as few
 idle GPUs as the VMs need besides (`planning.hosts.mode_flips`), and passthrough for GPUs that a VM
 names by address. A rule of the plan file for the same GPU comes first; a GPU that is passed through stays so.
+What the RDMA of their NICs needs: `planning.rdma.derive`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts, GpuUse
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.addresses import own_vms
 from vgpu_cfg.planning.candidates import forbidden_by
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
+from vgpu_cfg.planning.rdma.derive import with_rdma_needs
 from vgpu_cfg.planning.settings.match import gpu_rules
 from vgpu_cfg.planning.site import find_named
 from vgpu_cfg.planning.words import listed
@@ -31,13 +34,30 @@ def derived_entry(
     catalog: Catalog,
     findings: Findings,
     names: Collection[str] | None = None,
+    *,
+    only_rdma: bool = False,
 ) -> DesiredHosts:
     """Return the entry with what the VMs need added to it; the entry itself where they need nothing.
 
-    `names` are the VMs that are to run here, None where that is not known: all that may.
+    `names` are the VMs that are to run here, None where that is not known: all that may. With `only_rdma`
+    nothing but the RDMA path is seen to. Of a VM that exists the RDMA path is not: it runs, and what its
+    path lacks is told (`rdma.chain`), since mending it takes the VM down.
     """
+    vms = [vm for vm in desired.vms if may_run(vm, case) and (names is None or vm.name in names)]
+    entry = case.entry if only_rdma else _with_gpu_needs(case, vms, desired, observed, catalog, findings)
+    there = own_vms(desired, observed)
+    return with_rdma_needs(entry, case, [vm for vm in vms if vm.name not in there], desired, observed)
+
+
+def _with_gpu_needs(
+    case: HostCase,
+    vms: Sequence[DesiredVm],
+    desired: DesiredPlan,
+    observed: Inventory,
+    catalog: Catalog,
+    findings: Findings,
+) -> DesiredHosts:
     entry = case.entry
-    vms = [vm for vm in desired.vms if _may_run(vm, case) and (names is None or vm.name in names)]
     pins = {gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough)}
     sharings = _sharings(vms, case, catalog)
     ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
@@ -86,7 +106,8 @@ def _stated_for(board: Board, ruled: Mapping[str, DesiredHostGpu], case: HostCas
     }
 
 
-def _may_run(vm: DesiredVm, case: HostCase) -> bool:
+def may_run(vm: DesiredVm, case: HostCase) -> bool:
+    """Whether the plan file lets a VM run on a host, as far as clusters and names go."""
     cluster = case.view.cluster
     if vm.clusters and (cluster is None or not any(find_named(name, [cluster]) for name in vm.clusters)):
         return False

@@ -11,9 +11,10 @@ from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.compare import wishes_of
-from vgpu_cfg.planning.hosts.derive import derived_entry
+from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
 from vgpu_cfg.planning.hosts.select import host_cases
 from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.rdma.derive import rdma_facts
 
 _ALWAYS = frozenset({FactGroup.BASE, FactGroup.OWNERS})
 
@@ -23,8 +24,8 @@ def needed_facts(
 ) -> Mapping[str, frozenset[FactGroup]]:
     """Return, by the moid of each host that the plan prepares, the groups of facts to read.
 
-    The topology is read where VMs of the plan ask for NVLink peers, the driver where guests get one that
-    must fit it.
+    The topology is read where VMs of the plan ask for NVLink peers, what RDMA rests on where they ask for
+    that, the driver where guests get one that must fit it.
     """
     needed: dict[str, frozenset[FactGroup]] = {}
     has_peers = any(gpu.kind == "vgpu" and gpu.peers is not None for vm in desired.vms for gpu in vm.gpus)
@@ -40,6 +41,8 @@ def needed_facts(
             groups.add(FactGroup.SOFTWARE)
         if has_peers and case.view.boards and entry.access.ssh != "off":
             groups.add(FactGroup.SHELL_TOPOLOGY)
+        of_rdma = rdma_facts([vm for vm in desired.vms if may_run(vm, case)])
+        groups |= of_rdma - SHELL_GROUPS if entry.access.ssh == "off" else of_rdma
         needed[case.view.host.moid] = frozenset(groups)
     return needed
 

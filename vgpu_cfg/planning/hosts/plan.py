@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
 from vgpu_cfg.model.change import Change, Impact, ManualStep, SetClusterOption, SetVCenterOption
@@ -103,11 +104,16 @@ class HostPlanner:
         self.options, self.findings = options, findings
         self.cluster_options = cluster_options
 
-    def plan(self, derive_for: Mapping[str, Collection[str] | None]) -> HostPlans:
+    def plan(
+        self,
+        derive_for: Mapping[str, Collection[str] | None],
+        rdma_for: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> HostPlans:
         """Compare every host of the plan with what is asked, and put the changes in order.
 
         `derive_for` are the hosts (moids) that are prepared for the VMs (`prepare: from_vms`), with the
-        names of those that are to run there, None where that is not known yet.
+        names of those that are to run there, None where that is not known yet. `rdma_for` are hosts that
+        have what the VMs take, and are prepared for their RDMA alone.
         """
         result = HostPlans()
         cases = host_cases(self.desired, self.observed, self.catalog, self.options, self.findings)
@@ -115,7 +121,7 @@ class HostPlanner:
             check_matches(cases, self.findings)
         check_vmknic_networks(cases, self.desired, self.observed, self.findings)
         for case in cases:
-            self._collect(case, derive_for, result)
+            self._collect(case, derive_for, rdma_for, result)
         works = [work for case in cases if (work := self._prepare(case, result)) is not None]
         by_moid = {work.case.view.host.moid: work for work in works}
         for number, wave in enumerate(waves_of([work.case for work in works]), start=1):
@@ -129,7 +135,11 @@ class HostPlanner:
         return result
 
     def _collect(
-        self, case: HostCase, derive_for: Mapping[str, Collection[str] | None], result: HostPlans
+        self,
+        case: HostCase,
+        derive_for: Mapping[str, Collection[str] | None],
+        rdma_for: Mapping[str, Collection[str]],
+        result: HostPlans,
     ) -> None:
         """Gather what is asked of a host, by the plan file and by the VMs."""
         stated = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
@@ -138,8 +148,11 @@ class HostPlanner:
             return
         moid = case.view.host.moid
         quiet = Findings() if moid not in derive_for else self.findings
-        names = derive_for.get(moid)
-        entry = derived_entry(case, self.desired, self.observed, self.catalog, quiet, names)
+        is_rdma = moid in rdma_for and moid not in derive_for
+        names = rdma_for[moid] if is_rdma else derive_for.get(moid)
+        entry = derived_entry(
+            case, self.desired, self.observed, self.catalog, quiet, names, only_rdma=is_rdma
+        )
         if quiet is not self.findings and quiet.diagnostics():
             result.derivable.add(moid)
         if entry is case.entry:
@@ -151,7 +164,7 @@ class HostPlanner:
             else:
                 note = wish.note or "the VMs need it"
                 derived[wish.id] = (setting, replace(wish, is_derived=True, note=note))
-        if moid in derive_for:
+        if is_rdma or moid in derive_for:
             case.wishes = derived
         elif derived.keys() - stated.keys():
             result.derivable.add(moid)

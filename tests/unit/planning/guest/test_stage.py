@@ -1,0 +1,233 @@
+"""What of a guest is staged, when, after what, and what that disturbs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans.guest_rows import mark_of
+from tests.plans.simulator import carry_out
+from tests.unit.planning.desires import codes, estate, own, planned
+from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
+from vgpu_cfg.model.change import Impact, ManualStep, Plan, StageGuest
+from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.planning.privileges import needed_privileges
+
+PRINTS = {"plan-keys": "aaaa", "lic": "bbbb", "ngc": "cccc"}
+ONE = training(worker("w-1", BY_POOL))
+KEPT = {"vgpu_cfg.addresses": "nic1=10.0.0.11/24"}
+
+
+def spec() -> GuestSpec:
+    return specs_of(ONE, estate())["w-1"]
+
+
+def kinds() -> list[str]:
+    return [module.kind for module in spec().modules]
+
+
+def report(state: str, **modules: str) -> str:
+    """Report of every module that it is done, but for those that are named."""
+    told = {name.replace("_", "-"): word for name, word in modules.items()}
+    of_modules = [
+        {"name": one.kind, "state": told.get(one.kind, "done"), "digest": one.digest, "why": "full"}
+        for one in spec().modules
+    ]
+    row = {"spec": spec().digest, "run": "first", "state": state, "modules": of_modules}
+    return GuestReport.model_validate(row).model_dump_json()
+
+
+def observe(*, mark: str = "", power: str = "poweredOn", **options: str) -> Inventory:
+    extra = KEPT | {"guestinfo." + key.replace("__", "."): value for key, value in options.items()}
+    row = own("grid_a100-40c", nics=["vm-network"], power=power, extra_config=extra)
+    if mark:
+        row["extra_config"] = extra | {"vgpu_cfg.guest": mark}
+    return estate({"w-1": row})
+
+
+def stage_of(plan: Plan) -> StageGuest | None:
+    return next((change for change in plan.changes if isinstance(change, StageGuest)), None)
+
+
+def staged(observed: Inventory, **options: Any) -> StageGuest | None:
+    return stage_of(planned(ONE, observed, **({"fingerprints": PRINTS} | options)))
+
+
+def test_a_new_vms_guest_comes_with_its_clone_and_a_second_plan_is_empty() -> None:
+    plan = planned(ONE, estate(), fingerprints=PRINTS)
+    change = stage_of(plan)
+    assert change is not None
+    assert change.with_clone
+    assert change.modules == tuple(kinds())
+    assert change.needs == ("power on w-1",)
+    assert change.impact is Impact.NONE
+    after = carry_out(plan, estate(), fingerprints=PRINTS)
+    again = planned(ONE, after, fingerprints=PRINTS)
+    assert again.changes == ()
+    assert again.in_sync == ("w-1",)
+
+
+def test_a_guest_that_has_everything_is_in_sync() -> None:
+    assert staged(observe(mark=mark_of(spec(), kinds(), PRINTS))) is None
+
+
+@pytest.mark.parametrize(
+    ("secret", "modules"),
+    [("plan-keys", ("users", "ssh-mesh")), ("lic", ("licence",))],
+)
+def test_another_secret_stages_what_it_is_written_with(secret: str, modules: tuple[str, ...]) -> None:
+    observed = observe(mark=mark_of(spec(), kinds(), PRINTS))
+    change = staged(observed, fingerprints=PRINTS | {secret: "dddd"})
+    assert change is not None
+    assert (change.modules, change.impact) == (modules, Impact.NONE)
+    assert {edit.note for edit in change.edits} <= {"other keys", "other secret"}
+
+
+def test_a_secret_that_is_not_known_is_the_one_that_was_written() -> None:
+    observed = observe(mark=mark_of(spec(), kinds(), PRINTS))
+    plan = planned(ONE, observed)
+    assert plan.changes == ()
+    assert "VG610" in codes(plan)
+
+
+@pytest.mark.parametrize(
+    ("without", "impact"),
+    [("image", Impact.NONE), ("driver", Impact.POWER_CYCLE), ("nouveau", Impact.POWER_CYCLE)],
+)
+def test_what_may_restart_a_guest_that_runs_is_a_power_cycle(without: str, impact: Impact) -> None:
+    observed = observe(mark=mark_of(spec(), set(kinds()) - {without}, PRINTS))
+    change = staged(observed)
+    assert change is not None
+    assert (change.modules, change.impact) == ((without,), impact)
+    is_refused = "VG007" in codes(planned(ONE, observed, fingerprints=PRINTS))
+    assert is_refused is (impact is Impact.POWER_CYCLE)
+    allowed = planned(ONE, observed, fingerprints=PRINTS, allow_power_cycle=True)
+    assert "VG007" not in codes(allowed)
+
+
+def test_a_guest_that_is_powered_on_anyway_is_not_disturbed() -> None:
+    observed = observe(mark=mark_of(spec(), set(kinds()) - {"driver"}, PRINTS), power="poweredOff")
+    plan = planned(ONE, observed, fingerprints=PRINTS)
+    change = stage_of(plan)
+    assert change is not None
+    assert change.impact is Impact.NONE
+    assert change.needs == ("power on w-1",)
+    assert plan.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "with_clone"),
+    [
+        ({"userdata": "withheld"}, True),
+        ({"userdata": "---", "vgpu_cfg__report": report("done")}, True),
+        ({"userdata": "---", "vgpu_cfg__report": report("running", image="waiting")}, True),
+        ({"userdata": "---", "vgpu_cfg__report": report("failed", image="failed")}, False),
+    ],
+)
+def test_what_a_broken_run_left_is_waited_for_and_not_disturbed(
+    options: dict[str, str], *, with_clone: bool
+) -> None:
+    change = staged(observe(**options))
+    assert change is not None
+    assert (change.with_clone, change.impact) == (with_clone, Impact.NONE)
+    assert change.modules == tuple(kinds())
+
+
+def test_a_report_that_is_none_is_no_report() -> None:
+    change = staged(observe(userdata="---", vgpu_cfg__report='{"state": "splendid"}'))
+    assert change is not None
+    assert change.with_clone
+
+
+def test_ignored_drift_is_left() -> None:
+    ignoring = training(worker("w-1", BY_POOL, ignore=frozenset({"guest"})))
+    plan = planned(ignoring, observe(mark="driver:0123456789"), fingerprints=PRINTS)
+    assert plan.changes == ()
+
+
+def test_what_is_outdated_is_told_with_its_reason() -> None:
+    mark = mark_of(spec(), set(kinds()) - {"worker"}, PRINTS).replace("image:", "image:f")
+    change = staged(observe(mark=mark))
+    assert change is not None
+    assert {edit.key: edit.note for edit in change.edits} == {"image": "changed", "worker": "new"}
+    assert all("bbbb" not in (edit.after or "") for edit in change.edits)
+
+
+@pytest.mark.parametrize(("folder", "first"), [({}, ("w-1", "w-2")), ({"path": "/srv/t"}, ("z-head",))])
+def test_workers_come_before_the_launcher_and_after_the_folder_they_mount(
+    folder: dict[str, str], first: tuple[str, ...]
+) -> None:
+    more = {"shared_folder": folder} if folder else {}
+    vms = (worker("w-1", BY_POOL), worker("w-2", BY_POOL), head())
+    small = [one.model_copy(update={"gpus": one.gpus and (_small(one),)}) for one in vms]
+    plan = planned(training(*small, head="z-head", **more), estate(), fingerprints=PRINTS)
+    needs = {change.vm.name: change.needs for change in plan.changes if isinstance(change, StageGuest)}
+    assert set(needs) == {"w-1", "w-2", "z-head"}
+    for name, found in needs.items():
+        wanted = set() if name in first else {f"stage {one}" for one in first}
+        assert {need for need in found if need.startswith("stage")} == wanted
+
+
+def _small(one: Any) -> Any:
+    profile = type(one.gpus[0].profiles[0]).model_validate("grid_a100-20c")
+    return one.gpus[0].model_copy(update={"profiles": (profile,)})
+
+
+def test_a_part_of_a_plan_does_not_wait_for_the_rest() -> None:
+    vms = [
+        one.model_copy(update={"gpus": (_small(one),)})
+        for one in (worker("w-1", BY_POOL), worker("w-2", BY_POOL))
+    ]
+    plan = planned(training(*vms), estate(), fingerprints=PRINTS, only=("w-1",))
+    assert [change.id for change in plan.changes] == ["create w-1", "power on w-1", "stage w-1"]
+    assert plan.changes[-1].needs == ("power on w-1",)
+
+
+def test_a_restart_of_the_host_is_left_to_a_hand_before_the_guest_is_looked_at_again() -> None:
+    rdma = {"kind": "passthrough"}
+    nic = {"network": "roce-111", "ip": "pool", "rdma": "gpudirect", "function": rdma}
+    desired = training(worker("w-1", BY_POOL, nic))
+    wanted = specs_of(desired, estate())["w-1"]
+    names = [one.kind for one in wanted.modules]
+    told = GuestReport(
+        spec=wanted.digest,
+        state="hand",
+        modules=(ModuleState(name="nic-firmware", state="hand", why="set, in force later"),),
+    )
+    row = own(
+        "grid_a100-40c",
+        nics=["vm-network"],
+        passthrough=[{"pci": "0000:24:00.0", "nic": True}],
+        extra_config={
+            "vgpu_cfg.addresses": "nic1=10.0.0.11/24 nic2=10.111.0.11/24",
+            "vgpu_cfg.guest": mark_of(wanted, set(names) - {"nic-firmware"}, PRINTS),
+            "guestinfo.vgpu_cfg.report": told.model_dump_json(),
+        },
+    )
+    plan = planned(desired, estate({"w-1": row}), fingerprints=PRINTS)
+    step = next(change for change in plan.changes if isinstance(change, ManualStep))
+    change = stage_of(plan)
+    assert change is not None
+    assert (step.id, change.modules) == ("restart esx-01 for NIC firmware", ("nic-firmware",))
+    assert step.needs_word
+    assert step.id in change.needs
+    assert "VG607" in codes(plan)
+
+
+@pytest.mark.parametrize(
+    ("login", "more"),
+    [
+        ({"user": "ubuntu", "key": "ngc"}, set()),
+        ({"user": "ubuntu", "password": "ngc"}, {"Execute", "Modify", "Query"}),
+    ],
+)
+def test_guest_operations_need_their_own_privileges(login: dict[str, str], more: set[str]) -> None:
+    desired = training(worker("w-1", BY_POOL, guest={"login": login}))
+    observed = observe(mark=mark_of(specs_of(desired, estate())["w-1"], {"users"}, PRINTS))
+    plan = planned(desired, observed, fingerprints=PRINTS, allow_power_cycle=True)
+    needed = needed_privileges(plan, observed)["vm-w-1"]
+    found = {one.rpartition(".")[2] for one in needed if "GuestOperations" in one}
+    assert found == more
+    assert "VirtualMachine.Config.AdvancedConfig" in needed

@@ -1,0 +1,241 @@
+"""Whether the ATS chain of a VM is whole, link by link: host kernel, VM options, NIC firmware, restart, path.
+
+With ATS a GPU and a NIC talk to each other through their switch. Where one link is missing everything still
+works, but over the root complex and at about half the bandwidth, and nothing says so: the chain is all or
+nothing. Where neither vCenter nor the host's shell can tell a link, `vgpu-cfg verify` proves the whole in
+the guest. Source: NVIDIA AI Enterprise 5.0 User Guide, chapter 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpu_cfg.model.change import Change, CreateVm, ManualStep, ReconfigureVm
+from vgpu_cfg.model.guest import REPORT_KEY, GuestReport, ModuleState
+from vgpu_cfg.planning.compare import P2P_KEYS
+from vgpu_cfg.planning.rdma.derive import ATS
+from vgpu_cfg.planning.settings.entry import HostView, Reading
+from vgpu_cfg.planning.settings.kernel import ON
+from vgpu_cfg.planning.settings.nic_firmware import NIC_FIRMWARE, is_same_word
+from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.topology import Topology
+from vgpu_cfg.planning.words import is_at_least, listed
+
+KERNEL, OPTIONS, FIRMWARE, RESTART, PATH = "kernel", "vm options", "nic firmware", "restart", "path"
+
+_ON_BY_DEFAULT = (7, 0, 3)
+_IN_GUEST = "nic-firmware"
+"""The module that sets firmware parameters in a guest."""
+
+
+class LinkState(StrEnum):
+    """What is known of one link."""
+
+    ON = "on"
+    OFF = "off"
+    PENDING = "pending"
+    """Set, and not in force yet."""
+    UNKNOWN = "unknown"
+    SET_BY_PLAN = "set_by_plan"
+    """Not so now, and so once this plan is carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """One link with its state and, in words, why; `remedy` is what brings it, where the plan does not."""
+
+    link: str
+    state: LinkState
+    words: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A VM's NIC for GPUDirect on its host: the function `nic`, the GPUs, the extraConfig that the VM has.
+
+    `has_guest` tells that the plan sets its guest up.
+    """
+
+    vm: str
+    nic: str
+    gpus: tuple[str, ...]
+    extra_config: Mapping[str, str]
+    has_guest: bool = False
+
+
+def ats_chain(
+    placed: Placed, view: HostView, topology: Topology, changes: Iterable[Change]
+) -> tuple[ChainLink, ...]:
+    """Return the links of one NIC's chain, from the host's kernel to the way between GPU and NIC.
+
+    `view` is the host as it was read, `changes` are those of the plan.
+    """
+    changes = list(changes)
+    host = view.host.moid
+    told = {
+        target.id: target.value
+        for change in changes
+        if change.host_moid == host
+        for target in (
+            change.settings
+            if change.kind == "change_host"
+            else change.proves
+            if isinstance(change, ManualStep)
+            else ()
+        )
+    }
+    restarts = any(
+        change.host_moid == host and change.kind in ("reboot_host", "shut_down_host") for change in changes
+    )
+    kernel = _kernel(view, told)
+    firmware = _firmware(placed, view, told)
+    return (
+        kernel,
+        _options(placed, changes),
+        firmware,
+        _restart(placed, kernel, firmware, restarts=restarts),
+        _path(placed, topology),
+    )
+
+
+def _kernel(view: HostView, told: Mapping[str, str]) -> ChainLink:
+    ats = setting("ats")
+    reading = ats.read(view, "")
+    if told.get("ats") == ON:
+        return ChainLink(KERNEL, LinkState.SET_BY_PLAN, "the plan sets the host's atsSupport")
+    if not reading.unread:
+        return _read_link(
+            KERNEL,
+            reading,
+            "the host's atsSupport",
+            is_on=reading.configured == ON,
+            remedy="write `ats: true` under `hosts`",
+        )
+    if is_at_least(view.host.version, _ON_BY_DEFAULT) and view.host.version:
+        return ChainLink(
+            KERNEL,
+            LinkState.UNKNOWN,
+            "the host's atsSupport was not read; from ESXi 7.0 U3 on it is on by default",
+        )
+    return ChainLink(KERNEL, LinkState.UNKNOWN, f"the host's atsSupport is not known: {reading.unread}")
+
+
+def _read_link(link: str, reading: Reading, what: str, *, is_on: bool, remedy: str) -> ChainLink:
+    if not is_on:
+        return ChainLink(link, LinkState.OFF, f"{what} is {reading.configured}", remedy)
+    if reading.runtime is not None and not is_same_word(reading.configured or "", reading.runtime):
+        return ChainLink(link, LinkState.PENDING, f"{what} is set, and {reading.runtime} is still in force")
+    return ChainLink(link, LinkState.ON, f"{what} is {reading.configured}")
+
+
+def _options(placed: Placed, changes: Sequence[Change]) -> ChainLink:
+    wanted = {key.casefold() for key in P2P_KEYS}
+    now = {key.casefold() for key, value in placed.extra_config.items() if value.upper() == "TRUE"} & wanted
+    then = now | {
+        key.casefold()
+        for change in changes
+        if isinstance(change, CreateVm | ReconfigureVm) and change.vm.name == placed.vm
+        for key, value in change.spec.extra_config.items()
+        if value.upper() == "TRUE"
+    }
+    if now == wanted:
+        return ChainLink(OPTIONS, LinkState.ON, "the VM's P2P options are set")
+    if wanted <= then:
+        return ChainLink(OPTIONS, LinkState.SET_BY_PLAN, "the plan sets the VM's P2P options")
+    lacking = listed(key for key in P2P_KEYS if key.casefold() not in then)
+    remedy = "let the plan file state the VM's `nics`, and the plan sets them"
+    return ChainLink(OPTIONS, LinkState.OFF, f"the VM lacks {lacking}", remedy)
+
+
+def _firmware(placed: Placed, view: HostView, told: Mapping[str, str]) -> ChainLink:
+    device = f"{placed.nic} {ATS}"
+    what = f"{ATS} of {placed.nic}"
+    value = told.get(f"{NIC_FIRMWARE.key} {device}")
+    if value is not None and is_same_word("True", value):
+        return ChainLink(FIRMWARE, LinkState.SET_BY_PLAN, f"the plan sets {what} on the host")
+    reading = NIC_FIRMWARE.read(view, device)
+    if not reading.unread:
+        return _read_link(
+            FIRMWARE,
+            reading,
+            what,
+            is_on=is_same_word("True", reading.configured or ""),
+            remedy=f"write `firmware: {{{ATS}: true}}` on the NIC's rule under `hosts`, with `access`",
+        )
+    staged = firmware_in_guest(placed.extra_config)
+    if staged is not None and staged.state == "present":
+        return ChainLink(FIRMWARE, LinkState.ON, f"its guest found {what} on")
+    if staged is not None and staged.state in ("done", "hand"):
+        return ChainLink(FIRMWARE, LinkState.PENDING, f"its guest has set {what}")
+    if staged is not None and staged.state == "failed":
+        remedy = "see the guest's log; a NIC whose mlxconfig lists no ATS_ENABLED needs newer firmware"
+        return ChainLink(FIRMWARE, LinkState.OFF, f"its guest could not set {what}: {staged.why}", remedy)
+    if reading.is_absent and _is_handed_out(view, placed.nic):
+        where = "its guest sets it" if placed.has_guest else "only its guest can tell and set it"
+        return ChainLink(
+            FIRMWARE, LinkState.UNKNOWN, f"{what} is not known, since it is passed through: {where}"
+        )
+    if reading.is_absent:
+        remedy = "update the NIC's firmware"
+        return ChainLink(FIRMWARE, LinkState.OFF, f"{what} is not there: {reading.unread}", remedy)
+    return ChainLink(FIRMWARE, LinkState.UNKNOWN, f"{what} is not known: {reading.unread}")
+
+
+def _is_handed_out(view: HostView, pci_id: str) -> bool:
+    function = view.device(pci_id)
+    return function is not None and function.passthrough_active
+
+
+def firmware_in_guest(extra_config: Mapping[str, str]) -> ModuleState | None:
+    """Return what a guest reported of the NIC firmware that it was to set, None where it reported nothing."""
+    text = extra_config.get(REPORT_KEY)
+    if not text:
+        return None
+    try:
+        report = GuestReport.model_validate_json(text)
+    except ValueError:
+        return None
+    return next((one for one in report.modules if one.name == _IN_GUEST), None)
+
+
+def _restart(placed: Placed, kernel: ChainLink, firmware: ChainLink, *, restarts: bool) -> ChainLink:
+    """Say whether what is set is in force: the host has restarted since, or does so with this plan."""
+    states = {kernel.state, firmware.state}
+    if firmware_in_guest(placed.extra_config) is not None and firmware.state is LinkState.PENDING:
+        remedy = "restart the host, and switch it off and on where the guest still reads False afterwards"
+        return ChainLink(
+            RESTART, LinkState.PENDING, "the host must restart to bring what its guest has set", remedy
+        )
+    if states & {LinkState.SET_BY_PLAN, LinkState.PENDING}:
+        if restarts:
+            return ChainLink(RESTART, LinkState.SET_BY_PLAN, "the plan restarts the host")
+        remedy = "restart the host; only where it does not help, switch it off and on"
+        return ChainLink(RESTART, LinkState.PENDING, "the host must restart to bring it", remedy)
+    if LinkState.OFF in states:
+        return ChainLink(RESTART, LinkState.UNKNOWN, "the host restarts once it is set")
+    if LinkState.UNKNOWN in states:
+        return ChainLink(RESTART, LinkState.UNKNOWN, "whether the host has restarted since is not known")
+    return ChainLink(RESTART, LinkState.ON, "all of it is in force")
+
+
+def _path(placed: Placed, topology: Topology) -> ChainLink:
+    """Say whether the nearest GPU is of the NIC's NUMA node and root complex."""
+    if not placed.gpus:
+        return ChainLink(PATH, LinkState.UNKNOWN, "which GPU it gets is not known")
+    node = topology.numa_node(placed.nic)
+    nodes = [topology.numa_node(gpu) for gpu in placed.gpus]
+    if any(topology.is_one_root(gpu, placed.nic) for gpu in placed.gpus):
+        return ChainLink(PATH, LinkState.ON, "GPU and NIC are of one root complex")
+    if node is not None and None not in nodes and node not in nodes:
+        remedy = "take a NIC of the GPU's node"
+        words = f"its NIC {placed.nic} is of NUMA node {node}, its GPU of another"
+        return ChainLink(PATH, LinkState.OFF, words, remedy)
+    if all(topology.is_one_root(gpu, placed.nic) is False for gpu in placed.gpus):
+        remedy = "take a NIC of the GPU's root complex, where the server has one"
+        return ChainLink(PATH, LinkState.OFF, "GPU and NIC are of different root complexes", remedy)
+    if node is not None and node in nodes:
+        return ChainLink(PATH, LinkState.ON, "GPU and NIC are of one NUMA node")
+    return ChainLink(PATH, LinkState.UNKNOWN, "the host does not tell where GPU and NIC are")

@@ -1,0 +1,222 @@
+"""What stands against the RDMA that VMs ask for: chains that are not whole, GPUs without a NIC, PVRDMA.
+
+Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4; vSphere Networking 8.0, PVRDMA (GUID-4A5EBD44).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.change import Change, Impact, ManualStep, Placement, Subject
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.host_facts import FactGroup, HostFacts
+from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.planning.case import Case
+from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.guests import is_linux
+from vgpu_cfg.planning.networks import mtu_of_switch
+from vgpu_cfg.planning.other_devices import PVRDMA, WantedNic
+from vgpu_cfg.planning.rdma.asked import is_gpudirect, mtu_of, network_of
+from vgpu_cfg.planning.rdma.chain import RESTART, ChainLink, LinkState, Placed, ats_chain, firmware_in_guest
+from vgpu_cfg.planning.rdma.pvrdma import pvrdma_nics, switch_of
+from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.settings.pvrdma import OPTION, OPTION_KEY
+from vgpu_cfg.planning.topology import Topologies
+from vgpu_cfg.planning.words import listed
+
+_STATES = {
+    LinkState.ON: "on",
+    LinkState.OFF: "OFF",
+    LinkState.PENDING: "waits",
+    LinkState.UNKNOWN: "unknown",
+    LinkState.SET_BY_PLAN: "set by this plan",
+}
+
+
+class RdmaChecks:
+    """Judges the VMs of a plan that ask for RDMA; `observed` is the inventory as it was read."""
+
+    def __init__(
+        self, desired: DesiredPlan, observed: Inventory, topologies: Topologies, findings: Findings
+    ) -> None:
+        self._desired, self._observed = desired, observed
+        self._topologies, self._findings = topologies, findings
+
+    def judge(
+        self, cases: Sequence[Case], placements: Sequence[Placement], changes: Sequence[Change]
+    ) -> list[ManualStep]:
+        """Report on every VM that asks, and return the restarts of hosts that only a hand can see to."""
+        places = {one.vm: one for one in placements}
+        waiting: dict[str, list[str]] = {}
+        for case in cases:
+            if not any(nic.rdma is not None or nic.is_pvrdma for nic in case.desired.nics):
+                continue
+            self._check_mtus(case.desired)
+            self._check_pairs(case)
+            view = self._view(case.host) if case.host is not None else None
+            self._check_pvrdma(case, view, changes)
+            place = places.get(case.name)
+            if view is not None and place is not None and case.nics is not None:
+                self._check_chain(case, place, view, changes, waiting)
+        return [self._restart_step(moid, names) for moid, names in sorted(waiting.items())]
+
+    def _view(self, host: Host) -> HostView:
+        """Return the host as it was read: one that the plan prepares shows there what it will be."""
+        as_read = self._observed.host_by_moid.get(host.moid, host)
+        facts = self._observed.facts.hosts.get(host.moid, HostFacts())
+        return HostView(host=as_read, facts=facts)
+
+    # ----------------------------------------------------------------- the VM
+
+    def _check_pairs(self, case: Case) -> None:
+        """Compare how many GPUs and NICs for GPUDirect a VM has: each GPU is to have its own."""
+        vm = case.desired
+        nics = sum(is_gpudirect(nic) for nic in vm.nics)
+        if not nics or len(case.gpus) in (0, nics):
+            return
+        message = (
+            f"it has {len(case.gpus)} GPUs and {nics} NICs for GPUDirect, and each GPU should have its own"
+        )
+        if nics == 1:
+            message = f"its {len(case.gpus)} GPUs share one NIC for GPUDirect, and each should have its own"
+        remedy = "give each VM one GPU and one NIC of the GPU's NUMA node, or as many NICs as GPUs (`count`)"
+        self._findings.add_vm(Code.RDMA_UNPAIRED, vm, message, remedy)
+
+    def _check_mtus(self, vm: DesiredVm) -> None:
+        """Complain of NICs whose MTU is above that of the switch which they are on."""
+        for nic in vm.nics:
+            network = network_of(self._desired, nic)
+            is_whole = nic.function is not None and nic.function.kind == "passthrough"
+            is_made = network is not None and network.switch is not None
+            mtu = mtu_of(nic, network)
+            if nic.rdma is None or mtu is None or is_whole or is_made or nic.network is None:
+                continue
+            found = mtu_of_switch(nic.network, self._observed)
+            if found is not None and found < mtu:
+                message = f"a NIC on {nic.network} shall have the MTU {mtu}, its switch has {found}"
+                remedy = (
+                    f"name the switch under `networks`, and it gets {mtu}; or give the network `mtu: {found}`"
+                )
+                self._findings.add_vm(Code.MTU_TOO_SMALL, vm, message, remedy)
+
+    # ----------------------------------------------------------------- PVRDMA
+
+    def _check_pvrdma(self, case: Case, view: HostView | None, changes: Sequence[Change]) -> None:
+        vm = case.desired
+        nics = pvrdma_nics(vm)
+        if not nics:
+            return
+        standard = [
+            nic.backing.network_name
+            for nic in case.nics or ()
+            if isinstance(nic, WantedNic) and nic.kind == PVRDMA and nic.backing.portgroup_key is None
+        ]
+        if standard:
+            message = f"a PVRDMA NIC needs a distributed portgroup, and {listed(standard)} is none"
+            remedy = "name a portgroup of a distributed switch, or write type: vmxnet3"
+            self._findings.refuse_vm(Code.PVRDMA_NOT_DISTRIBUTED, vm, message, remedy)
+        guest_id = case.base.guest_id
+        if guest_id and ("64" not in guest_id or is_linux(guest_id) is False):
+            message = f"its guest is {guest_id}, and PVRDMA is supported for 64-bit Linux alone"
+            self._findings.refuse_vm(Code.PVRDMA_GUEST, vm, message, "write type: vmxnet3, or clone another")
+        if case.gpus:
+            message = "its PVRDMA NIC reaches the guest's memory alone: no GPUDirect, and no ATS chain"
+            remedy = "take type: passthrough or sriov with `rdma: gpudirect` where GPUs shall talk directly"
+            self._findings.add_vm(Code.PVRDMA_NO_GPUDIRECT, vm, message, remedy)
+        if view is None or standard:
+            return
+        for nic in nics:
+            switch = switch_of(nic, view, self._desired, self._observed)
+            if switch is not None and len(switch.uplinks) != 1:
+                has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplink"
+                message = f"{switch.name} has {has} on {view.host.name}, and PVRDMA needs its RDMA NIC alone"
+                remedy = (
+                    "leave the RDMA NIC as its only uplink; else the traffic falls back to TCP without a word"
+                )
+                self._findings.add_vm(Code.PVRDMA_UPLINKS, vm, message, remedy)
+        self._check_vmknic(vm, view, changes)
+
+    def _check_vmknic(self, vm: DesiredVm, view: HostView, changes: Sequence[Change]) -> None:
+        is_set = any(
+            change.kind == "change_host"
+            and change.host_moid == view.host.moid
+            and any(target.setting == OPTION_KEY and target.value for target in change.settings)
+            for change in changes
+        )
+        if is_set or view.facts.options.get(OPTION):
+            return
+        is_read = FactGroup.OPTIONS in view.facts.groups and FactGroup.OPTIONS not in view.facts.unread
+        told = "names none" if is_read else "was not read"
+        message = f"PVRDMA talks through a VMkernel NIC of {view.host.name}, and {OPTION} {told} there"
+        remedy = (
+            "give the host `vmknics` on the NIC's switch and `pvrdma: {network: …}` under `hosts`"
+            if is_read
+            else f"let `hosts` name {view.host.name}, or see that {OPTION} is set"
+        )
+        self._findings.add_vm(Code.PVRDMA_NO_VMKNIC, vm, message, remedy)
+
+    # -------------------------------------------------------------- the chain
+
+    def _check_chain(
+        self,
+        case: Case,
+        place: Placement,
+        view: HostView,
+        changes: Sequence[Change],
+        waiting: dict[str, list[str]],
+    ) -> None:
+        functions = [nic for nic in case.desired.nics if nic.function is not None]
+        for nic, pci_id in zip(functions, place.nic_pci_ids, strict=False):
+            if not is_gpudirect(nic) or not pci_id or not place.gpu_pci_ids:
+                continue
+            placed = Placed(
+                case.name, pci_id, place.gpu_pci_ids, case.base.extra_config, case.desired.guest is not None
+            )
+            links = ats_chain(placed, view, self._topologies.of(view.host), changes)
+            self._report(case.desired, pci_id, view.host, links)
+            is_in_guest = firmware_in_guest(case.base.extra_config) is not None
+            if is_in_guest and any(one.link == RESTART and one.state is LinkState.PENDING for one in links):
+                step = self._restart_step(view.host.moid, [])
+                if step.id not in view.facts.done:
+                    names = waiting.setdefault(view.host.moid, [])
+                    names += [case.name] if case.name not in names else []
+
+    def _report(self, vm: DesiredVm, pci_id: str, host: Host, links: Sequence[ChainLink]) -> None:
+        lacking = [one for one in links if one.state in (LinkState.OFF, LinkState.PENDING)]
+        open_ones = [one for one in links if one.state is LinkState.UNKNOWN]
+        if lacking:
+            states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
+            why = "; ".join(one.words for one in lacking)
+            message = f"the ATS chain of NIC {pci_id} of {host.name} is not whole ({states}): {why}"
+            remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
+            self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies))
+        elif open_ones:
+            why = "; ".join(one.words for one in open_ones if one.link != RESTART) or open_ones[0].words
+            message = f"of the ATS chain of NIC {pci_id} of {host.name} not all can be told here: {why}"
+            remedy = "`vgpu-cfg verify` proves it in the guest: `ATSCtl: Enable+` in lspci"
+            self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)
+
+    def _restart_step(self, moid: str, names: Sequence[str]) -> ManualStep:
+        """Make the step by hand that restarts a host for the firmware which its guests have set."""
+        host = self._observed.host_by_moid[moid]
+        guests = listed(sorted(names), shown=8)
+        return ManualStep(
+            id=f"restart {host.name} for ATS",
+            subject=Subject(kind="host", name=host.name, moid=moid),
+            text=(
+                f"The guest of {guests} has set ATS_ENABLED in its NIC's firmware. A restart of the VM does "
+                f"not bring it: shut {guests} down, restart {host.name}, start them again, and look in the "
+                "guest; only where Current still shows False switch the host off and on."
+            ),
+            proof="in the guest, `mlxconfig -d DEVICE -e query ATS_ENABLED` shows True(1) under Current",
+            commands=tuple(_restart_commands(host.name)),
+            impact=Impact.HOST_REBOOT,
+            host_moid=moid,
+        )
+
+
+def _restart_commands(host: str) -> Iterator[str]:
+    yield f"govc host.maintenance.enter {host}"
+    yield f"govc host.shutdown -r -f=false {host}"
+    yield f"govc host.maintenance.exit {host}"

@@ -1,0 +1,233 @@
+"""What hosts need for the RDMA of the VMs that are to run on them (`prepare: from_vms`).
+
+    passed through    ATS in the kernel, the NIC handed out; ATS in its firmware before that, since the host
+                      cannot reach it afterwards. Trust and PFC are the guest's matter.
+    virtual function  ATS likewise, enough virtual functions, trust and PFC in the host's driver
+    PVRDMA            trust and PFC in the host's driver, the VMkernel NIC that PVRDMA talks through
+
+A NIC that the host itself uses, or that a VM of others names, is never taken, unless a VM of the plan names
+it by its address. Rules of the plan file come first and are only added to. Firmware is set where the host
+still has the NIC and its shell may be used: else it is set in the guest (`rdma.chain` tells).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostNic, DesiredHosts, DesiredRoce, NicUse
+from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.inventory import Inventory, PciDevice
+from vgpu_cfg.planning.hosts.case import HostCase
+from vgpu_cfg.planning.nic_functions import read_functions
+from vgpu_cfg.planning.nic_needs import NicKind, NicNeed, host_functions, is_matching
+from vgpu_cfg.planning.rdma.asked import asks_gpudirect, asks_rdma, is_gpudirect
+from vgpu_cfg.planning.rdma.pvrdma import pvrdma_needs
+from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.settings.match import nic_rules
+from vgpu_cfg.planning.settings.roce import CORE
+from vgpu_cfg.planning.settings.uplinks import base_unread
+
+ATS = "ATS_ENABLED"
+
+
+def rdma_facts(vms: Sequence[DesiredVm]) -> frozenset[FactGroup]:
+    """Return what must be read of a host to tell whether the RDMA path of such VMs is whole."""
+    groups: set[FactGroup] = set()
+    if any(asks_gpudirect(vm) for vm in vms):
+        groups |= {FactGroup.KERNEL, FactGroup.OPTIONS, FactGroup.SHELL_NICS}
+    if any(nic.is_pvrdma for vm in vms for nic in vm.nics):
+        groups |= {FactGroup.OPTIONS, FactGroup.MODULES}
+    return frozenset(groups)
+
+
+def with_rdma_needs(
+    entry: DesiredHosts, case: HostCase, vms: Sequence[DesiredVm], desired: DesiredPlan, observed: Inventory
+) -> DesiredHosts:
+    """Return the entry with what the RDMA of these VMs needs added; the entry itself where it has that."""
+    asking = [vm for vm in vms if asks_rdma(vm)]
+    if not asking or base_unread(case.view):
+        return entry
+    update: dict[str, object] = {}
+    if entry.ats is None and any(asks_gpudirect(vm) for vm in asking):
+        update["ats"] = True
+    rules = _Rules(entry, case.view, _roce(desired))
+    rules.take_whole(asking)
+    rules.cut(asking, observed)
+    wants = pvrdma_needs(entry, case.view, asking, desired, observed)
+    for vmnic in wants.uplinks:
+        rules.mark(vmnic)
+    if wants.pvrdma is not None:
+        update["pvrdma"] = wants.pvrdma
+    if wants.vmknics != entry.vmknics:
+        update["vmknics"] = wants.vmknics
+    if rules.made:
+        update["nics"] = (*rules.made.values(), *entry.nics)
+    return entry.model_copy(update=update) if update else entry
+
+
+def _roce(desired: DesiredPlan) -> DesiredRoce:
+    training = desired.training
+    return (
+        DesiredRoce(dscp=training.roce_dscp, priority=training.roce_priority)
+        if training is not None
+        else DesiredRoce()
+    )
+
+
+def need_of_nic(nic: DesiredNic) -> NicNeed | None:
+    """Return what a NIC with `rdma` needs of a host; None for one that is no function."""
+    if nic.function is None or nic.rdma is None:
+        return None
+    function = nic.function
+    return NicNeed(
+        NicKind(function.kind), function.pin, function.label, function.model, near_gpu=function.near_gpu
+    )
+
+
+@dataclass(slots=True)
+class _Rules:
+    """The rules made for single NICs of one host, by PCI address, each in place of the plan file's own."""
+
+    entry: DesiredHosts
+    view: HostView
+    roce: DesiredRoce
+    made: dict[str, DesiredHostNic] = field(default_factory=dict)
+
+    def take_whole(self, vms: Sequence[DesiredVm]) -> None:
+        """Hand NICs out, as many as the VMs need; those that are out already count first."""
+        taken: dict[str, bool] = {}
+        for nic, need in _needs(vms, NicKind.PASSTHROUGH):
+            pci = self._choose(need, taken)
+            if pci is not None:
+                taken[pci.pci_id] = is_gpudirect(nic)
+        for pci_id, has_ats in taken.items():
+            pci = self.view.device(pci_id)
+            is_out = pci is not None and pci.passthrough_active
+            self._add(pci_id, has_ats=has_ats and not is_out, use=NicUse.PASSTHROUGH)
+
+    def cut(self, vms: Sequence[DesiredVm], observed: Inventory) -> None:
+        """Cut NICs into virtual functions, enough for the VMs and for whoever has some already."""
+        names = {vm.name for vm in vms}
+        there = observed.vms_by_host.get(self.view.host.moid, ())
+        others = [vm for vm in there if vm.name not in names]
+        pools = {pool.pci.pci_id: pool for pool in read_functions(self.view.host, others, observed.facts)}
+        count: Counter[str] = Counter()
+        has_ats: dict[str, bool] = {}
+        for nic, need in _needs(vms, NicKind.SRIOV):
+            pci = self._choose(need, {}, count)
+            if pci is not None:
+                count[pci.pci_id] += 1
+                has_ats[pci.pci_id] = has_ats.get(pci.pci_id, False) or is_gpudirect(nic)
+        for pci_id, wanted in count.items():
+            pci, pool = self._function(pci_id), pools.get(pci_id)
+            held = len(pool.holders) if pool is not None else 0
+            sriov = pci.sriov if pci is not None else None
+            vfs = max(wanted + held, sriov.requested if sriov is not None else 0)
+            brings = sriov is None or not sriov.is_capable or sriov.most < vfs
+            self._add(pci_id, has_ats=has_ats[pci_id], use=NicUse.SRIOV, vfs=vfs, brings_functions=brings)
+
+    def mark(self, vmnic: str) -> None:
+        """Have the host's driver trust and protect what an uplink of PVRDMA carries."""
+        nic = self.view.nic(vmnic)
+        if nic is None or nic.driver not in ("", CORE):
+            return
+        stated = self._stated(nic.pci_id)
+        if stated is None or stated.roce is None:
+            base = stated if stated is not None else DesiredHostNic()
+            match = DesiredDeviceMatch(vmnic=vmnic)
+            self.made[nic.pci_id] = base.model_copy(update={"match": match, "roce": self.roce})
+
+    def _add(
+        self,
+        pci_id: str,
+        *,
+        has_ats: bool,
+        use: NicUse,
+        vfs: int | None = None,
+        brings_functions: bool = False,
+    ) -> None:
+        stated = self._stated(pci_id)
+        base = stated if stated is not None else DesiredHostNic()
+        if base.use is not None and base.use is not use:
+            return
+        update: dict[str, object] = {"match": self._match(pci_id), "use": use}
+        firmware: dict[str, str] = {}
+        if has_ats and self.entry.access.ssh != "off":
+            firmware[ATS] = "True"
+        if use is NicUse.SRIOV:
+            update["vfs"] = max(base.vfs or 0, vfs or 0)
+            if base.roce is None:
+                update["roce"] = self.roce
+            if brings_functions and self.entry.access.ssh != "off":
+                firmware |= {"SRIOV_EN": "True", "NUM_OF_VFS": str(update["vfs"])}
+        update["firmware"] = {**firmware, **base.firmware}
+        self.made[pci_id] = base.model_copy(update=update)
+
+    def _match(self, pci_id: str) -> DesiredDeviceMatch:
+        """Name the NIC as a rule must that takes one which the host uses: by its vmnic, where it has one."""
+        nic = self.view.nic(pci_id)
+        if nic is not None and nic.device:
+            return DesiredDeviceMatch(vmnic=nic.device)
+        return DesiredDeviceMatch(pci_id=pci_id)
+
+    def _stated(self, pci_id: str) -> DesiredHostNic | None:
+        if pci_id in self.made:
+            return self.made[pci_id]
+        return next((rule for nic, rule in nic_rules(self.entry, self.view) if nic.pci_id == pci_id), None)
+
+    def _function(self, pci_id: str) -> PciDevice | None:
+        return next((one for one in host_functions(self.view.host) if one.pci_id == pci_id), None)
+
+    def _choose(
+        self, need: NicNeed, taken: dict[str, bool], cut: Counter[str] | None = None
+    ) -> PciDevice | None:
+        """Return the function that suits a need best: one that is as wanted already, beside idle GPUs."""
+        options = [
+            pci
+            for pci in host_functions(self.view.host)
+            if pci.pci_id not in taken and is_matching(pci, need) and self._is_free(pci, need, cut)
+        ]
+        gpus = Counter(gpu.numa_node for gpu in self.view.host.gpus if not gpu.vm_moids)
+        used = Counter(one.numa_node for one in host_functions(self.view.host) if one.pci_id in taken)
+
+        def price(pci: PciDevice) -> tuple[bool, bool, float, str]:
+            is_ready = pci.passthrough_active or pci.passthrough_enabled
+            if cut is not None:
+                is_ready = pci.sriov is not None and pci.sriov.requested > cut[pci.pci_id]
+            here = gpus[pci.numa_node]
+            crowd = cut[pci.pci_id] if cut is not None else used[pci.numa_node]
+            return (need.near_gpu and not here, not is_ready, crowd / max(1, here), pci.pci_id)
+
+        return min(options, key=price, default=None)
+
+    def _is_free(self, pci: PciDevice, need: NicNeed, cut: Counter[str] | None) -> bool:
+        """Whether a function may be taken: an RDMA NIC that nobody uses, or that the VM names itself."""
+        if not load_nics().names_of(pci.vendor_id, pci.device_id) or self.view.holders.get(pci.pci_id):
+            return False
+        stated = self._stated(pci.pci_id)
+        wanted = NicUse.PASSTHROUGH if cut is None else NicUse.SRIOV
+        if stated is not None and stated.use is not None:
+            return stated.use is wanted
+        if need.pin is not None:
+            return True
+        nic = self.view.nic(pci.pci_id)
+        is_used = nic is not None and self.view.facts.uplink_of(nic.device) is not None
+        if cut is None:
+            return not is_used and (pci.passthrough_active or not (pci.sriov and pci.sriov.is_active))
+        has_functions = pci.sriov is not None and pci.sriov.is_active
+        return not pci.passthrough_active and (has_functions or not is_used)
+
+
+def _needs(vms: Sequence[DesiredVm], kind: NicKind) -> Iterator[tuple[DesiredNic, NicNeed]]:
+    """Yield the NICs of one kind with what they need; those that name a function first."""
+    found = [
+        (nic, need)
+        for vm in vms
+        for nic in vm.nics
+        if (need := need_of_nic(nic)) is not None and need.kind is kind
+    ]
+    yield from sorted(found, key=lambda one: one[1].pin is None)
