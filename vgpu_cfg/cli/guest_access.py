@@ -109,8 +109,8 @@ def with_fingerprints(
 def guest_secrets(desired: DesiredPlan, observed: Inventory, *, is_lab: bool) -> GuestSecrets | None:
     """Fetch what setting up the plan's guests takes, None for a plan without guests.
 
-    On the lab any value will do. A plan that has no seed yet gets one, which is to be kept before it is used. Raises LoginFailed for
-    what is not there; no value is ever printed.
+    On the lab any value will do. A plan that has no seed yet gets one, which is to be kept before it is
+    used. Raises LoginFailed for what is not there; no value is ever printed.
     """
     if not has_guests(desired):
         return None
