@@ -261,6 +261,14 @@ def grep(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     return Result(0 if found else 1) if "q" in letters else out(*found, status=0 if found else 1)
 
 
+def count(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
+    """Count the bytes of what comes in."""
+    letters, words = _options(arguments)
+    if letters != {"c"} or words:
+        return fail("wc: the lab's guests count the bytes of what comes in only")
+    return out(str(len(stdin)))
+
+
 def head(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     number = next((int(word.lstrip("-nc") or 0) for word in arguments if word.lstrip("-nc").isdigit()), 10)
     if any(word.startswith("-c") for word in arguments):

@@ -48,6 +48,7 @@ PLAIN: dict[str, Tool] = {
     "ls": base.listing,
     "grep": base.grep,
     "head": base.head,
+    "wc": base.count,
     "install": base.install,
     "tee": base.tee,
     "sync": base.true,
