@@ -19,46 +19,10 @@ from vgpu_cfg.staging.scripts import compose
 from vgpu_cfg.staging.table import stage_module
 
 SEED = b"the seed of a plan under test, 32 bytes and more"
-BASE_TOOLS = [
-    "awk",
-    "basename",
-    "cat",
-    "chmod",
-    "chown",
-    "cmp",
-    "cp",
-    "cut",
-    "date",
-    "df",
-    "dirname",
-    "env",
-    "false",
-    "grep",
-    "head",
-    "id",
-    "ln",
-    "ls",
-    "mkdir",
-    "mktemp",
-    "mv",
-    "printf",
-    "pwd",
-    "readlink",
-    "rm",
-    "rmdir",
-    "sed",
-    "sh",
-    "sha256sum",
-    "sort",
-    "stat",
-    "tail",
-    "tar",
-    "touch",
-    "tr",
-    "true",
-    "uname",
-    "wc",
-]
+BASE_TOOLS = (
+    "awk basename cat chmod chown cmp cp cut date df dirname env false grep head id ln ls mkdir mktemp mv "
+    "printf pwd readlink rm rmdir sed sh sha256sum sort stat tail tar touch tr true uname wc"
+).split()
 """What every guest has; whatever else a script may find is put into the sandbox by the test."""
 
 PACKAGES = {
@@ -123,9 +87,7 @@ class Sandbox:
         """Let scripts find a tool that notes its call and then does what `body` says."""
         path = self.bin / name
         path.unlink(missing_ok=True)
-        path.write_text(
-            f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >>"{self.calls_file}"\nROOT="{self.root}"\n{body}\n'
-        )
+        path.write_text(f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >>"{self.calls_file}"\nROOT="{self.root}"\n{body}\n')
         path.chmod(0o755)
 
     def without(self, name: str) -> None:
@@ -154,9 +116,7 @@ class Sandbox:
     def mode(self, path: str) -> int:
         return self.path(path).stat().st_mode & 0o7777
 
-    def nic(
-        self, name: str, mac: str, *, driver: str = "mlx5_core", pci: str = "0000:03:00.0", rdma: str = ""
-    ) -> None:
+    def nic(self, name: str, mac: str, *, driver: str = "mlx5_core", pci: str = "0000:03:00.0", rdma: str = "") -> None:
         """Put a NIC into /sys; with `rdma` it has that RDMA device."""
         device = self.path(f"/sys/devices/{pci}")
         (device / "net" / name).mkdir(parents=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tests.fakes.fake_guests import FakeGuest
+from tests.fakes.answering_guests import FakeGuest
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.scene import (
     FACTS,

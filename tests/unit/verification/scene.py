@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tests.fakes.fake_guests import Answer, FakeGuest, FakeGuests
+from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.guest_base import GuestNic
