@@ -106,9 +106,9 @@ class Manners(paramiko.ServerInterface):
 def answer(channel: paramiko.Channel, line: str) -> None:
     """Answer one command line; a client that has gone, even at the hang-up, is no fault of the server's."""
     with suppress(OSError, EOFError, paramiko.SSHException), closing(channel):
-        # The client closes its input once it knows that the command was accepted; not before may it end.
+        # The client closes its input once it has given it; not before may the command end.
         channel.settimeout(30)
-        assert channel.recv(1) == b""
+        stdin = b"".join(iter(lambda: channel.recv(65536), b""))
         match line:
             case "kill":
                 pass
@@ -117,9 +117,7 @@ def answer(channel: paramiko.Channel, line: str) -> None:
                 channel.sendall(b"o" * FLOOD_BYTES)
                 channel.send_exit_status(0)
             case _:
-                done = subprocess.run(
-                    ["/bin/sh", "-c", line], capture_output=True, stdin=subprocess.DEVNULL, check=False
-                )
+                done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, input=stdin, check=False)
                 channel.sendall(done.stdout)
                 channel.sendall_stderr(done.stderr)
                 channel.send_exit_status(done.returncode)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vgpu_cfg.model.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guest import (
     GUEST_MARK_KEY,
@@ -26,7 +27,7 @@ from vgpu_cfg.model.guest import (
 )
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.addresses import plan_addresses
+from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.guest.specs import guest_specs
 
 Row = Mapping[str, Any]
@@ -38,9 +39,13 @@ def with_guests(desired: DesiredPlan, observed: Inventory, rows: Row) -> Invento
     staged = {name: row["staged"] for name, row in rows.items() if row and "staged" in row}
     if not staged:
         return observed
-    specs = guest_specs(desired, plan_addresses(desired, observed))
+    book = AddressBook(desired, observed)
+    addresses = {vm.name: book.nics_of(vm) for vm in desired.vms}
+    specs = guest_specs(desired, addresses)
+    given = {vm.name: book.record_of(vm, addresses[vm.name]) for vm in desired.vms}
     vms = tuple(
-        _with_guest(vm, specs[vm.name], staged[vm.name]) if vm.name in staged else vm for vm in observed.vms
+        _with_guest(vm, specs[vm.name], staged[vm.name], given[vm.name]) if vm.name in staged else vm
+        for vm in observed.vms
     )
     kept = {name: getattr(observed, name) for name in Inventory.model_fields}
     return Inventory(**(kept | {"vms": vms}))
@@ -59,10 +64,10 @@ def mark_of(spec: GuestSpec, names: Any, fingerprints: Mapping[str, str] | None 
     )
 
 
-def _with_guest(vm: Vm, spec: GuestSpec, row: Any) -> Vm:
+def _with_guest(vm: Vm, spec: GuestSpec, row: Any, addresses: str) -> Vm:
     row = {} if row is True else row
     kinds = [module.kind for module in spec.modules]
-    options = {}
+    options = {ADDRESSES_KEY: addresses} if addresses else {}
     if not row.get("seeded"):
         mark = mark_of(spec, row.get("modules", kinds), row.get("fingerprints"))
         for module in spec.modules:

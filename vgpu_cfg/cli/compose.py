@@ -22,11 +22,13 @@ from vgpu_cfg.settings.lab import lab_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import RunClock
+    from vgpu_cfg.guest.shells import GuestKeys
     from vgpu_cfg.lab.shell.shell import LabShell
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.desired_hosts import DesiredAccess
     from vgpu_cfg.ports import (
         ChangeWriter,
+        GuestShells,
         HostShell,
         HostShells,
         HostWriter,
@@ -98,9 +100,10 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a run works with: readers and writers on one session, its clock, and logins to hosts.
+    """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
 
-    `logins` takes the values of the secrets that the plan's hosts name.
+    `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
+    the secrets of its guests.
     """
 
     reader: InventoryReader
@@ -108,25 +111,32 @@ class Estate:
     host_writer: HostWriter
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
+    guest_logins: Callable[[GuestKeys, Mapping[str, str]], GuestShells]
     is_lab: bool = False
 
 
 @contextmanager
 def connect_writer(connection: Connection) -> Iterator[Estate]:
     """Log in and hand out what reads and what changes."""
+    from vgpu_cfg.cli.guest_ways import FirstThatAnswers
+    from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
     from vgpu_cfg.vsphere.reader import VCenterReader
     from vgpu_cfg.vsphere.writer import VCenterWriter
 
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
     clock = SystemClock() if lab is None else LabRunClock(lab)
-    with _session(connection, lab or make_transport(connection)) as session:
+    transport = lab or make_transport(connection)
+    with _session(connection, transport) as session:
         yield Estate(
             VCenterReader(session, clock),
             VCenterWriter(session),
             VCenterHostWriter(session),
             clock,
             lambda secrets: make_logins(connection, secrets, lab),
+            lambda keys, secrets: FirstThatAnswers(
+                GuestOperations(session, transport, clock, secrets), _make_guest_logins(keys, secrets, lab)
+            ),
             is_lab=connection.is_lab,
         )
 
@@ -137,10 +147,31 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
         return LabShells(lab or open_lab_of(connection.lab_estate), secrets)
     from vgpu_cfg.esxi.shells import EsxiShells
 
+    return EsxiShells(secrets, state_folder() / "known_hosts", ssh_config=_ssh_config())
+
+
+def _make_guest_logins(keys: GuestKeys, secrets: Mapping[str, str], lab: Lab | None) -> GuestShells:
+    """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
+    if lab is not None:
+        from vgpu_cfg.cli.guest_ways import LabGuestShells
+        from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
+
+        return LabGuestShells(
+            keys,
+            secrets,
+            lambda moid, user, password, key: open_guest_shell(
+                lab, moid, user, password=password, public_key=key
+            ),
+            lambda moid: host_key_of(lab, moid),
+        )
+    from vgpu_cfg.guest.shells import SshGuestShells
+
+    return SshGuestShells(keys, secrets, ssh_config=_ssh_config())
+
+
+def _ssh_config() -> Path | None:
     config = Path.home() / ".ssh" / "config"
-    return EsxiShells(
-        secrets, state_folder() / "known_hosts", ssh_config=config if config.is_file() else None
-    )
+    return config if config.is_file() else None
 
 
 class LabShells:

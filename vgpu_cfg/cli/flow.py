@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose, show
+from vgpu_cfg.cli.guest_access import with_fingerprints
 from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_open_shells, with_shell_facts
 from vgpu_cfg.cli.saved_plan import load_plan_json
 from vgpu_cfg.documents import did_you_mean
@@ -193,6 +194,7 @@ def plan_once(
         with compose.connect_reader(connection) as reader:
             observed = with_facts(desired, read_for(desired, reader), reader, options)
             observed = with_open_shells(desired, observed, connection, options)
+    options = with_fingerprints(desired, observed, options, connection)
     return make_plan(desired, observed, load_catalog(), options), observed
 
 

@@ -25,6 +25,7 @@ from vgpu_cfg.cli.flow import (
     refuse_errors,
     refuse_missing_privileges,
 )
+from vgpu_cfg.cli.guest_access import GuestSecrets, guest_secrets
 from vgpu_cfg.cli.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
 from vgpu_cfg.cli.options import CommandOptions, OutputFormat
 from vgpu_cfg.cli.saved_plan import check_reviewed
@@ -100,12 +101,15 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
     catalog = load_catalog()
     connection, desired = locate(asked, flags)
 
-    def plan_for(observed: Inventory) -> Plan:
-        return make_plan(desired, observed, catalog, options)
-
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = _after_reboots(desired, estate, options)
         closing.enter_context(locked(desired, observed, estate))
+        guests = guest_secrets(desired, observed, is_lab=estate.is_lab)
+        told = options if guests is None else guests.in_options(options)
+
+        def plan_for(observed: Inventory) -> Plan:
+            return make_plan(desired, observed, catalog, told)
+
         tools = (
             closing.enter_context(host_tools(desired, observed, estate, options))
             if reaches_beyond_vms(desired)
@@ -125,7 +129,7 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
             after = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
             return _through_shells(desired, after, tools, options)
 
-        work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools)
+        work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools, guests)
         return _decide_and_run(work, estate, how, is_reviewed=asked.reviewed is not None)
 
 
@@ -164,6 +168,7 @@ class _Work:
     question: str
     verb: str
     tools: HostTools | None = None
+    guests: GuestSecrets | None = None
 
 
 def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
@@ -298,6 +303,11 @@ def _carry_out(work: _Work, estate: Estate, how: How) -> tuple[Report, str]:
     from vgpu_cfg.render.progress import make_display, tee
 
     plan, clock = work.plan, estate.clock
+    guests = None
+    if work.guests is not None:
+        # The keys outlive the run: they are kept before the first guest gets them.
+        work.guests.seed.keep()
+        guests = work.guests.tools(estate)
     console = make_console(sys.stderr if how.is_json else sys.stdout)
     with (
         Journal.begin(
@@ -320,6 +330,7 @@ def _carry_out(work: _Work, estate: Estate, how: How) -> tuple[Report, str]:
             estate.writer,
             clock,
             hosts=work.tools,
+            guests=guests,
             options=RunOptions(
                 parallel=how.parallel, per_host=how.per_host, done_by_hand=frozenset(how.done)
             ),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from pydantic import ValidationError
-
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.session import PLAN_AGAIN
 from vgpu_cfg.execution.step import NeedsHand
@@ -16,7 +14,6 @@ REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
 LOG_FILE = "/var/log/vgpu-cfg.log"
 FIRST_RUN = "first"
 """The word of the attempt that cloud-init makes at the first boot."""
-LONGEST_REPORT = 60_000
 LONGEST_WHY = 200
 
 _FINISHED = ("present", "done")
@@ -33,16 +30,6 @@ _REMEDIES: Mapping[str, str] = MappingProxyType(
         "shared-folder": "see whether the head exports the folder and the guest reaches it",
     }
 )
-
-
-def parse_report(text: str | bytes | None) -> GuestReport | None:
-    """Read a guest's report; whatever is none is None, since anybody in the guest may write there."""
-    if not text or len(text) > LONGEST_REPORT:
-        return None
-    try:
-        return GuestReport.model_validate_json(text)
-    except (ValidationError, ValueError):
-        return None
 
 
 def is_over(report: GuestReport) -> bool:
@@ -75,7 +62,7 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
     if report.state == "hand":
-        name = stopped.name if stopped is not None else "its guest"
+        name = _clean(stopped.name) if stopped is not None else "its guest"
         why = _clean(stopped.why) if stopped is not None else ""
         raise NeedsHand(
             f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
@@ -83,7 +70,7 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
         )
     if report.state == "failed":
-        name = stopped.name if stopped is not None else "its guest"
+        name = _clean(stopped.name) if stopped is not None else "its guest"
         why = _clean(stopped.why) if stopped is not None else ""
         raise NotConfirmed(
             f"{spec.vm}: {name} could not be brought into the guest: {why or 'it does not say why'}",

@@ -28,7 +28,6 @@ from vgpu_cfg.execution.guest_reports import (
     check_done,
     finished_in,
     is_over,
-    parse_report,
     progress_of,
     summary_of,
 )
@@ -37,18 +36,25 @@ from vgpu_cfg.execution.reconfigure import reconfigure
 from vgpu_cfg.execution.session import PLAN_AGAIN
 from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.model.change import StageGuest
-from vgpu_cfg.model.guest import GUEST_MARK_KEY, REPORT_KEY, GuestFile, GuestReport
+from vgpu_cfg.model.guest import (
+    GUEST_MARK_KEY,
+    REDACTED,
+    REPORT_KEY,
+    USERDATA_KEY,
+    GuestFile,
+    GuestReport,
+    parse_report,
+)
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import GuestShell
 
 T = TypeVar("T")
 
-USER_DATA_KEY = "guestinfo.userdata"
-_REDACTED = "---"
-_REDACTION = {USER_DATA_KEY: _REDACTED, f"{USER_DATA_KEY}.encoding": " "}
+_REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
 """What cloud-init itself writes over data that it was told to redact."""
-_KEYS = (REPORT_KEY, GUEST_MARK_KEY, USER_DATA_KEY)
+_KEYS = (REPORT_KEY, GUEST_MARK_KEY)
+"""Read with the VM. Of its user data, which holds secrets, a reading tells only whether it is there."""
 _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
 """What says nothing of the guest: it is left to itself, and the next run goes on with it."""
 
@@ -156,7 +162,8 @@ class _Staging:
         until = self._now() + self._options.guest_quiet_seconds
         is_told = False
         while self._now() < until:
-            report = parse_report((yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))))
+            content = yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))
+            report = parse_report(_text(content))
             if report is None or is_over(report):
                 return
             if not is_told:
@@ -194,7 +201,7 @@ class _Staging:
             self._mark = stager.mark(self._spec, names, before.get(GUEST_MARK_KEY, "")) if names else ""
         if self._mark and self._mark != before.get(GUEST_MARK_KEY):
             wanted[GUEST_MARK_KEY] = self._mark
-        if before.get(USER_DATA_KEY, "") not in ("", _REDACTED):
+        if before.get(USERDATA_KEY, "") not in ("", REDACTED):
             wanted |= _REDACTION
         if wanted:
             # Nobody else writes these keys: whatever moves the VM's version meanwhile, they may be written.
@@ -205,7 +212,7 @@ class _Staging:
         """See that the VM shows its mark, and no secret. Raises NotConfirmed."""
         shown = self._settings()
         is_marked = shown.get(GUEST_MARK_KEY, "") == self._mark
-        if not is_marked or shown.get(USER_DATA_KEY, "") not in ("", _REDACTED):
+        if not is_marked or shown.get(USERDATA_KEY, "") not in ("", REDACTED):
             lacking = (
                 "the redaction of its user data" if is_marked else "the mark of what its guest was given"
             )
@@ -228,7 +235,7 @@ class _Staging:
         if found is None:
             raise StalePlan(f"the VM {self.vm.name} has gone", subject=self.vm.name, remedy=PLAN_AGAIN)
         self.vm = found
-        return self._take(self._settings().get(REPORT_KEY), word)
+        return self._take(self._settings().get(REPORT_KEY, ""), word)
 
     def _from_shell(self, word: str) -> GuestReport | None:
         """Read the report in the guest, which may have no tools to tell it; None where it does not answer."""
@@ -236,12 +243,12 @@ class _Staging:
         if shell is None:
             return None
         try:
-            return self._take(shell.read_file(REPORT_FILE), word)
+            return self._take(_text(shell.read_file(REPORT_FILE)), word)
         except GuestError as error:
             self._lose_shell(error)
             return None
 
-    def _take(self, text: str | bytes | None, word: str) -> GuestReport | None:
+    def _take(self, text: str, word: str) -> GuestReport | None:
         """Keep a report of this very attempt, and tell how far it is."""
         report = parse_report(text)
         if report is None or (report.spec, report.run) != (self._spec.digest, word):
@@ -326,6 +333,10 @@ class _Staging:
 
     def _now(self) -> float:
         return self._run.clock.now().timestamp()
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode("utf-8", errors="replace")
 
 
 def _write(file: GuestFile, shell: GuestShell) -> None:

@@ -15,6 +15,7 @@ from vgpu_cfg.lab import estate as file
 from vgpu_cfg.lab.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.estate_files import EstateFile
+from vgpu_cfg.lab.guest.making import IMAGE_NAME, make_guest, run_since_long
 from vgpu_cfg.lab.host_maker import make_host
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
@@ -53,6 +54,7 @@ class _Builder:
         self.state = self.site.state
         self.state.settings |= center.settings
         self.state.licences = center.licences
+        self.state.internet = self.estate.internet
         self.faults: list[DocumentFault] = []
 
     def build(self) -> LabState:
@@ -132,6 +134,7 @@ class _Builder:
             self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
         else:
             admission.start(self.state, vm, host, admitted, now=VMS_RUN_SINCE)
+            run_since_long(vm)
 
     def _wanted(self, host: Host, part: file.VmPart, loc: Loc) -> Iterator[_Wanted]:
         """Yield the passthrough devices of a VM; each device group has a key of its own, from 1 on."""
@@ -199,6 +202,10 @@ class _Builder:
             guest_id=part.guest_id,
             annotation=part.annotation,
             extra_config=dict(part.extra_config),
+            tools_installed=part.guest.tools,
+            made_guest=make_guest(
+                part.guest, sum(part.disks), name if isinstance(part, file.VmPart) else IMAGE_NAME
+            ),
         )
 
     def _one(self, name: str, known: dict[str, Thing], loc: Loc, noun: str) -> Thing | None:

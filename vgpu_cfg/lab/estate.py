@@ -9,34 +9,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.lab.estate_guests import GuestPart, InternetPart
+from vgpu_cfg.lab.estate_parts import Part, Size
 from vgpu_cfg.lab.parts import NIC_MODELS, RELEASES
 from vgpu_cfg.model.vgpu import VgpuProfile
 
-_SIZE = re.compile(r"(\d+)\s*([MGT])iB")
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_FACTOR = {"M": 1, "G": 1024, "T": 1024 * 1024}
-
-
-def _mib(value: object) -> object:
-    if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip())
-        if found is None:
-            raise ValueError(f"{value!r} is no size: write it like 512MiB, 64GiB or 2TiB")
-        return int(found[1]) * _FACTOR[found[2]]
-    return value
 
 
 def _pci_id(value: str) -> str:
@@ -70,7 +52,6 @@ def _nic_model(value: str) -> str:
     return value
 
 
-Size = Annotated[int, BeforeValidator(_mib), Field(gt=0)]
 PciId = Annotated[str, AfterValidator(_pci_id)]
 ProfileName = Annotated[str, AfterValidator(_profile)]
 BoardKey = Annotated[str, AfterValidator(_board)]
@@ -78,12 +59,6 @@ Release = Annotated[str, AfterValidator(_release)]
 NicModel = Annotated[str, AfterValidator(_nic_model)]
 GpuMode = Literal["time_sliced", "mig", "mixed_size", "passthrough"]
 HostGraphics = Literal["shared", "sharedDirect"]
-
-
-class Part(BaseModel):
-    """Any mapping of the file: unknown keys are faults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class GraphicsSetting(Part):
@@ -142,7 +117,7 @@ class NicPart(SlotPart):
     passthrough: bool = False
     label: str = ""
     ats: bool = False
-    firmware: dict[str, str | None] = {}
+    firmware: dict[str, str | None] = Field(default_factory=dict)
     cold_boot: bool = False
 
 
@@ -237,7 +212,7 @@ class ClusterPart(Part):
     standalone: bool = False
     drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] = "manual"
     ha: bool = True
-    drs_options: dict[str, str] = {}
+    drs_options: dict[str, str] = Field(default_factory=dict)
     image_managed: bool = False
     config_managed: bool = False
     resource_pools: tuple[str, ...] = ()
@@ -283,7 +258,8 @@ class MachinePart(Part):
     networks: tuple[str, ...] | None = None
     datastore: str = ""
     annotation: str = ""
-    extra_config: dict[str, str] = {}
+    extra_config: dict[str, str] = Field(default_factory=dict)
+    guest: GuestPart = GuestPart()
 
 
 class TemplatePart(MachinePart):
@@ -368,7 +344,7 @@ class VcenterPart(Part):
 
     name: str = "lab"
     release: Release = "8.0 U3"
-    settings: dict[str, bool | int | str] = {}
+    settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
 
 
@@ -385,3 +361,4 @@ class Estate(Part):
     folders: tuple[str, ...] = ()
     templates: tuple[TemplatePart, ...] = ()
     vms: tuple[VmPart, ...] = ()
+    internet: InternetPart = InternetPart()

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
 from vgpu_cfg.lab import events
+from vgpu_cfg.lab.guest import life
 from vgpu_cfg.lab.host_restart import restart
 from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.rules import admission
@@ -79,6 +80,7 @@ def _go_down(lab: Lab, host: Host, at: float) -> None:
     for vm in [lab.state.get(moid, VirtualMachine) for moid in host.vms]:
         if vm.is_on:
             admission.stop(lab.state, vm)
+            life.halt(lab, vm)
     host.connection, host.power_state = "notResponding", "poweredOff"
     host.boots_cold = host.is_off
     if not host.is_off:

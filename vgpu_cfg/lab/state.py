@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
+from vgpu_cfg.lab.estate_guests import InternetPart
 from vgpu_cfg.lab.host_state import (
     BiosFacts,
     Gpu,
@@ -320,6 +321,9 @@ class LabState:
     """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)
     """Hosts that come up, and when."""
+    waking: dict[str, float] = field(default_factory=dict)
+    """VMs in whose guests something happens next, and when."""
+    internet: InternetPart = field(default_factory=InternetPart)
     alarms: list[str] = field(default_factory=list)
 
     def new_moid(self, prefix: str) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from vgpu_cfg.lab import host_life, tasks
 from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.faults import Faults
+from vgpu_cfg.lab.guest import life
+from vgpu_cfg.lab.guest.transfers import Transfers
 from vgpu_cfg.lab.operations import find_operation
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice, picker
 from vgpu_cfg.lab.state import LabState, type_on_wire
@@ -55,6 +57,7 @@ class Lab:
         self.task_seconds = task_seconds
         self.task_limit = task_limit
         self.faults = Faults()
+        self.transfers = Transfers()
         self.sessions: dict[str, Any] = {}
         self.counters: Counter[str] = Counter()
         self.tried_at: dict[str, int] = {}
@@ -105,6 +108,7 @@ class Lab:
     def _settle(self) -> None:
         host_life.settle(self)
         tasks.settle(self)
+        life.settle(self)
 
     def _announce(self) -> None:
         """Wake who waits, if there is something new: else two who wait would wake each other for ever."""
@@ -123,7 +127,7 @@ class Lab:
         Call it inside no transaction. Returns False where there is nothing to wait for.
         """
         with self.changed:
-            known = (tasks.next_event(self), host_life.next_event(self), until)
+            known = (tasks.next_event(self), host_life.next_event(self), life.next_event(self), until)
             moments = [moment for moment in known if moment is not None]
             if not moments:
                 return False

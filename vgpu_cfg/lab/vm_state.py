@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from vgpu_cfg.lab.guest.state import Guest
 from vgpu_cfg.lab.managed import Managed
 
 PowerState = Literal["poweredOn", "poweredOff", "suspended"]
@@ -77,6 +78,8 @@ class VirtualMachine(Managed):
     """Last lines of vmware.log worth telling."""
     seed: Callable[[], dict[int, Any]] | None = field(default=None, repr=False)
     made_devices: dict[int, Any] | None = field(default=None, repr=False)
+    made_guest: Guest | None = field(default=None, repr=False)
+    """None where nobody said anything of it, and nobody asked: see `guest.making`."""
 
     @property
     def devices(self) -> dict[int, Any]:

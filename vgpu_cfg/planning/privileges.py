@@ -78,6 +78,9 @@ ADD_REMOVE_DEVICE = "VirtualMachine.Config.AddRemoveDevice"
 EDIT_DEVICE = "VirtualMachine.Config.EditDevice"
 ADD_DISK = "VirtualMachine.Config.AddNewDisk"
 EXTEND_DISK = "VirtualMachine.Config.DiskExtend"
+GUEST_EXECUTE = "VirtualMachine.GuestOperations.Execute"
+GUEST_MODIFY = "VirtualMachine.GuestOperations.Modify"
+GUEST_QUERY = "VirtualMachine.GuestOperations.Query"
 
 HOST_SETTINGS = "Host.Config.Settings"
 HOST_PASSTHROUGH = "Host.Config.PciPassthru"
@@ -148,6 +151,9 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_network(change)
         case StageGuest():
             yield _where(change, folders), ADVANCED
+            if change.spec.login.password:
+                for privilege in (GUEST_EXECUTE, GUEST_MODIFY, GUEST_QUERY):
+                    yield _where(change, folders), privilege
         case SetVCenterOption() | ManualStep():
             return
         case _:

@@ -155,9 +155,9 @@ class Site:
 
 
 def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None:
-    """See that every network of the plan file's `networks` exists once, but for those that are made."""
+    """See that every network of `networks` exists once, but for those that are made or are mere cabling."""
     for network in desired.networks:
-        if network.switch is not None:
+        if network.switch is not None or network.is_physical:
             continue
         subject = Subject(kind="network", name=network.name)
         found = find_named(network.name, site.networks)

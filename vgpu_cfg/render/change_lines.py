@@ -38,6 +38,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.render.guest_text import guest_words, way_words
 from vgpu_cfg.render.layout import both_ends, fold, fold_names
 from vgpu_cfg.render.runbook_parts import is_command
 
@@ -161,7 +162,7 @@ def _head(change: Change, placement: Placement | None) -> list[tuple[str, Text]]
 def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, Text]:
     match change:
         case StageGuest():
-            return "guest", Text(", ".join(change.modules))
+            return "guest", Text(guest_words(change))
         case CreateVm():
             return "clone" if isinstance(change.source, CloneFrom) else "create", _create_words(change)
         case UpgradeVm():
@@ -269,6 +270,8 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
             yield from zip((edit.key for edit in change.edits), words, strict=True)
         case ReconfigureVm():
             yield from ((edit.key, changed(edit)) for edit in edits)
+        case StageGuest():
+            yield "by", Text(way_words(change), "dim")
         case ManualStep():
             yield from manual_rows(change)
         case SetHostRule():

@@ -24,6 +24,7 @@ from vgpu_cfg.model.change import (
     RemoveVmGroup,
     SetHostRule,
     SetRule,
+    StageGuest,
 )
 from vgpu_cfg.render.change_lines import (
     TOLD_BY_THE_HEAD,
@@ -33,6 +34,7 @@ from vgpu_cfg.render.change_lines import (
     sign_of,
     topic_of,
 )
+from vgpu_cfg.render.guest_text import guest_difference
 from vgpu_cfg.render.host_text import effort_of, host_difference, host_lines, host_shape
 from vgpu_cfg.render.layout import both_ends, counted, fold, fold_names, short
 
@@ -209,6 +211,8 @@ def _verb(block: Block) -> str:
         return "removed, "
     if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
         return _SWITCHED
+    if all(isinstance(change, StageGuest) for change in changes):
+        return "guest, "
     return "changed, "
 
 
@@ -224,9 +228,14 @@ def _shape(block: Block) -> tuple[object, ...]:
     if block.kind == "host":
         return host_shape(block.changes, block.name)
     return tuple(
-        (change.kind, sign_of(change), change.impact, tuple(edit.key for edit in change.edits), _rest(change))
+        (change.kind, sign_of(change), change.impact, _edit_keys(change), _rest(change))
         for _, change in block.changes
     )
+
+
+def _edit_keys(change: Change) -> tuple[str, ...]:
+    """Return what two changes must edit alike; guests may be given different modules and be alike."""
+    return () if isinstance(change, StageGuest) else tuple(edit.key for edit in change.edits)
 
 
 def _rest(change: Change) -> object:
@@ -252,6 +261,9 @@ def _difference(leader: Block, block: Block) -> Difference:
     for (_, theirs), (_, ours) in zip(leader.changes, block.changes, strict=True):
         if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):
             words += _create_difference(theirs, ours)
+        if isinstance(theirs, StageGuest) and isinstance(ours, StageGuest):
+            words += guest_difference(theirs, ours)
+            continue
         for before, after in zip(theirs.edits, ours.edits, strict=True):
             if after.key not in TOLD_BY_THE_HEAD and _without_note(before) != _without_note(after):
                 topic, name = topic_of(after.key)

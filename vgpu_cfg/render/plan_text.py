@@ -114,6 +114,7 @@ def plan_counts(plan: Plan) -> list[str]:
         (len(changed), "VM changed", "VMs changed"),
         (len(switched), "VM switched", "VMs switched"),
         (len(removed), "VM removed", "VMs removed"),
+        (kinds["stage_guest"], "guest staged", "guests staged"),
         (rules, "DRS rule", "DRS rules"),
         (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
         (len(cycled), "power cycle", "power cycles"),

@@ -40,6 +40,7 @@ from vgpu_cfg.model.vm_spec import (
 )
 from vgpu_cfg.render.change_lines import edit_value
 from vgpu_cfg.render.layout import fold_names
+from vgpu_cfg.render.runbook_guests import guest_part
 from vgpu_cfg.render.runbook_parts import Part, command
 
 VmChange = (
@@ -70,7 +71,7 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
         case DestroyVm():
             return (_destroy(change),)
         case StageGuest():
-            return (Part(what=f"Bring into the guest of {change.vm.name}: {', '.join(change.modules)}."),)
+            return (guest_part(change),)
         case SetRule():
             return (_set_rule(change),)
         case SetHostRule():

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.render.findings_text import render_findings
+from vgpu_cfg.render.guest_text import guest_lines
 from vgpu_cfg.render.host_status import HostStatus
 from vgpu_cfg.render.inventory_view import profile_words
 from vgpu_cfg.render.layout import (
@@ -32,7 +33,7 @@ _COLUMNS = (
     Column("PROFILE", is_flexible=True),
     Column("NODE"),
 )
-
+_GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
 
 
@@ -65,13 +66,19 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
 
 def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     hosts = without_domain(row.host for row in view.vms)
-    heading, *rows = by_row(table(_COLUMNS, [_cells(row, hosts) for row in view.vms], width))
+    has_guests = any(row.guest is not None for row in view.vms)
+    columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
+    cells = [_cells(row, hosts, with_guest=has_guests) for row in view.vms]
+    heading, *rows = by_row(table(columns, cells, width))
     lines = heading
     for row, shown in zip(view.vms, rows, strict=True):
         lines += shown
         if row.drift:
             words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
             lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
+        if row.guest is not None:
+            trouble = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
+            lines += [Text("    ") + part for text in trouble for part in fold(text, width - 4, hang=2)]
     return lines
 
 
@@ -142,7 +149,13 @@ def node_word(row: VmRow) -> Text:
     return Text(f"{row.affinity or '-'}, GPU {real}", "yellow")
 
 
-def _cells(row: VmRow, hosts: Mapping[str, str]) -> list[Cell]:
+def guest_word(row: VmRow) -> Text:
+    """Say how the guest stands, nothing where none is staged."""
+    return row.guest.words if row.guest is not None else Text("")
+
+
+def _cells(row: VmRow, hosts: Mapping[str, str], *, with_guest: bool) -> list[Cell]:
+    guest: list[Cell] = [guest_word(row)] if with_guest else []
     return [
         row.name,
         state_word(row.state),
@@ -150,4 +163,5 @@ def _cells(row: VmRow, hosts: Mapping[str, str]) -> list[Cell]:
         " ".join(row.gpu_pci_ids),
         profile_words(row.profiles),
         node_word(row),
+        *guest,
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Impact, ManualStep, Plan
+from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Impact, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.render.edit_words import edit_words
+from vgpu_cfg.render.guest_text import GuestStatus, guest_status
 from vgpu_cfg.render.host_status import HostStatus, view_hosts
 
 
@@ -16,7 +17,8 @@ from vgpu_cfg.render.host_status import HostStatus, view_hosts
 class VmRow:
     """A VM. `state` is vSphere's power state, "missing", or "orphan" for one that left the plan file.
 
-    `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on.
+    `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
+    where the plan stages none.
     """
 
     name: str
@@ -28,6 +30,7 @@ class VmRow:
     profiles: tuple[str, ...]
     affinity: str
     drift: tuple[str, ...]
+    guest: GuestStatus | None = None
 
     @property
     def is_in_sync(self) -> bool:
@@ -64,6 +67,9 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
     changes: dict[str, list[Change]] = {}
     for change in plan.changes:
         changes.setdefault(change.subject.name, []).append(change)
+    desired = {vm.name: vm for vm in plan.desired.vms}
+    stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
+    guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
     names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
     return StatusView(
         plan=plan.name,
@@ -71,7 +77,10 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
         datacenter=plan.target.datacenter,
         read_at=plan.read_at.isoformat(),
         vms=tuple(
-            _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, [])))
+            replace(
+                _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, []))),
+                guest=guests.get(name),
+            )
             for name in names
         ),
         findings=plan.diagnostics,
@@ -134,6 +143,9 @@ def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
         if isinstance(change, CreateVm):
             return ("not made yet",)
         if isinstance(change, ManualStep):
+            continue
+        if isinstance(change, StageGuest):
+            words.append(f"guest: {', '.join(change.modules)}")
             continue
         is_cycle = change.impact is Impact.POWER_CYCLE
         words += [edit_words(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan
+from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.render.change_lines import proofs
+from vgpu_cfg.render.guest_text import staged_status
 from vgpu_cfg.render.host_result import (
     host_result_counts,
     host_rows,
@@ -35,7 +36,7 @@ from vgpu_cfg.render.layout import (
     table,
     without_domain,
 )
-from vgpu_cfg.render.status_text import node_word, state_word
+from vgpu_cfg.render.status_text import guest_word, node_word, state_word
 from vgpu_cfg.render.status_view import VmRow, gpus_by_vm, make_row
 
 _COLUMNS = (
@@ -48,6 +49,7 @@ _COLUMNS = (
     Column("TASKS", is_right=True, drop=1),
     Column("TIME", is_right=True),
 )
+_GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _MOST_FAILURES = 10
 _MANY_STEPS = 3
 
@@ -67,6 +69,7 @@ def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[Re
     """Make a row for each VM that the run was about, in the plan's order."""
     holders = gpus_by_vm(after) if after is not None else {}
     moids = {outcome.subject.name: outcome.vm_moid for outcome in report.outcomes if outcome.vm_moid}
+    stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
     by_vm: dict[str, list[Outcome]] = {}
     for outcome in report.outcomes:
         if outcome.subject.kind == "vm":
@@ -74,11 +77,14 @@ def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[Re
     rows = []
     for name, outcomes in by_vm.items():
         vm = after.vm_by_moid.get(moids.get(name, "")) if after is not None else None
+        row = make_row(vm, after, holders) if vm is not None and after is not None else None
+        if row is not None and vm is not None and name in stages:
+            row = replace(row, guest=staged_status(vm, stages[name]))
         rows.append(
             ResultRow(
                 name=name,
                 status=_worst(outcomes),
-                vm=make_row(vm, after, holders) if vm is not None and after is not None else None,
+                vm=row,
                 tasks=sum(len(outcome.tasks) for outcome in outcomes),
                 seconds=_seconds(outcomes),
             )
@@ -116,7 +122,10 @@ def render_summary(
             and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
         }
         lines += [Text("")] if hosts_done else []
-        lines += table(_COLUMNS, [_cells(row, hosts, gone) for row in rows], width)
+        has_guests = any(row.vm is not None and row.vm.guest is not None for row in rows)
+        columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
+        cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in rows]
+        lines += table(columns, cells, width)
     standing = standing_words(plan, report, hosts_done)
     if standing:
         lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
@@ -196,17 +205,21 @@ def _done_word(change: Change) -> str:
                 "set_vcenter_option": "option set",
                 "change_network": "network changed",
                 "restart_service": "service restarted",
+                "stage_guest": "guest staged",
                 "manual_step": "done by hand",
             }.get(change.kind, "")
 
 
-def _cells(row: ResultRow, hosts: Mapping[str, str], gone: Collection[str]) -> list[Cell]:
+def _cells(
+    row: ResultRow, hosts: Mapping[str, str], gone: Collection[str], *, with_guest: bool
+) -> list[Cell]:
     times: list[Cell] = [str(row.tasks), duration(row.seconds)]
     name = Text(row.name, "bold red" if row.status is OutcomeStatus.FAILED else "")
     if row.vm is None:
         state = "gone" if row.name in gone else row.status.value
-        return [name, Text(state), "", "", "", "", *times]
+        return [name, Text(state), "", "", "", "", *([""] if with_guest else []), *times]
     vm = row.vm
+    guest: list[Cell] = [guest_word(vm)] if with_guest else []
     return [
         name,
         state_word(vm.state),
@@ -214,6 +227,7 @@ def _cells(row: ResultRow, hosts: Mapping[str, str], gone: Collection[str]) -> l
         " ".join(vm.gpu_pci_ids),
         profile_words(vm.profiles),
         node_word(vm),
+        *guest,
         *times,
     ]
 

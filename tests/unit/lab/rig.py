@@ -14,6 +14,8 @@ from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.devices import vgpu_backing
 from vgpu_cfg.lab.estate import Estate
 from vgpu_cfg.lab.estate_files import EstateFile
+from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.state import Guest
 from vgpu_cfg.lab.state import Cluster, Folder, Host, Managed, Network, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
@@ -99,6 +101,14 @@ class Rig:
         vm = self.clone(name, *profiles, **more)
         self.done(vm, "PowerOnVM_Task")
         return vm
+
+    def booted(self, vm: VirtualMachine) -> Guest:
+        """Wait until nothing happens in any guest any more, and return the one of a VM."""
+        while self.lab.state.waking and self.lab.wait():
+            continue
+        guest = guest_of(self.lab.state.get(vm.moid, VirtualMachine))
+        assert guest.is_up
+        return guest
 
     def gpu_of(self, vm: VirtualMachine) -> list[str]:
         """Return the addresses of the GPUs on which a VM's vGPUs run."""

@@ -225,6 +225,7 @@ def test_power_moves_the_change_version(rig: Rig) -> None:
     for method in ("PowerOnVM_Task", "PowerOffVM_Task", "PowerOnVM_Task"):
         rig.done(vm, method)
         seen.append(vm.current_change_version())
+    rig.booted(vm)
     rig.lab.call(vm, "ShutdownGuest")
     seen.append(vm.current_change_version())
     assert len(set(seen)) == 5
@@ -334,9 +335,13 @@ def test_power_off_reset_and_shutdown(rig: Rig) -> None:
         rig.lab.call(vm, "ShutdownGuest")
     rig.done(vm, "PowerOnVM_Task")
     rig.done(vm, "ResetVM_Task")
+    with pytest.raises(vim.fault.ToolsUnavailable):
+        rig.lab.call(vm, "ShutdownGuest")  # it boots yet
+    rig.booted(vm)
     rig.lab.call(vm, "ShutdownGuest")
     assert not vm.is_on
     rig.done(vm, "PowerOnVM_Task")
+    rig.booted(vm)
     vm.tools_installed = False
     with pytest.raises(vim.fault.ToolsUnavailable):
         rig.lab.call(vm, "ShutdownGuest")

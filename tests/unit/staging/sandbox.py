@@ -87,7 +87,9 @@ class Sandbox:
         """Let scripts find a tool that notes its call and then does what `body` says."""
         path = self.bin / name
         path.unlink(missing_ok=True)
-        path.write_text(f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >>"{self.calls_file}"\nROOT="{self.root}"\n{body}\n')
+        path.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >>"{self.calls_file}"\nROOT="{self.root}"\n{body}\n'
+        )
         path.chmod(0o755)
 
     def without(self, name: str) -> None:
@@ -116,7 +118,9 @@ class Sandbox:
     def mode(self, path: str) -> int:
         return self.path(path).stat().st_mode & 0o7777
 
-    def nic(self, name: str, mac: str, *, driver: str = "mlx5_core", pci: str = "0000:03:00.0", rdma: str = "") -> None:
+    def nic(
+        self, name: str, mac: str, *, driver: str = "mlx5_core", pci: str = "0000:03:00.0", rdma: str = ""
+    ) -> None:
         """Put a NIC into /sys; with `rdma` it has that RDMA device."""
         device = self.path(f"/sys/devices/{pci}")
         (device / "net" / name).mkdir(parents=True)

@@ -28,7 +28,10 @@ def with_driver(guest: Sandbox, version: str, *, answers: bool = True) -> None:
 def test_nouveau_is_kept_from_loading(guest: Sandbox) -> None:
     guest.stand_in("update-initramfs")
     guest.bring(guest.stage(NouveauModule()))
-    assert guest.read("/etc/modprobe.d/blacklist-nouveau.conf") == "blacklist nouveau\noptions nouveau modeset=0\n"
+    assert (
+        guest.read("/etc/modprobe.d/blacklist-nouveau.conf")
+        == "blacklist nouveau\noptions nouveau modeset=0\n"
+    )
     assert guest.calls("update-initramfs") == ["update-initramfs -u"]
 
 
@@ -103,7 +106,7 @@ def test_no_driver_and_no_package(guest: Sandbox) -> None:
 
 
 def test_nvidia_smis_complaint_is_no_version(guest: Sandbox) -> None:
-    guest.stand_in("nvidia-smi", "echo \"NVIDIA-SMI has failed because it couldn't communicate\"; exit 9")
+    guest.stand_in("nvidia-smi", 'echo "NVIDIA-SMI has failed because it couldn\'t communicate"; exit 9')
     assert guest.run(guest.stage(DriverModule()), "check").why == "NVIDIA's driver is not installed"
 
 
@@ -119,7 +122,10 @@ def test_a_package_is_fetched_checked_and_installed(guest: Sandbox) -> None:
     guest.bring(guest.stage(DriverModule(package=DEB, sha256=digest, branches=("580",))))
     called = guest.calls()
     assert any(f"--url {DEB}" in line for line in called)
-    assert any(line.endswith("install -- " + str(guest.path("/var/lib/vgpu-cfg/packages/driver.deb"))) for line in called)
+    assert any(
+        line.endswith("install -- " + str(guest.path("/var/lib/vgpu-cfg/packages/driver.deb")))
+        for line in called
+    )
     assert not guest.path("/var/lib/vgpu-cfg/packages/driver.deb").exists()
 
 
@@ -179,10 +185,15 @@ def test_no_space_for_the_driver(guest: Sandbox) -> None:
 def test_a_driver_that_needs_a_restart_asks_for_it(guest: Sandbox) -> None:
     with_driver(guest, "580.1", answers=False)
     ran = guest.run(guest.stage(DriverModule(branches=("580",))), "apply")
-    assert (ran.status, ran.why) == (10, "the driver 580.1 is installed and is loaded when the guest restarts")
+    assert (ran.status, ran.why) == (
+        10,
+        "the driver 580.1 is installed and is loaded when the guest restarts",
+    )
 
 
-@pytest.mark.parametrize("package", ["driver.deb", "ssh://a/b.deb", "/a\nb.deb", "https://a b.deb", "/srv/a.zip"])
+@pytest.mark.parametrize(
+    "package", ["driver.deb", "ssh://a/b.deb", "/a\nb.deb", "https://a b.deb", "/srv/a.zip"]
+)
 def test_a_package_that_cannot_be_is_refused(package: str) -> None:
     module = DriverModule(package=package)
     with pytest.raises(GuestError):
@@ -208,7 +219,9 @@ def licensed(status: str) -> str:
 @pytest.fixture
 def gpu(guest: Sandbox) -> Sandbox:
     guest.write("/etc/nvidia/gridd.conf.template", "# FeatureType=0\nServerAddress=\nFeatureType=1\n")
-    guest.stand_in("nvidia-smi", f'[ ! -f "$ROOT/started" ] || {licensed("Licensed (Expiry: 2027-01-01 0:0:0 GMT)")}')
+    guest.stand_in(
+        "nvidia-smi", f'[ ! -f "$ROOT/started" ] || {licensed("Licensed (Expiry: 2027-01-01 0:0:0 GMT)")}'
+    )
     guest.stand_in("systemctl", 'case "$*" in *restart*) : >"$ROOT/started" ;; esac')
     guest.stand_in("sleep")
     return guest

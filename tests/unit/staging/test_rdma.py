@@ -43,7 +43,9 @@ def inbox(guest: Sandbox) -> None:
 
 def test_open_modules_need_no_peermem(guest: Sandbox) -> None:
     inbox(guest)
-    guest.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.1\n")
+    guest.write(
+        "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.1\n"
+    )
     ran = guest.run(guest.stage(OfedModule()), "check")
     assert (ran.status, ran.why) == (0, "GPU memory goes by DMA-BUF, without nvidia-peermem")
 
@@ -54,7 +56,10 @@ def test_a_driver_older_than_the_stack_is_built_anew(guest: Sandbox) -> None:
     guest.stand_in("modprobe", f'[ -f "$ROOT/built" ] || exit 1; {PEERMEM}')
     guest.stand_in("dkms", ': >"$ROOT/built"')
     guest.bring(guest.stage(OfedModule()))
-    assert guest.calls("dkms") == ["dkms build --force -m nvidia -v 580.1", "dkms install --force -m nvidia -v 580.1"]
+    assert guest.calls("dkms") == [
+        "dkms build --force -m nvidia -v 580.1",
+        "dkms install --force -m nvidia -v 580.1",
+    ]
 
 
 def test_a_peermem_that_does_not_load_is_told(guest: Sandbox) -> None:
@@ -97,7 +102,12 @@ def test_doca_comes_by_its_repository(guest: Sandbox) -> None:
     guest.stand_in("dpkg-query", '[ ! -f "$ROOT/doca" ] || echo "install ok installed"')
     guest.bring(guest.stage(OfedModule(stack="doca", package="/srv/doca-host.deb", peermem=False)))
     called = [line.split(" ")[-1] for line in guest.calls("apt-get")]
-    assert called == ["update", str(guest.path("/var/lib/vgpu-cfg/packages/doca-host.deb")), "update", "doca-ofed"]
+    assert called == [
+        "update",
+        str(guest.path("/var/lib/vgpu-cfg/packages/doca-host.deb")),
+        "update",
+        "doca-ofed",
+    ]
 
 
 @pytest.mark.parametrize("stack", ["mlnx", "doca"])
@@ -120,7 +130,9 @@ def test_a_package_of_another_stack_is_refused() -> None:
 FIRMWARE = NicFirmwareModule(nics=(NIC,), parameters={"ATS_ENABLED": "true"})
 
 
-def mlxconfig(guest: Sandbox, name: str = "mlxconfig", row: str = "ATS_ENABLED", value: str = "False(0)") -> None:
+def mlxconfig(
+    guest: Sandbox, name: str = "mlxconfig", row: str = "ATS_ENABLED", value: str = "False(0)"
+) -> None:
     """Answer as NVIDIA's tool does with -e: default, current and next boot."""
     guest.write("/current", f"{value}\n")
     guest.write("/next", f"{value}\n")
@@ -203,7 +215,10 @@ def port(guest: Sandbox) -> Sandbox:
     guest.nic("ens192", MAC.upper(), rdma="mlx5_0")
     guest.nic("ens160", "00:50:56:00:00:01", driver="vmxnet3", pci="0000:0b:00.0")
     guest.real("systemctl", "sysctl")
-    guest.stand_in("ip", '[ "$1 $2 $3 $4 $5" = "link set dev ens192 mtu" ] && echo "$6" >"$ROOT/sys/class/net/ens192/mtu"')
+    guest.stand_in(
+        "ip",
+        '[ "$1 $2 $3 $4 $5" = "link set dev ens192 mtu" ] && echo "$6" >"$ROOT/sys/class/net/ens192/mtu"',
+    )
     guest.write("/proc/sys/net/ipv4/tcp_ecn", "2\n")
     guest.write(f"{CMA}/default_roce_mode", "IB/RoCE v1\n")
     guest.write(f"{CMA}/default_roce_tos", "0\n")
@@ -214,8 +229,12 @@ def with_ofed(port: Sandbox) -> None:
     port.write("/trust", "pcp\n")
     port.write("/pfc", "0,0,0,0,0,0,0,0\n")
     port.stand_in("mlnx_qos", QOS)
-    port.stand_in("cma_roce_mode", f'[ "$*" = "-d mlx5_0 -p 1 -m 2" ] && echo "RoCE v2" >"$ROOT{CMA}/default_roce_mode"')
-    port.stand_in("cma_roce_tos", f'[ "$1 $2 $3" = "-d mlx5_0 -t" ] && echo "$4" >"$ROOT{CMA}/default_roce_tos"')
+    port.stand_in(
+        "cma_roce_mode", f'[ "$*" = "-d mlx5_0 -p 1 -m 2" ] && echo "RoCE v2" >"$ROOT{CMA}/default_roce_mode"'
+    )
+    port.stand_in(
+        "cma_roce_tos", f'[ "$1 $2 $3" = "-d mlx5_0 -t" ] && echo "$4" >"$ROOT{CMA}/default_roce_tos"'
+    )
     for side in ("roce_np", "roce_rp"):
         port.write(f"/sys/class/net/ens192/ecn/{side}/enable/3", "0\n")
 
@@ -312,7 +331,9 @@ def shm(guest: Sandbox) -> Sandbox:
     guest.write("/proc/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=100k,inode64 0 0\n")
     guest.write("/etc/fstab", "UUID=1 / ext4 defaults 0 1\n")
     guest.stand_in("systemctl")
-    guest.stand_in("mount", 'echo "tmpfs /dev/shm tmpfs rw,nosuid,nodev,${2#remount,},inode64 0 0" >"$ROOT/proc/mounts"')
+    guest.stand_in(
+        "mount", 'echo "tmpfs /dev/shm tmpfs rw,nosuid,nodev,${2#remount,},inode64 0 0" >"$ROOT/proc/mounts"'
+    )
     return guest
 
 

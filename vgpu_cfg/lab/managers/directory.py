@@ -20,6 +20,10 @@ SINGLETONS = {
     "LicenseManager": "LicenseManager",
     "LicenseAssignmentManager": "LicenseAssignmentManager",
     "HostProfileManager": "HostProfileManager",
+    "guestOperationsManager": "GuestOperationsManager",
+    "guestOperationsAuthManager": "GuestAuthManager",
+    "guestOperationsProcessManager": "GuestProcessManager",
+    "guestOperationsFileManager": "GuestFileManager",
 }
 """The vCenter's own managers: moid → wsdl type."""
 

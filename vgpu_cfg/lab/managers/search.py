@@ -10,7 +10,7 @@ from vgpu_cfg.lab.collector.views import children_of
 from vgpu_cfg.lab.managers import directory
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.vm_config import vmx_path
-from vgpu_cfg.lab.renderers.vm_devices import ip_address
+from vgpu_cfg.lab.renderers.vm_guest import addresses_of
 from vgpu_cfg.lab.soap.context import Context, reference
 from vgpu_cfg.lab.state import Host, Managed, VirtualMachine
 
@@ -107,7 +107,7 @@ def find_all_by_ip(
     return [
         reference(each)
         for each in _candidates(context, datacenter, vms=True)
-        if isinstance(each, VirtualMachine) and each.is_on and ip_address(each) == ip
+        if isinstance(each, VirtualMachine) and ip in addresses_of(context, each)
     ]
 
 

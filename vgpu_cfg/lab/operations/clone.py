@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.devices import Devices, copy_with, disks_of, dynamic_of, mac_of, nics_of
+from vgpu_cfg.lab.guest.making import copy_of
 from vgpu_cfg.lab.operations.create import new_uuids, register
 from vgpu_cfg.lab.operations.device_groups import change_devices
 from vgpu_cfg.lab.operations.drafts import apply_spec, check_name, draft_of
@@ -128,6 +129,7 @@ def _copy(lab: Lab, source: VirtualMachine, name: str, store: Datastore) -> Virt
         datastore=store.moid,
         home=name,
         log=[],
+        made_guest=copy_of(source.made_guest),
     )
     number = int(moid.rsplit("-", 1)[1])
     for device in dynamic_of(vm.devices):

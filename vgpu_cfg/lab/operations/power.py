@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.guest import life
+from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.operations.drafts import stamp_change
 from vgpu_cfg.lab.operations.place import check_reachable
 from vgpu_cfg.lab.operations.refs import resolve_or_none
@@ -59,6 +61,7 @@ def start_on_one_of(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> Non
         lab.state.touch(vm)
     move_to(lab, vm, before, chosen)
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
+    life.boot(lab, vm)
     stamp_change(lab, vm)
 
 
@@ -85,6 +88,7 @@ def power_off(lab: Lab, vm: VirtualMachine) -> None:
         raise refusals.wrong_power_state(vm, "poweredOff")
     check_reachable(lab.state, vm)
     admission.stop(lab.state, vm)
+    life.halt(lab, vm)
     stamp_change(lab, vm)
 
 
@@ -95,18 +99,32 @@ def reset(lab: Lab, vm: VirtualMachine) -> None:
         raise refusals.wrong_power_state(vm, "poweredOn")
     check_reachable(lab.state, vm)
     vm.boot_time = lab.clock.now()
+    life.boot(lab, vm)
     lab.state.touch(vm)
 
 
 @operation("VirtualMachine", "ShutdownGuest")
 def shut_down_guest(lab: Lab, vm: VirtualMachine) -> None:
     """Ask the guest to stop; it does so at once where its tools run."""
+    _check_tools(lab, vm)
+    admission.stop(lab.state, vm)
+    life.halt(lab, vm)
+    stamp_change(lab, vm)
+
+
+@operation("VirtualMachine", "RebootGuest")
+def reboot_guest(lab: Lab, vm: VirtualMachine) -> None:
+    """Ask the guest to restart; it is down at once where its tools run."""
+    _check_tools(lab, vm)
+    life.boot(lab, vm)
+
+
+def _check_tools(lab: Lab, vm: VirtualMachine) -> None:
+    """Raise unless a running guest's tools can be asked for something."""
     if not vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")
     check_reachable(lab.state, vm)
-    if not vm.tools_installed:
+    if not vm.tools_installed or not guest_of(vm).is_up:
         raise vim.fault.ToolsUnavailable(
             msg="Cannot complete operation because VMware Tools is not running in this virtual machine."
         )
-    admission.stop(lab.state, vm)
-    stamp_change(lab, vm)

@@ -33,6 +33,7 @@ CONTENT = {
     "alarmManager": "AlarmManager",
     "licenseManager": "LicenseManager",
     "hostProfileManager": "HostProfileManager",
+    "guestOperationsManager": "guestOperationsManager",
 }
 """vim `ServiceContent` property → moid. Only what answers is advertised."""
 
@@ -155,5 +156,13 @@ SERVICES: dict[str, dict[str, Render]] = {
     "LicenseAssignmentManager": {},
     "HostProfileManager": {"profile": profiles},
     "HostProfile": HOST_PROFILE,
+    "GuestOperationsManager": {
+        "authManager": constant(vim_class("GuestAuthManager")("guestOperationsAuthManager")),
+        "processManager": constant(vim_class("GuestProcessManager")("guestOperationsProcessManager")),
+        "fileManager": constant(vim_class("GuestFileManager")("guestOperationsFileManager")),
+    },
+    "GuestAuthManager": {},
+    "GuestProcessManager": {},
+    "GuestFileManager": {},
 }
 """wsdl type → path → renderer, for what is no inventory."""

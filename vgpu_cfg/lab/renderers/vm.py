@@ -13,7 +13,8 @@ from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, it
 from vgpu_cfg.lab.renderers.inventory import unlimited
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vm_config import VM_CONFIG, guest_full_name, version_key, vmx_path
-from vgpu_cfg.lab.renderers.vm_devices import committed, datastores, guest_nics, ip_address, networks
+from vgpu_cfg.lab.renderers.vm_devices import committed, datastores, networks
+from vgpu_cfg.lab.renderers.vm_guest import GUEST, TOOLS
 from vgpu_cfg.lab.rules.hardware import reservation_mib
 from vgpu_cfg.lab.soap.context import Context, reference, reference_to
 from vgpu_cfg.lab.state import Cluster, Datastore, Host, Snapshot, VirtualMachine
@@ -49,10 +50,6 @@ def _cpu_use(context: Context, thing: VirtualMachine) -> int:
     return most // 4 if thing.cpu_mhz is None else min(thing.cpu_mhz, most)
 
 
-def _address(thing: VirtualMachine) -> str | None:
-    return ip_address(thing) if thing.is_on and nics_of(thing.devices) else None
-
-
 def _on(value: Any, otherwise: Any = None) -> Render:
     return lambda _context, thing: value if thing.is_on else otherwise
 
@@ -78,33 +75,10 @@ _RUNTIME: dict[str, Render] = {
     "iommuActive": _on(value=False),
 }
 
-_TOOLS: dict[str, Render] = {
-    "toolsStatus": _on("toolsOk", "toolsNotRunning"),
-    "toolsVersionStatus": constant("guestToolsUnmanaged"),
-    "toolsVersionStatus2": constant("guestToolsUnmanaged"),
-    "toolsRunningStatus": _on("guestToolsRunning", "guestToolsNotRunning"),
-    "guestId": attribute(lambda thing: thing.guest_id if thing.is_on else None),
-    "guestFullName": attribute(lambda thing: guest_full_name(thing.guest_id) if thing.is_on else None),
-    "hostName": attribute(lambda thing: thing.name if thing.is_on else None),
-    "ipAddress": attribute(_address),
-    "hwVersion": attribute(lambda thing: version_key(thing.hardware_version)),
-}
-
-_GUEST: dict[str, Render] = {
-    **_TOOLS,
-    "toolsVersion": constant("12389"),
-    "guestFamily": _on("linuxGuest"),
-    "net": guest_nics,
-    "guestState": _on("running", "notRunning"),
-    "guestOperationsReady": _on(value=True, otherwise=False),
-    "interactiveGuestOperationsReady": constant(value=False),
-    "guestStateChangeSupported": _on(value=True, otherwise=False),
-}
-
 _SUMMARY: dict[str, Render] = {
     "vm": itself,
     **under("runtime", _RUNTIME),
-    **under("guest", _TOOLS),
+    **under("guest", TOOLS),
     "config.name": attribute(lambda thing: thing.name),
     "config.template": attribute(lambda thing: thing.is_template),
     "config.vmPathName": vmx_path,
@@ -230,7 +204,7 @@ VIRTUAL_MACHINE: dict[str, Render] = {
     "resourcePool": lambda context, thing: reference_to(context, thing.resource_pool),
     "resourceConfig": _resource_config,
     **under("runtime", _RUNTIME),
-    **under("guest", _GUEST),
+    **under("guest", GUEST),
     **under("summary", _SUMMARY),
     "datastore": datastores,
     "network": networks,

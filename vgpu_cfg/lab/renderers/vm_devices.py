@@ -9,7 +9,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.devices import disks_of, network_of, nics_of
 from vgpu_cfg.lab.soap.context import Context, referred
-from vgpu_cfg.lab.state import Network, VirtualMachine
+from vgpu_cfg.lab.state import VirtualMachine
 
 MIB = 1024 * 1024
 
@@ -51,30 +51,3 @@ def datastores(context: Context, thing: VirtualMachine) -> list[Any]:
 def committed(thing: VirtualMachine) -> int:
     """Return the bytes that a VM's disks take; the lab counts them whole."""
     return sum((disk.capacityInKB or 0) * 1024 for disk in disks_of(thing.devices))
-
-
-def guest_nics(context: Context, thing: VirtualMachine) -> list[Any] | None:
-    """Render what VMware Tools tells of a running guest's NICs; addresses are made from the VM's number."""
-    if not thing.is_on or thing.is_template:
-        return None
-    shown = []
-    for index, nic in enumerate(nics_of(thing.devices)):
-        network = context.state.find(network_of(nic), Network)
-        address = ip_address(thing, index)
-        shown.append(
-            vim.vm.GuestInfo.NicInfo(
-                network=network.name if network is not None else None,
-                ipAddress=[address],
-                macAddress=nic.macAddress,
-                connected=True,
-                deviceConfigId=nic.key,
-            )
-        )
-    return shown
-
-
-def ip_address(thing: VirtualMachine, index: int = 0) -> str:
-    """Return the address of a running guest's NIC."""
-    digits = "".join(char for char in thing.moid if char.isdigit())
-    number = int(digits or 0)
-    return f"10.{index}.{number >> 8 & 0xFF}.{number & 0xFF}"

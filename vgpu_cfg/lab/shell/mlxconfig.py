@@ -39,11 +39,17 @@ class Order:
 
 def run_mlxconfig(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
     """Query or set firmware parameters of one NIC."""
-    order = _read(list(arguments))
+    order, names = read_order(list(arguments)), devices(host)
+    nic = None
+    if order is not None:
+        nic = names.get(order.device.rpartition("/")[2]) or _by_address(names, order.device)
+    return answer(lab, host, order, nic)
+
+
+def answer(lab: Lab, host: Host, order: Order | None, nic: Nic | None) -> Reply:
+    """Carry an order out on a NIC of a host; both are None where they were not understood or not found."""
     if order is None:
         return _failed("Invalid command line. Run mlxconfig -h for help")
-    names = devices(host)
-    nic = names.get(order.device.rpartition("/")[2]) or _by_address(names, order.device)
     if nic is None:
         return _failed(f"Failed to open device: {order.device}. No such file or directory")
     if order.verb in QUERIES:
@@ -55,7 +61,8 @@ def _by_address(names: dict[str, Nic], address: str) -> Nic | None:
     return next((nic for nic in names.values() if nic.pci.pci_id in (address, f"0000:{address}")), None)
 
 
-def _read(words: list[str]) -> Order | None:
+def read_order(words: list[str]) -> Order | None:
+    """Take a command line apart; None where it makes no sense."""
     order, rest = Order(), iter(words)
     for word in rest:
         match word:

@@ -37,29 +37,31 @@ def report(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
         "",
         "==============NVSMI LOG==============",
         "",
-        _line("Timestamp", f"{as_datetime(lab.clock.now()):%a %b %e %H:%M:%S %Y}"),
-        _line("Driver Version", driver),
-        _line("CUDA Version", "Not Found"),
+        line_of("Timestamp", f"{as_datetime(lab.clock.now()):%a %b %e %H:%M:%S %Y}"),
+        line_of("Driver Version", driver),
+        line_of("CUDA Version", "Not Found"),
         "vGPU Driver Capability",
-        _line("        Heterogenous Multi-vGPU", "Supported"),
+        line_of("        Heterogenous Multi-vGPU", "Supported"),
         "",
-        _line("Attached GPUs", str(len(visible(host)))),
-        *(line for gpu in gpus for line in [f"GPU {bus_id(gpu)}", *_lines(_tree(host, gpu)), ""]),
+        line_of("Attached GPUs", str(len(visible(host)))),
+        *(line for gpu in gpus for line in [f"GPU {bus_id(gpu)}", *lines_of(_tree(host, gpu)), ""]),
     )
 
 
-def _line(name: str, value: str) -> str:
+def line_of(name: str, value: str) -> str:
+    """Return one line of a report, at its margin."""
     return f"{name:<{WIDTH}}: {value}"
 
 
-def _lines(tree: Tree, depth: int = 1) -> Iterator[str]:
+def lines_of(tree: Tree, depth: int = 1) -> Iterator[str]:
+    """Yield the lines of a section, each level further in."""
     blanks = "    " * depth
     for name, value in tree.items():
         if isinstance(value, str):
-            yield _line(f"{blanks}{name}", value)
+            yield line_of(f"{blanks}{name}", value)
         else:
             yield f"{blanks}{name}"
-            yield from _lines(value, depth + 1)
+            yield from lines_of(value, depth + 1)
 
 
 def _tree(host: Host, gpu: Gpu) -> Tree:

@@ -88,7 +88,7 @@ def run_nvidia_smi(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
     """Answer one call."""
     if not visible(host):
         return say(UNREACHABLE, status=NO_DRIVER)
-    asked = _read(arguments)
+    asked = read_words(arguments)
     if asked is None:
         return _bad()
     gpus = select(host, asked.values.pop("id", ""))
@@ -124,7 +124,8 @@ def _general(lab: Lab, host: Host, gpus: Sequence[Gpu], asked: Asked) -> Reply:
             return _bad()
 
 
-def _read(words: Sequence[str]) -> Asked | None:
+def read_words(words: Sequence[str]) -> Asked | None:
+    """Take a command line apart; None where it makes no sense."""
     asked = Asked()
     rest = iter(words)
     for at, word in enumerate(rest):

@@ -5,7 +5,7 @@ Temperatures and watts are made up, and no process is ever listed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.clock import as_datetime
@@ -29,32 +29,53 @@ HEAD = (
 NAME_WIDTH = 18
 
 
+Row = tuple[int, str, str, str, str]
+"""Number, name, address, memory, MIG mode of a GPU; the state of ECC is that of a GPU with it on."""
+
+
 def summary(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the table of some GPUs."""
     version = host.driver.version if host.driver is not None else "N/A"
-    title = f" NVIDIA-SMI {version:<13}Driver Version: {version:<13}CUDA Version: N/A"
-    return say(
-        f"{as_datetime(lab.clock.now()):%a %b %e %H:%M:%S %Y}",
+    rows = [
+        (
+            number_of(host, gpu),
+            gpu.name,
+            bus_id(gpu),
+            f"{used_mib(gpu)}MiB / {gpu.memory_mib}MiB",
+            mig_words(gpu)[0],
+        )
+        for gpu in gpus
+    ]
+    without = {number_of(host, gpu) for gpu in gpus if not gpu.ecc_enabled}
+    return say(*table(lab.clock.now(), version, "N/A", rows, without_ecc=without))
+
+
+def table(
+    now: float, driver: str, cuda: str, rows: Sequence[Row], *, without_ecc: Collection[int] = ()
+) -> list[str]:
+    """Return the lines of the summary, of a host's GPUs or a guest's."""
+    title = f" NVIDIA-SMI {driver:<13}Driver Version: {driver:<13}CUDA Version: {cuda}"
+    return [
+        f"{as_datetime(now):%a %b %e %H:%M:%S %Y}",
         WHOLE,
         f"|{title:<77}|",
         *HEAD,
-        *(line for gpu in gpus for line in _lines(host, gpu)),
+        *(line for row in rows for line in _lines(row, "Off" if row[0] in without_ecc else "0")),
         "",
         WHOLE,
         f"|{' Processes:':<77}|",
         "|" + "=" * 77 + "|",
         f"|{'  No running processes found':<77}|",
         WHOLE,
-    )
+    ]
 
 
-def _lines(host: Host, gpu: Gpu) -> list[str]:
-    name = gpu.name if len(gpu.name) <= NAME_WIDTH else f"{gpu.name[: NAME_WIDTH - 3]}..."
-    memory = f"{used_mib(gpu)}MiB / {gpu.memory_mib}MiB"
-    ecc = "0" if gpu.ecc_enabled else "Off"
+def _lines(row: Row, ecc: str) -> list[str]:
+    number, full_name, address, memory, mig = row
+    name = full_name if len(full_name) <= NAME_WIDTH else f"{full_name[: NAME_WIDTH - 3]}..."
     return [
-        f"|{number_of(host, gpu):>4}  {name:<20}On   | {bus_id(gpu)} Off |{ecc:>21} |",
+        f"|{number:>4}  {name:<20}On   | {address} Off |{ecc:>21} |",
         f"| N/A   30C    P0    50W / 300W |{memory:>21} |      0%      Default |",
-        f"|{'':31}|{'':22}|{mig_words(gpu)[0]:>21} |",
+        f"|{'':31}|{'':22}|{mig:>21} |",
         PARTS,
     ]

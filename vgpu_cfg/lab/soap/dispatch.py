@@ -14,6 +14,7 @@ from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.collector.select import object_gone
 from vgpu_cfg.lab.faults import connection_dropped
+from vgpu_cfg.lab.guest import transfers
 from vgpu_cfg.lab.managers import METHODS, UNLOCKED, directory
 from vgpu_cfg.lab.managers.sessions import (
     COOKIE,
@@ -66,6 +67,8 @@ def exchange(
     lowered = {name.lower(): value for name, value in headers.items()}
     if method == "GET" and path.startswith(files.PREFIX):
         return files.fetch(lab, path, _cookie(lowered))
+    if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
+        return transfers.exchange(lab, method, path, body)
     path = path.partition("?")[0]
     if method == "GET" and path == VERSIONS_PATH:
         return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)

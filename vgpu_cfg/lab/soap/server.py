@@ -142,12 +142,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer("GET", b"")
 
     def do_POST(self) -> None:
+        self._take("POST")
+
+    def do_PUT(self) -> None:
+        self._take("PUT")
+
+    def _take(self, method: str) -> None:
         body = self._read_body()
         if body is None:
             self.close_connection = True
             self.send_error(413)
             return
-        self._answer("POST", body)
+        self._answer(method, body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         LOGGER.debug(format, *args)

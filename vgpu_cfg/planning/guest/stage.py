@@ -104,7 +104,7 @@ def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest 
         id=change_id("stage", spec.vm),
         subject=Subject(kind="vm", name=spec.vm, moid=turn.moid),
         edits=tuple(module_edit(one, _why(one, turn, fingerprints)) for one in modules),
-        needs=(turn.power_on.id,) if turn.power_on is not None else (),
+        needs=(turn.changes[-1].id,) if turn.changes else (),
         impact=Impact.POWER_CYCLE if restarting(turn, modules) else Impact.NONE,
         host_moid=turn.host_moid,
         vm=VmRef(name=spec.vm, moid=turn.moid),

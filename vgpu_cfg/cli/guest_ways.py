@@ -1,0 +1,133 @@
+"""The ways into a guest, one after the other: guest operations, ssh, and for the lab no wire at all."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
+from vgpu_cfg.remote.channel import Executed
+
+if TYPE_CHECKING:
+    from vgpu_cfg.guest.shells import GuestKeys
+    from vgpu_cfg.model.guest import GuestLogin
+    from vgpu_cfg.ports import GuestShell, GuestShells, GuestTarget
+
+
+class FirstThatAnswers:
+    """Logs in by guest operations where the login has a password, else by ssh; else the other way round."""
+
+    def __init__(self, operations: GuestShells, ssh: GuestShells) -> None:
+        self._operations = operations
+        self._ssh = ssh
+
+    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+        """Log in. Raises the error of the way that comes first, with what the other said."""
+        ways = [self._ssh]
+        if login.user and login.password is not None:
+            ways.insert(1 if target.prefers_ssh else 0, self._operations)
+        failures: list[VgpuCfgError] = []
+        for way in ways:
+            try:
+                return way.connect(target, login)
+            except (GuestError, NotPermitted, NotOffered) as error:
+                failures.append(error)
+        raise _joined(failures)
+
+
+def _joined(failures: Sequence[VgpuCfgError]) -> VgpuCfgError:
+    """Make one error of what all ways said. It may pass where any of them may."""
+    if len(failures) == 1:
+        return failures[0]
+    kind = GuestNotReady if any(isinstance(one, GuestNotReady) for one in failures) else GuestError
+    first, other = failures
+    return kind(
+        f"{first.message}; the other way in: {other.message}", subject=first.subject, remedy=first.remedy
+    )
+
+
+class DirectShell(Protocol):
+    """A login in a guest of the lab, in this process."""
+
+    def execute(self, line: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        """Run a line; return its status and what it printed."""
+        ...
+
+    def write_file(self, path: str, content: bytes, mode: int) -> None:
+        """Write a file with root's rights."""
+        ...
+
+    def read_file(self, path: str) -> bytes | None:
+        """Return a file's content, None where there is none."""
+        ...
+
+
+class DirectChannel:
+    """A `remote.Channel` to a guest of the lab, which answers at once."""
+
+    def __init__(self, shell: DirectShell) -> None:
+        self._shell = shell
+
+    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+        """Run one command line."""
+        del timeout_seconds
+        status, out, err = self._shell.execute(line, stdin)
+        return Executed(status, out.encode(), err.encode())
+
+    def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
+        """Begin a command in the background."""
+        self._shell.execute(f"{shlex.join([*prefix, *words])} >/dev/null 2>&1 &")
+
+    def close(self) -> None:
+        """Log out; there is no connection to end."""
+
+
+class LabGuestShells:
+    """Logs in to the lab's guests without a wire, as ssh would: by key or password, and by the host key.
+
+    `open_shell` takes the VM's moid, a user, a password and a public key; `host_key_of` tells the public host
+    key of a VM's guest, "" for one that nobody gave it.
+    """
+
+    def __init__(
+        self,
+        keys: GuestKeys,
+        secrets: Mapping[str, str],
+        open_shell: Callable[[str, str, str | None, str | None], DirectShell],
+        host_key_of: Callable[[str], str],
+    ) -> None:
+        self._keys = keys
+        self._secrets = secrets
+        self._open_shell = open_shell
+        self._host_key_of = host_key_of
+
+    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+        """Log in. Raises GuestError."""
+        from vgpu_cfg.guest.shells import OWN_USER
+        from vgpu_cfg.remote.root_shell import RootShell
+
+        user = login.user or OWN_USER
+        password = self._secrets.get(login.password or "") if login.user else None
+        public = self._keys.login_key().public if not login.user else self._public(login)
+        shown = self._host_key_of(target.moid)
+        if shown and shown.split()[:2] != self._keys.host_key(target.name).public.split()[:2]:
+            raise GuestError(
+                "the guest shows a host key that is not the plan's",
+                subject=target.name,
+                remedy="see whether the plan's keys (`training.keys`) have changed",
+            )
+        shell = RootShell(
+            DirectChannel(self._open_shell(target.moid, user, password, public)), target.name, user
+        )
+        shell.check_rights()
+        return shell
+
+    def _public(self, login: GuestLogin) -> str | None:
+        from vgpu_cfg.remote.ssh import SshFailure, private_key
+
+        try:
+            key = private_key(self._secrets.get(login.key or "", ""))
+        except SshFailure:
+            return None
+        return f"{key.get_name()} {key.get_base64()}"

@@ -1,0 +1,1 @@
+"""The guests of simulated VMs: how they boot, what cloud-init does in them, and what they answer."""

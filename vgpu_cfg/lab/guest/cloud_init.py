@@ -1,0 +1,134 @@
+"""cloud-init in a guest: what it reads of guestinfo at boot, and what it does with it once per instance.
+
+Its VMware datasource: an `instance-id` that the guest does not know yet makes a first run; then the values
+to redact are redacted, host name, accounts, host keys, files and network set, and the commands run. Of
+commands it knows the stage command, which goes on by itself; others are noted in its log and do nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from vgpu_cfg import documents
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.lab.guest import files, guestinfo
+from vgpu_cfg.lab.guest.accounts import add_account
+from vgpu_cfg.lab.guest.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
+from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.netplan import BadNetplanError, settings_of
+from vgpu_cfg.lab.guest.nics import nics_of_guest
+from vgpu_cfg.lab.guest.staging import STAGE, begin_command
+from vgpu_cfg.lab.guest.state import Guest
+from vgpu_cfg.lab.state import VirtualMachine
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+LOG = "/var/log/cloud-init-output.log"
+OLD_REDACT = "cleanup-guestinfo"
+DATA = ("userdata", "vendordata")
+
+
+def boot(lab: Lab, vm: VirtualMachine) -> None:
+    """Do what cloud-init does in a guest that has just come up."""
+    guest = guest_of(vm)
+    if not guest.cloud_init or not vm.tools_installed:
+        return
+    try:
+        text = guestinfo.read(vm, "metadata")
+        metadata = _metadata(text) if text else {}
+        if not text and not guestinfo.read(vm, "userdata"):
+            return
+        _run(lab, vm, guest, metadata)
+    except (guestinfo.BadGuestinfoError, BadCloudConfigError, BadNetplanError) as error:
+        guest.cloud_state, guest.cloud_why = "error", str(error)
+        _log(lab, guest, f"cloud-init: {error}")
+    lab.state.touch(vm)
+
+
+def _run(lab: Lab, vm: VirtualMachine, guest: Guest, metadata: dict[str, Any]) -> None:
+    text = guestinfo.read(vm, "userdata")
+    instance = str(metadata.get("instance-id") or vm.uuid)
+    redact = metadata.get("redact", metadata.get(OLD_REDACT)) or []
+    for name in redact if isinstance(redact, list) else [redact]:
+        if name in DATA:
+            guestinfo.redact(vm, name)
+    is_first = instance != guest.instance_id
+    guest.instance_id = instance
+    if is_first:
+        guest.cloud_state, guest.cloud_why = "running", ""
+        if metadata.get("local-hostname"):
+            guest.host_name = str(metadata["local-hostname"]).partition(".")[0]
+        if "network" in metadata:
+            guest.settings = settings_of(_network(metadata), nics_of_guest(lab.state, vm))
+    ipv4 = next((nic.ipv4 for nic in nics_of_guest(lab.state, vm) if nic.ipv4), "")
+    if ipv4:
+        guestinfo.write(vm, "local-ipv4", ipv4)
+    if is_first:
+        if text:
+            _apply(lab, vm, guest, read_cloud_config(text))
+        guest.cloud_state = "done"
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    """Read metadata, which is YAML, and so may be JSON. Raises BadGuestinfoError."""
+    try:
+        return documents.parse_text(text, "metadata").data
+    except DocumentError as error:
+        raise guestinfo.BadGuestinfoError(f"metadata: {error.message}") from error
+
+
+def _network(metadata: dict[str, Any]) -> Any:
+    """Return the netplan document, which may be encoded text, and may stand below `network` or `config`."""
+    found = metadata["network"]
+    if isinstance(found, str):
+        found = _metadata(guestinfo.decoded(found, str(metadata.get("network.encoding", "")), "network"))
+    for name in ("network", "config"):
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+    return found
+
+
+def _apply(lab: Lab, vm: VirtualMachine, guest: Guest, config: CloudConfig) -> None:
+    now = lab.clock.now()
+    if config.host_name:
+        guest.host_name = config.host_name
+    if not config.keeps_default_user:
+        for name in [name for name in guest.accounts if name != "root"]:
+            del guest.accounts[name]
+    elif config.default_user_keys:
+        for name, account in guest.accounts.items():
+            if name != "root":
+                account.keys = (*account.keys, *config.default_user_keys)
+    for user in config.users:
+        add_account(guest, user)
+    for name, text in config.host_keys.items():
+        kind, _, part = name.partition("_")
+        suffix = {"private": "", "public": ".pub", "certificate": "-cert.pub"}[part]
+        mode = 0o600 if part == "private" else 0o644
+        path = f"/etc/ssh/ssh_host_{kind}_key{suffix}"
+        files.write(guest, path, text.encode(), mode=mode, now=now, parents=True)
+    for file in config.files:
+        content = file.content
+        if file.append and file.path in guest.files:
+            content = files.read(guest, file.path) + content
+        files.write(guest, file.path, content, mode=file.mode, owner=file.owner, now=now, parents=True)
+    for command in config.commands:
+        if command[:1] in ([STAGE], [posixpath.basename(STAGE)]):
+            status = begin_command(lab, vm, command[1:])
+            if status is not None:
+                _log(lab, guest, f"{STAGE} ended with {status}")
+        else:
+            _log(lab, guest, f"not run by the lab: {json.dumps(command)}")
+
+
+def _log(lab: Lab, guest: Guest, line: str) -> None:
+    before = guest.files[LOG].content if LOG in guest.files else ""
+    files.write(guest, LOG, files_text(before, line), mode=0o640, now=lab.clock.now(), parents=True)
+
+
+def files_text(before: str, line: str) -> bytes:
+    """Return a log with one line more."""
+    return f"{before}{line}\n".encode("utf-8", "surrogateescape")

@@ -1,0 +1,84 @@
+"""When a guest comes and goes: booting after a power-on, up, restarting for itself, gone with its power.
+
+What a guest does in its own time (a boot, a module being staged) is an event of the lab's clock, beside the
+tasks: it is done when somebody waits for that long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.lab.guest import cloud_init, staging
+from vgpu_cfg.lab.guest.gpus import gpus_of_guest
+from vgpu_cfg.lab.guest.making import guest_of, stop
+from vgpu_cfg.lab.guest.processes import finish
+from vgpu_cfg.lab.state import VirtualMachine
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.vcenter import Lab
+
+GOING_SECONDS = 2.0
+"""How long a guest that restarts for a module still answers."""
+
+
+def boot(lab: Lab, vm: VirtualMachine) -> None:
+    """Let a guest begin to boot: its VM was just powered on or reset."""
+    guest = guest_of(vm)
+    stop(guest)
+    guest.phase = "booting"
+    guest.boot_due = lab.clock.now() + lab.clock.scaled(guest.boot_seconds * lab.task_seconds)
+    lab.state.waking[vm.moid] = guest.boot_due
+    lab.state.touch(vm)
+
+
+def halt(lab: Lab, vm: VirtualMachine) -> None:
+    """Let a guest be gone: its VM lost its power."""
+    lab.state.waking.pop(vm.moid, None)
+    if vm.made_guest is not None:
+        stop(vm.made_guest)
+        lab.state.touch(vm)
+
+
+def settle(lab: Lab) -> None:
+    """Let happen in guests what is due, in the order it was due."""
+    now = lab.clock.now()
+    while True:
+        due = [(at, moid) for moid, at in lab.state.waking.items() if at <= now]
+        if not due:
+            return
+        _, moid = min(due)
+        del lab.state.waking[moid]
+        vm = lab.state.find(moid, VirtualMachine)
+        if vm is not None and vm.is_on:
+            _wake(lab, vm)
+
+
+def next_event(lab: Lab) -> float | None:
+    """Return when something happens in a guest next, None where nothing does."""
+    return min(lab.state.waking.values(), default=None)
+
+
+def _wake(lab: Lab, vm: VirtualMachine) -> None:
+    guest = guest_of(vm)
+    if guest.phase == "booting":
+        guest.phase, guest.boots = "up", guest.boots + 1
+        guest.has_nouveau = guest.nouveau and not guest.driver and bool(gpus_of_guest(lab.state, vm))
+        cloud_init.boot(lab, vm)
+        staging.resume(lab, vm)
+    elif guest.staging is not None and guest.staging.status == staging.REBOOT:
+        boot(lab, vm)
+        return
+    else:
+        staging.advance(lab, vm)
+    _after(lab, vm)
+    lab.state.touch(vm)
+
+
+def _after(lab: Lab, vm: VirtualMachine) -> None:
+    """Finish who waited for a staging that is over, and restart where it asked for that."""
+    running = guest_of(vm).staging
+    if running is None or not running.is_over:
+        return
+    finish(lab, vm, "staging")
+    if running.status == staging.REBOOT:
+        lab.state.waking[vm.moid] = lab.clock.now() + lab.clock.scaled(GOING_SECONDS * lab.task_seconds)

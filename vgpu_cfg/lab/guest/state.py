@@ -1,0 +1,175 @@
+"""What a simulated guest keeps: its system and files, who may log in, and how far it has come since its boot.
+
+All of it is plain data, kept with its VM in the lab's state. What is on the disk outlasts a restart; what
+only runs does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Phase = Literal["off", "booting", "up"]
+CloudState = Literal["", "running", "done", "error"]
+ModuleWord = Literal["waiting", "present", "done", "reboot", "hand", "failed"]
+
+
+@dataclass(slots=True)
+class Account:
+    """Who may log in. `password` "" locks it; `keys` are public keys as `ssh-ed25519 AAAA…`."""
+
+    password: str = ""
+    keys: tuple[str, ...] = ()
+    sudo: bool = True
+    shell: str = "/bin/bash"
+    groups: tuple[str, ...] = ()
+    home: str = ""
+
+
+@dataclass(slots=True)
+class File:
+    """A file; `content` is text, with bytes that are no UTF-8 kept as lone surrogates."""
+
+    content: str = ""
+    mode: int = 0o644
+    owner: str = "root"
+    changed: float = 0.0
+
+    def read(self) -> bytes:
+        """Return its bytes."""
+        return self.content.encode("utf-8", "surrogateescape")
+
+
+@dataclass(slots=True)
+class NicSetting:
+    """What netplan was told of one NIC, found by its MAC."""
+
+    name: str = ""
+    addresses: tuple[str, ...] = ()
+    dhcp: bool = False
+    mtu: int | None = None
+    gateway: str = ""
+    dns: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RoceSetting:
+    """RoCE settings of one NIC, found by its MAC."""
+
+    trust: str = "pcp"
+    priority: int | None = None
+    dscp: int = 0
+
+
+@dataclass(slots=True)
+class Process:
+    """A program that was started: `statuses` are those of its commands that are over.
+
+    One that waits for something has no exit code yet; `waits_for` says for what.
+    """
+
+    pid: int
+    name: str
+    command: str
+    owner: str
+    started: float
+    ended: float | None = None
+    exit_code: int | None = None
+    statuses: list[int] = field(default_factory=list)
+    waits_for: str = ""
+
+
+@dataclass(slots=True)
+class Step:
+    """One module of a run of the stage command."""
+
+    name: str
+    digest: str
+    state: str = "waiting"
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Staging:
+    """A run of the stage command. `step` is the module it is at, `due` when that is done."""
+
+    run: str
+    wanted: tuple[str, ...]
+    spec: str
+    steps: list[Step]
+    step: int = 0
+    due: float = 0.0
+    status: int | None = None
+    """Its exit status, None while it runs."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.status is not None
+
+
+@dataclass(slots=True)
+class Guest:
+    """One guest.
+
+    `free_mib` is the room on its disk. `driver` is NVIDIA's by version, "" without one. `ofed` is the RDMA
+    stack. `settings` are NICs' by MAC, as `roce`. `blocks` are texts that modules put into files of
+    the system, by module. `phase` and what follows it is the life since the last power-on.
+    """
+
+    os: str = "ubuntu-22.04"
+    kernel: str = "5.15.0-91-generic"
+    cloud_init: bool = True
+    boot_seconds: float = 20.0
+    free_mib: int = 32_768
+    accounts: dict[str, Account] = field(default_factory=dict)
+    files: dict[str, File] = field(default_factory=dict)
+    folders: dict[str, int] = field(default_factory=dict)
+    """Folders and their permissions."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """Whose a folder is that is not root's."""
+    host_name: str = "ubuntu"
+    driver: str = ""
+    nouveau: bool = True
+    """Whether the system has the nouveau driver, and nobody keeps it from loading."""
+    ofed: str = "inbox"
+    peermem: bool = False
+    """Whether nvidia-peermem is loaded at boot."""
+    runtimes: list[str] = field(default_factory=list)
+    toolkit: list[str] = field(default_factory=list)
+    """Runtimes that NVIDIA's Container Toolkit was configured for."""
+    images: list[str] = field(default_factory=list)
+    logins: dict[str, str] = field(default_factory=dict)
+    """Container registries that somebody logged in to, and with which password."""
+    licence: str = ""
+    """The content of the client configuration token."""
+    settings: dict[str, NicSetting] = field(default_factory=dict)
+    roce: dict[str, RoceSetting] = field(default_factory=dict)
+    services: dict[str, bool] = field(default_factory=dict)
+    """Units of systemd that modules made: whether they start at boot."""
+    blocks: dict[str, str] = field(default_factory=dict)
+    """What a module wrote last, by its kind: its parameters as JSON."""
+    instance_id: str = ""
+    cloud_state: CloudState = ""
+    cloud_why: str = ""
+    resumes: bool = False
+    """A staging goes on at the next boot."""
+    phase: Phase = "off"
+    has_nouveau: bool = False
+    """Nouveau drives a GPU since this boot."""
+    boot_due: float = 0.0
+    boots: int = 0
+    staging: Staging | None = None
+    processes: list[Process] = field(default_factory=list)
+    last_pid: int = 900
+    listening: dict[str, str] = field(default_factory=dict)
+    """Ports on which a bandwidth test waits, and its command line."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has booted."""
+        return self.phase == "up"
+
+    def touch_file(self, path: str, content: str, *, mode: int = 0o644, now: float = 0.0) -> None:
+        """Write a file of root's."""
+        self.files[path] = File(content, mode, "root", now)

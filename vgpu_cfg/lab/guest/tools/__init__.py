@@ -1,0 +1,1 @@
+"""The programs that a simulated guest has, each in its real format."""

@@ -1,0 +1,133 @@
+"""docker, nerdctl and the rest in a guest: what runs in a container is run in the guest, with its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpu_cfg.lab.guest.gpus import driven
+from vgpu_cfg.lab.guest.internet import holds_horovod
+from vgpu_cfg.lab.guest.modules_training import WORKER
+from vgpu_cfg.lab.guest.sh import Finder, Result, Session, run_words
+from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.guest.work import Work
+
+VALUED = frozenset(
+    {
+        "-v", "--volume", "-e", "--env", "--name", "--gpus", "--network", "--net", "--ipc", "--ulimit",
+        "--device", "--cap-add", "--shm-size", "-w", "--workdir", "-u", "--user", "--entrypoint", "--env-file", "--mount",
+        "--pull", "--runtime", "--hostname", "--format", "-f", "--filter",
+    }
+)  # fmt: skip
+NO_RUNTIME = 'could not select device driver "" with capabilities: [[gpu]]'
+DAEMON = "docker: Error response from daemon:"
+DAEMON_FAILED = 125
+CHECK_BUILD = """\
+Horovod v0.28.1:
+
+Available Frameworks:
+    [X] TensorFlow
+    [ ] PyTorch
+    [ ] MXNet
+
+Available Controllers:
+    [X] MPI
+    [X] Gloo
+
+Available Tensor Operations:
+    [X] NCCL
+    [ ] DDL
+    [ ] CCL
+    [X] MPI
+    [X] Gloo"""
+
+
+def docker(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+    """Answer docker's commands, as far as clients need them."""
+    guest = session.guest
+    if not {"docker", "containerd"} & set(guest.runtimes):
+        return Result(127, err=b"sh: 1: docker: not found\n")
+    words = list(arguments)
+    match words[:2]:
+        case ["info", *_]:
+            runtimes = ["io.containerd.runc.v2", *(["nvidia"] if guest.toolkit else []), "runc"]
+            if any("Runtimes" in word for word in words):
+                return out(" ".join(runtimes))
+            return out(
+                "Server:", f" Images: {len(guest.images)}", " Server Version: 26.1.3",
+                f" Runtimes: {' '.join(runtimes)}", " Default Runtime: runc", f" Name: {guest.host_name}",
+            )  # fmt: skip
+        case ["ps", *_]:
+            return out(*([WORKER] if guest.services.get(WORKER) else []))
+        case ["images", *_]:
+            return out(*guest.images)
+        case ["image", "inspect"] | ["inspect", *_]:
+            image = words[-1]
+            if image in guest.images or (image == WORKER and guest.services.get(WORKER)):
+                return out("[{}]")
+            return fail(f"Error: No such object: {image}")
+        case ["run", *_]:
+            return _run(session, words[1:], stdin, find)
+        case ["exec", *_]:
+            return _exec(session, words[1:], stdin, find)
+        case ["version" | "--version", *_]:
+            return out("Docker version 26.1.3")
+        case _:
+            return fail(f"docker: '{words[0] if words else ''}' is not a docker command.")
+
+
+def _split(words: Sequence[str]) -> tuple[dict[str, str], str, list[str]]:
+    """Return the options, the image or container, and the command in it."""
+    options: dict[str, str] = {}
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        name, equals, value = rest.pop(0).partition("=")
+        options[name] = value if equals else rest.pop(0) if name in VALUED and rest else ""
+    return options, rest[0] if rest else "", rest[1:]
+
+
+def _run(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> Result:
+    options, image, command = _split(words)
+    guest = session.guest
+    if image not in guest.images:
+        return fail(f"Unable to find image '{image}' locally", status=DAEMON_FAILED)
+    if "--gpus" in options:
+        if "docker" not in guest.toolkit and "containerd" not in guest.toolkit:
+            return fail(f"{DAEMON} {NO_RUNTIME}.", status=DAEMON_FAILED)
+        if not driven(session.lab.state, session.vm):
+            text = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown."
+            return fail(f"{DAEMON} failed to create task for container: {text}", status=DAEMON_FAILED)
+    return _inside(
+        session, image, options.get("--entrypoint", ""), command, stdin, find, gpus="--gpus" in options
+    )
+
+
+def _exec(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> Result:
+    _, container, command = _split(words)
+    if container != WORKER or not session.guest.services.get(WORKER):
+        return fail(f"Error response from daemon: No such container: {container}")
+    image = session.guest.images[0] if session.guest.images else ""
+    return _inside(session, image, "", command, stdin, find, gpus=True)
+
+
+def _inside(
+    session: Session,
+    image: str,
+    entry: str,
+    command: Sequence[str],
+    stdin: bytes,
+    find: Finder,
+    *,
+    gpus: bool,
+) -> Result:
+    words = [*([entry] if entry else []), *command]
+    line = " ".join(words)
+    if "horovodrun --check-build" in line or "import horovod" in line:
+        work = Work(session.lab, session.vm, "image", {}, "")
+        if holds_horovod(work, image):
+            return out(CHECK_BUILD) if "horovodrun" in line else Result()
+        if "horovodrun" in line:
+            return fail('exec: "horovodrun": executable file not found in $PATH: unknown.', status=127)
+        return fail("ModuleNotFoundError: No module named 'horovod'")
+    if not gpus and words[:1] == ["nvidia-smi"]:
+        return fail('exec: "nvidia-smi": executable file not found in $PATH: unknown.', status=127)
+    return run_words(session, words, stdin, find) if words else Result()

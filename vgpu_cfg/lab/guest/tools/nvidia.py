@@ -1,0 +1,213 @@
+"""nvidia-smi in a guest: the summary, the report with its licence, lists, tables, how devices are joined.
+
+Layouts are those of the host's printers. What stands under `vGPU Software Licensed Product` is that of
+NVIDIA's client licensing guide. In a VM the PCIe topology is hidden, so devices meet at the host bridge
+(PHB); that a vGPU with unified memory shows PIX where NVLink is, is seen on A100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.guest.gpus import SeenGpu, driven
+from vgpu_cfg.lab.guest.internet import licence_refusal
+from vgpu_cfg.lab.guest.rdma import rdma_nics
+from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.tools.base import out
+from vgpu_cfg.lab.shell.gpus import board_of
+from vgpu_cfg.lab.shell.nvidia_report import Tree, line_of, lines_of
+from vgpu_cfg.lab.shell.nvidia_smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
+from vgpu_cfg.lab.shell.nvidia_summary import table
+from vgpu_cfg.lab.shell.nvidia_topo import LEGEND, LINKS
+
+CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
+EXPIRES = "2027-1-1 0:0:0 GMT"
+NO_DEVICES = "No devices were found"
+
+
+def run_nvidia_smi(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Answer one call."""
+    state, vm = session.lab.state, session.vm
+    if not session.guest.driver:
+        return Result(127, err=b"sh: 1: nvidia-smi: not found\n")
+    gpus = driven(state, vm)
+    if not gpus:
+        return out(UNREACHABLE, status=NO_DRIVER)
+    asked = read_words(arguments)
+    if asked is None:
+        return _bad()
+    wanted = asked.values.pop("id", "")
+    if wanted:
+        gpus = [gpu for number, gpu in enumerate(gpus) if wanted in (str(number), gpu.uuid, gpu.bus_id)]
+        if not gpus:
+            return out(NO_DEVICES, status=NOTHING_FOUND)
+    match asked.subject, sorted(asked.flags), sorted(asked.values):
+        case "", [], []:
+            return _summary(session, gpus)
+        case "", ["query"], []:
+            return _report(session, gpus)
+        case "", ["list"], []:
+            return out(*(f"GPU {number}: {gpu.name} (UUID: {gpu.uuid})" for number, gpu in enumerate(gpus)))
+        case "", [], ["format", "query-gpu"]:
+            return _csv(session, gpus, asked.values["query-gpu"], asked.values["format"])
+        case "topo", ["matrix"], []:
+            return _matrix(session, gpus)
+        case _:
+            return _bad()
+
+
+def _bad() -> Result:
+    text = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help."
+    return out(text, status=BAD_ARGUMENT)
+
+
+def cuda_of(driver: str) -> str:
+    """Return the newest CUDA of a driver."""
+    head = driver.partition(".")[0]
+    return CUDA.get(int(head) if head.isdecimal() else 0, "12.2")
+
+
+def _summary(session: Session, gpus: Sequence[SeenGpu]) -> Result:
+    rows = [
+        (number, gpu.name, gpu.bus_id, f"0MiB / {gpu.memory_mib}MiB", "Disabled")
+        for number, gpu in enumerate(gpus)
+    ]
+    driver = session.guest.driver
+    return out(*table(session.lab.clock.now(), driver, cuda_of(driver), rows))
+
+
+def is_licensed(session: Session) -> bool:
+    """Whether the guest has a licence."""
+    token = session.guest.licence
+    return bool(token) and licence_refusal(session.lab.state.internet, token) is None
+
+
+def _report(session: Session, gpus: Sequence[SeenGpu]) -> Result:
+    driver = session.guest.driver
+    now = as_datetime(session.lab.clock.now())
+    return out(
+        "",
+        "==============NVSMI LOG==============",
+        "",
+        line_of("Timestamp", f"{now:%a %b %e %H:%M:%S %Y}"),
+        line_of("Driver Version", driver),
+        line_of("CUDA Version", cuda_of(driver)),
+        "",
+        line_of("Attached GPUs", str(len(gpus))),
+        *(text for gpu in gpus for text in [f"GPU {gpu.bus_id}", *lines_of(_tree(session, gpu)), ""]),
+    )
+
+
+def _tree(session: Session, gpu: SeenGpu) -> Tree:
+    board = board_of(gpu.gpu)
+    tree: Tree = {
+        "Product Name": gpu.name,
+        "Product Brand": "NVIDIA",
+        "Product Architecture": board.architecture,
+        "MIG Mode": {"Current": "Disabled", "Pending": "Disabled"},
+        "GPU UUID": gpu.uuid,
+        "GPU Virtualization Mode": {
+            "Virtualization Mode": "VGPU" if gpu.profile else "Pass-Through",
+            "Host VGPU Mode": "N/A",
+        },
+    }
+    if gpu.profile:
+        status = f"Licensed (Expiry: {EXPIRES})" if is_licensed(session) else "Unlicensed (Unrestricted)"
+        tree["vGPU Software Licensed Product"] = {
+            "Product Name": "NVIDIA AI Enterprise",
+            "License Status": status,
+        }
+    tree |= {
+        "PCI": {"Bus Id": gpu.bus_id},
+        "FB Memory Usage": {
+            "Total": f"{gpu.memory_mib} MiB",
+            "Reserved": "0 MiB",
+            "Used": "0 MiB",
+            "Free": f"{gpu.memory_mib} MiB",
+        },
+        "Compute Mode": "Default",
+        "ECC Mode": {"Current": "Enabled", "Pending": "Enabled"},
+        "Processes": "None",
+    }
+    return tree
+
+
+def _csv(session: Session, gpus: Sequence[SeenGpu], fields: str, form: str) -> Result:
+    names, asked = fields.split(","), set(form.split(","))
+    if "csv" not in asked:
+        return out('"--format=" has to contain "csv".', status=BAD_ARGUMENT)
+    rows: list[str] = []
+    for number, gpu in enumerate(gpus):
+        values = _values(session, number, gpu, len(gpus))
+        unknown = next((name for name in names if name.strip() not in values), None)
+        if unknown is not None:
+            return out(f'Field "{unknown}" is not a valid field to query.', "", status=BAD_ARGUMENT)
+        rows.append(", ".join(_cell(name.strip(), values, asked) for name in names))
+    header = [", ".join(f"{name.strip()}{' [MiB]' if 'memory' in name else ''}" for name in names)]
+    return out(*([] if "noheader" in asked else header), *rows)
+
+
+def _cell(name: str, values: dict[str, str], asked: set[str]) -> str:
+    unit = " MiB" if name.startswith("memory.") and "nounits" not in asked else ""
+    return f"{values[name]}{unit}"
+
+
+def _values(session: Session, number: int, gpu: SeenGpu, count: int) -> dict[str, str]:
+    return {
+        "index": str(number),
+        "name": gpu.name,
+        "gpu_name": gpu.name,
+        "uuid": gpu.uuid,
+        "gpu_uuid": gpu.uuid,
+        "count": str(count),
+        "driver_version": session.guest.driver,
+        "pci.bus_id": gpu.bus_id,
+        "gpu_bus_id": gpu.bus_id,
+        "memory.total": str(gpu.memory_mib),
+        "memory.used": "0",
+        "memory.free": str(gpu.memory_mib),
+        "utilization.gpu": "0",
+        "temperature.gpu": "30",
+        "power.draw": "50.00",
+        "mig.mode.current": "Disabled",
+        "ecc.mode.current": "Enabled",
+        "pstate": "P0",
+    }
+
+
+def _matrix(session: Session, gpus: Sequence[SeenGpu]) -> Result:
+    nics = rdma_nics(session.lab.state, session.vm)
+    names = [f"GPU{number}" for number in range(len(gpus))] + [f"NIC{number}" for number in range(len(nics))]
+    head = "\t".join(["", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"])
+    rows = [
+        "\t".join([name, *_links(index, gpus, len(nics)), *_affinity(session, index < len(gpus))])
+        for index, name in enumerate(names)
+    ]
+    tail = ["", "NIC Legend:", "", *(f"  NIC{number}: {nic.rdma}" for number, nic in enumerate(nics))]
+    return out(head, *rows, "", *LEGEND, *(tail if nics else []))
+
+
+def _links(index: int, gpus: Sequence[SeenGpu], nics: int) -> Iterator[str]:
+    for other in range(len(gpus) + nics):
+        if other == index:
+            yield " X "
+        elif index < len(gpus) and other < len(gpus):
+            yield link(gpus[index], gpus[other])
+        else:
+            yield "PHB"
+
+
+def link(one: SeenGpu, other: SeenGpu) -> str:
+    """Return how two GPUs of a guest are joined."""
+    in_group = one.group and one.group == other.group
+    in_hand = not one.profile and not other.profile and other.gpu.pci_id in one.gpu.nvlink_peers
+    if not (in_group or in_hand):
+        return "PHB"
+    if one.unified or other.unified:
+        return "PIX"
+    return f"NV{LINKS.get(board_of(one.gpu).architecture, 4)}"
+
+
+def _affinity(session: Session, is_gpu: bool) -> list[str]:  # noqa: FBT001 - of a private row
+    return [f"0-{session.vm.cpus - 1}", "N/A", "N/A"] if is_gpu else ["", "", ""]

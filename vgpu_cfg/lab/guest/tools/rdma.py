@@ -1,0 +1,225 @@
+"""RDMA's programs in a guest: devices, GIDs, QoS, and the firmware of a NIC that is handed through.
+
+`ibv_devinfo` and `show_gids` print as rdma-core's and MLNX_OFED's do, `mlnx_qos` as REFERENCE has it;
+`mlxconfig` is the host's, over the NICs that the guest has whole. Widths are recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpu_cfg.lab.guest.gpus import driven
+from vgpu_cfg.lab.guest.nics import SeenNic, find_nic, nics_of_guest
+from vgpu_cfg.lab.guest.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
+from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.state import RoceSetting
+from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.guest.tools.sysfs import FIRMWARE, FULL_STACKS
+from vgpu_cfg.lab.host_state import Host, Nic
+from vgpu_cfg.lab.shell.mlxconfig import answer, read_order
+from vgpu_cfg.lab.shell.replies import Reply
+
+MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
+NOT_INSTALLED = 127
+
+
+def _missing(name: str) -> Result:
+    return Result(NOT_INSTALLED, err=f"sh: 1: {name}: not found\n".encode())
+
+
+def ibv_devinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Describe RDMA devices."""
+    if session.guest.ofed == "none":
+        return _missing("ibv_devinfo")
+    nics = rdma_nics(session.lab.state, session.vm)
+    words = list(arguments)
+    if "-d" in words:
+        wanted = words[words.index("-d") + 1] if words.index("-d") + 1 < len(words) else ""
+        nics = [nic for nic in nics if nic.rdma == wanted]
+        if not nics:
+            return fail(f"IB device '{wanted}' wasn't found", status=255)
+    if not nics:
+        return fail("No IB devices found", status=255)
+    return out(*(line for nic in nics for line in _describe(nic)))
+
+
+def _describe(nic: SeenNic) -> list[str]:
+    guid = "".join(nic.mac.split(":"))
+    shown = f"{guid[:4]}:{guid[4:6]}03:00{guid[6:8]}:{guid[8:12]}" if guid else "0000:0000:0000:0000"
+    size = active_mtu(nic)
+    part = nic.nic.pci.device_id if nic.nic is not None else 0
+    return [
+        f"hca_id:\t{nic.rdma}",
+        "\ttransport:\t\t\tInfiniBand (0)",
+        f"\tfw_ver:\t\t\t\t{FIRMWARE}",
+        f"\tnode_guid:\t\t\t{shown}",
+        f"\tsys_image_guid:\t\t\t{shown}",
+        "\tvendor_id:\t\t\t0x02c9",
+        f"\tvendor_part_id:\t\t\t{part}",
+        "\thw_ver:\t\t\t\t0x0",
+        "\tboard_id:\t\t\tMT_0000000359",
+        "\tphys_port_cnt:\t\t\t1",
+        "\t\tport:\t1",
+        "\t\t\tstate:\t\t\tPORT_ACTIVE (4)",
+        "\t\t\tmax_mtu:\t\t4096 (5)",
+        f"\t\t\tactive_mtu:\t\t{size} ({MTU_CODES[size]})",
+        "\t\t\tsm_lid:\t\t\t0",
+        "\t\t\tport_lid:\t\t0",
+        "\t\t\tport_lmc:\t\t0x00",
+        "\t\t\tlink_layer:\t\tEthernet",
+        "",
+    ]
+
+
+def show_gids(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """List the GID tables; MLNX_OFED and DOCA-OFED have this, rdma-core has not."""
+    if session.guest.ofed not in FULL_STACKS:
+        return _missing("show_gids")
+    nics = [
+        nic for nic in rdma_nics(session.lab.state, session.vm) if not arguments or nic.rdma == arguments[0]
+    ]
+    lines = [
+        "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV",
+        "---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---",
+    ]
+    count = 0
+    for nic in nics:
+        for gid in gids_of(nic):
+            ipv4 = f"{gid.ipv4}  " if gid.ipv4 else "\t"
+            lines.append(f"{nic.rdma}\t1\t{gid.index}\t{gid.gid}\t{ipv4}\t{gid.version}\t{nic.name}")
+            count += 1
+    return out(*lines, f"n_gids_found={count}")
+
+
+def ibdev2netdev(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell which interface an RDMA device has."""
+    if session.guest.ofed not in FULL_STACKS:
+        return _missing("ibdev2netdev")
+    return out(
+        *(f"{nic.rdma} port 1 ==> {nic.name} (Up)" for nic in rdma_nics(session.lab.state, session.vm))
+    )
+
+
+def rdma_link(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Answer `rdma link`, iproute2's."""
+    if list(arguments[:1]) != ["link"]:
+        return fail("Usage: rdma [ OPTIONS ] OBJECT { COMMAND | help }", status=255)
+    return out(
+        *(
+            f"link {nic.rdma}/1 state ACTIVE physical_state LINK_UP netdev {nic.name} "
+            for nic in rdma_nics(session.lab.state, session.vm)
+        )
+    )
+
+
+def mlnx_qos(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Show or set trust and PFC of an interface."""
+    if session.guest.ofed not in FULL_STACKS:
+        return _missing("mlnx_qos")
+    words, name, trust, pfc = list(arguments), "", "", ""
+    while words:
+        word, _, value = words.pop(0).partition("=")
+        if word in ("-i", "--trust", "--pfc", "-p"):
+            value = value or (words.pop(0) if words else "")
+            name, trust, pfc = (
+                value if word == "-i" else name,
+                value if word == "--trust" else trust,
+                value if word in ("--pfc", "-p") else pfc,
+            )
+    nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=name)
+    if nic is None or not nic.is_whole:
+        return fail(f"Interface {name} is not supported" if nic else f"{name}: no such device")
+    now = session.guest.roce.setdefault(nic.mac, RoceSetting())
+    if trust or pfc:
+        now.trust = trust or now.trust
+        if pfc:
+            now.priority = pfc.split(",").index("1") if "1" in pfc.split(",") else None
+        session.lab.state.touch(session.vm)
+    enabled = "   ".join("1" if index == now.priority else "0" for index in range(8))
+    return out(
+        "DCBX mode: OS controlled",
+        f"Priority trust state: {now.trust}",
+        "default priority:",
+        "Receive buffer size (bytes): 262016,0,0,0,0,0,0,0,",
+        "Cable len: 7",
+        "PFC configuration:",
+        "\tpriority    0   1   2   3   4   5   6   7",
+        f"\tenabled     {enabled}   ",
+        f"\tbuffer      {'   '.join('0' for _ in range(8))}   ",
+        "tc: 0 ratelimit: unlimited, tsa: vendor",
+        "\t priority:  0",
+    )
+
+
+def _firmware_names(nics: Sequence[Nic]) -> dict[str, Nic]:
+    found: dict[str, Nic] = {}
+    count: dict[int, int] = {}
+    for nic in nics:
+        device = nic.pci.device_id
+        found[f"mt{device}_pciconf{count.get(device, 0)}"] = nic
+        count[device] = count.get(device, 0) + 1
+    return found
+
+
+def mlxconfig(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Query or set firmware parameters of a NIC that is handed through; `mstconfig` is the same."""
+    if session.guest.ofed not in FULL_STACKS:
+        return _missing("mlxconfig")
+    seen = [
+        nic for nic in nics_of_guest(session.lab.state, session.vm) if nic.is_whole and nic.nic is not None
+    ]
+    names = _firmware_names([nic.nic for nic in seen if nic.nic is not None])
+    by_address = {nic.pci_id: nic.nic for nic in seen if nic.nic is not None}
+    by_address |= {address.removeprefix("0000:"): nic for address, nic in by_address.items()}
+    by_address |= {nic.rdma: nic.nic for nic in seen if nic.nic is not None and nic.rdma}
+    order = read_order(list(arguments))
+    nic = None
+    if order is not None:
+        nic = names.get(order.device.rpartition("/")[2]) or by_address.get(order.device)
+    host = session.lab.state.get(session.vm.host, Host)
+    return _result(answer(session.lab, host, order, nic))
+
+
+def mst(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Start mst, or tell what it reaches."""
+    if session.guest.ofed not in FULL_STACKS:
+        return _missing("mst")
+    nics = [
+        nic.nic
+        for nic in nics_of_guest(session.lab.state, session.vm)
+        if nic.is_whole and nic.nic is not None
+    ]
+    if list(arguments) == ["start"]:
+        return out("Starting MST (Mellanox Software Tools) driver set", "Loading MST PCI module - Success")
+    if list(arguments[:1]) == ["status"]:
+        names = (f"/dev/mst/{name}" for name in _firmware_names(nics))
+        return out("MST modules:", "------------", "MST devices:", "------------", *names)
+    return fail("Usage: mst {start|stop|status|restart|version}")
+
+
+def _result(reply: Reply) -> Result:
+    return Result(reply.status, reply.stdout.encode(), reply.stderr.encode())
+
+
+def lsmod(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
+    """List kernel modules, as far as somebody asks for them."""
+    state, vm = session.lab.state, session.vm
+    loaded = {"vmw_vmci": 94208, "vmxnet3": 77824}
+    if driven(state, vm):
+        loaded |= {"nvidia_uvm": 1781760, "nvidia": 9699328}
+    if session.guest.has_nouveau:
+        loaded["nouveau"] = 2306048
+    if rdma_nics(state, vm):
+        loaded |= {"mlx5_ib": 442368, "mlx5_core": 2162688, "ib_uverbs": 163840, "rdma_cm": 131072}
+    if has_peermem(state, vm):
+        loaded["nvidia_peermem"] = 16384
+    return out(
+        "Module                  Size  Used by",
+        *(f"{name:<20} {size:>8}  0" for name, size in loaded.items()),
+    )
+
+
+def nic_for(session: Session, device: str) -> SeenNic | None:
+    """Return the NIC of an RDMA device, or the first one where none is named."""
+    nics = rdma_nics(session.lab.state, session.vm)
+    return nic_of_device(session.lab.state, session.vm, device) if device else next(iter(nics), None)

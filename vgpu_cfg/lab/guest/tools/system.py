@@ -1,0 +1,202 @@
+"""What a guest says of itself: addresses, disks, services, packages, its name, VMware's tools, time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.devices import disks_of
+from vgpu_cfg.lab.guest import guestinfo
+from vgpu_cfg.lab.guest.nics import SeenNic, nics_of_guest
+from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.tools.base import fail, out
+
+INACTIVE, NO_SUCH_SERVICE = 3, 4
+ALWAYS = frozenset({"ssh", "sshd", "systemd-networkd", "cloud-init", "open-vm-tools", "vmtoolsd"})
+KIB_A_MIB = 1024
+
+
+def _link(index: int, nic: SeenNic) -> dict[str, Any]:
+    return {
+        "ifindex": index,
+        "ifname": nic.name,
+        "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
+        "mtu": nic.mtu,
+        "qdisc": "mq",
+        "operstate": "UP",
+        "group": "default",
+        "txqlen": 1000,
+        "link_type": "ether",
+        "address": nic.mac,
+        "broadcast": "ff:ff:ff:ff:ff:ff",
+    }
+
+
+def ip(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Answer `ip [-j] addr` and `ip [-j] link`."""
+    words = [word for word in arguments if not word.startswith("-")]
+    is_json = any(word in ("-j", "-json") or (word.startswith("-") and "j" in word) for word in arguments)
+    nics = nics_of_guest(session.lab.state, session.vm)
+    if len(words) > 1 and words[-1] not in ("show", "list", "addr", "address", "link", "a"):
+        nics = [nic for nic in nics if nic.name == words[-1]]
+        if not nics:
+            return fail(f'Device "{words[-1]}" does not exist.')
+    kind = words[0] if words else ""
+    entries = [_link(index, nic) for index, nic in enumerate(nics, start=2)]
+    if kind in ("addr", "address", "a"):
+        for entry, nic in zip(entries, nics, strict=True):
+            entry["addr_info"] = [
+                {
+                    "family": "inet",
+                    "local": address.partition("/")[0],
+                    "prefixlen": int(address.partition("/")[2] or 32),
+                    "scope": "global",
+                    "label": nic.name,
+                }
+                for address in nic.addresses
+            ]
+    elif kind not in ("link", "l"):
+        return fail(f'Object "{kind}" is unknown, try "ip help".')
+    if is_json:
+        return out(json.dumps(entries, separators=(",", ":")))
+    return out(*(line for entry in entries for line in _plain(entry)))
+
+
+def _plain(entry: dict[str, Any]) -> list[str]:
+    name, flags = f"{entry['ifindex']}: {entry['ifname']}", ",".join(entry["flags"])
+    return [
+        f"{name}: <{flags}> mtu {entry['mtu']} qdisc mq state UP group default qlen 1000",
+        f"    link/ether {entry['address']} brd ff:ff:ff:ff:ff:ff",
+        *(
+            f"    inet {one['local']}/{one['prefixlen']} scope global {one['label']}"
+            for one in entry.get("addr_info", ())
+        ),
+    ]
+
+
+def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell how full the disk is, in KiB blocks, or what `-BM`, `-BG`, `-m` ask for."""
+    unit = 1
+    for word in arguments:
+        unit = {"-BM": 1024, "-m": 1024, "-BG": 1024 * 1024, "-B1": 0}.get(word, unit)
+    disks = sum(disk.capacityInKB or 0 for disk in disks_of(session.vm.devices))
+    size = max(disks, (session.guest.free_mib + 1) * KIB_A_MIB)
+    free = session.guest.free_mib * KIB_A_MIB
+    used = size - free
+    suffix = (
+        {1024: "M", 1024 * 1024: "G"}.get(unit, "")
+        if any(word.startswith("-B") for word in arguments)
+        else ""
+    )
+    numbers = [value * 1024 if unit == 0 else value // unit for value in (size, used, free)]
+    if "--output=avail" in arguments:
+        return out("Avail", f"{numbers[2]}{suffix}")
+    paths = [word for word in arguments if not word.startswith("-")]
+    head = "Filesystem     1K-blocks     Used Available Use% Mounted on"
+    if "-P" in arguments or "-Pk" in arguments or "-kP" in arguments:
+        head = "Filesystem     1024-blocks     Used Available Capacity Mounted on"
+    share = -(-used * 100 // size) if size else 0
+    row = f"/dev/sda1      {numbers[0]}{suffix} {numbers[1]}{suffix} {numbers[2]}{suffix} {share}% /"
+    return out(head, *([row] * max(1, len(paths))))
+
+
+def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Answer about units; restarting what is there does nothing else."""
+    words = [word for word in arguments if not word.startswith("-")]
+    if not words:
+        return out("")
+    verb, units = words[0], [word.removesuffix(".service") for word in words[1:]]
+    states = ["active" if _is_active(session, unit) else "inactive" for unit in units]
+    match verb:
+        case "is-active":
+            shown = [] if "-q" in arguments or "--quiet" in arguments else states
+            return out(*shown, status=0 if all(state == "active" for state in states) else INACTIVE)
+        case "is-enabled":
+            return out(*("enabled" if state == "active" else "disabled" for state in states))
+        case "start" | "restart" | "enable" | "reload" | "stop" | "disable":
+            for unit, state in zip(units, states, strict=True):
+                if state == "inactive" and not _is_known(session, unit):
+                    return fail(f"Failed to {verb} {unit}.service: Unit {unit}.service not found.", status=5)
+                if unit in session.guest.services:
+                    session.guest.services[unit] = verb not in ("stop", "disable")
+            session.lab.state.touch(session.vm)
+            return Result()
+        case "daemon-reload":
+            return Result()
+        case "is-system-running":
+            return out("running")
+        case "show" | "status":
+            return out(*(f"ActiveState={state}" for state in states))
+        case _:
+            return fail(f"Unknown command verb {verb}.")
+
+
+def _is_active(session: Session, unit: str) -> bool:
+    guest = session.guest
+    if unit in guest.services:
+        return guest.services[unit]
+    if unit in ("docker", "containerd"):
+        return unit in guest.runtimes or (unit == "containerd" and "docker" in guest.runtimes)
+    if unit == "nvidia-gridd":
+        return bool(guest.driver)
+    if unit in ("open-vm-tools", "vmtoolsd"):
+        return session.vm.tools_installed
+    return unit in ALWAYS
+
+
+def _is_known(session: Session, unit: str) -> bool:
+    return unit in session.guest.services or any(
+        path.endswith(f"/{unit}.service") for path in session.guest.files
+    )
+
+
+def host_name(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
+    return out(session.guest.host_name)
+
+
+def uname(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    return out(session.guest.kernel if list(arguments) == ["-r"] else "Linux")
+
+
+def user_id(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    number = "0" if session.user == "root" else "1000"
+    if list(arguments) == ["-u"]:
+        return out(number)
+    if list(arguments) == ["-un"]:
+        return out(session.user)
+    return out(f"uid={number}({session.user}) gid={number}({session.user}) groups={number}({session.user})")
+
+
+def date(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    now = as_datetime(session.lab.clock.now())
+    forms = {"+%s": str(int(now.timestamp())), "-Is": f"{now:%Y-%m-%dT%H:%M:%S}+00:00"}
+    form = next((word for word in arguments if word in forms), "")
+    return out(forms.get(form, f"{now:%a %b %e %H:%M:%S UTC %Y}"))
+
+
+def sleep(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    seconds = float(arguments[0].rstrip("s")) if arguments else 0.0
+    session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(seconds), session.lab.changed)
+    return Result()
+
+
+def vmtoolsd(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Read and write guestinfo: `vmtoolsd --cmd "info-get guestinfo.x"`."""
+    if not session.vm.tools_installed:
+        return Result(127, err=b"sh: 1: vmtoolsd: not found\n")
+    words = list(arguments)
+    if len(words) != 2 or words[0] != "--cmd":
+        return fail("vmtoolsd: unknown option")
+    verb, _, rest = words[1].partition(" ")
+    name, _, value = rest.strip().partition(" ")
+    name = name.removeprefix(guestinfo.PREFIX)
+    if verb == "info-get":
+        found = session.vm.extra_config.get(f"{guestinfo.PREFIX}{name}")
+        return out(found) if found else fail("No value found")
+    if verb == "info-set":
+        guestinfo.write(session.vm, name, value)
+        session.lab.state.touch(session.vm)
+        return out("")
+    return fail("Unknown command")

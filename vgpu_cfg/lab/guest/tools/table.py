@@ -1,0 +1,123 @@
+"""Which programs a guest has, by name, and how one is found."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from vgpu_cfg.lab.guest.accounts import ROOT
+from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning, Tool
+from vgpu_cfg.lab.guest.staging import STAGE, begin_command
+from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, rdma, system
+
+PROGRAM_FOLDERS = frozenset(
+    {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
+)
+
+WRAPPERS = {
+    "sudo": base.sudo,
+    "sh": base.shell,
+    "bash": base.shell,
+    "dash": base.shell,
+    **dict.fromkeys(("env", "nohup", "timeout", "nice", "setsid", "exec", "ionice", "stdbuf"), base.wrapped),
+    "docker": containers.docker,
+    "nerdctl": containers.docker,
+}
+
+BUILTINS: dict[str, Tool] = {
+    "cd": base.change_folder,
+    "umask": base.umask,
+    "export": base.export,
+    "set": base.true,
+}
+
+PLAIN: dict[str, Tool] = {
+    "echo": base.echo,
+    "printf": base.printf,
+    "true": base.true,
+    ":": base.true,
+    "false": base.false,
+    "cat": base.cat,
+    "mkdir": base.mkdir,
+    "rm": base.remove,
+    "mv": base.move,
+    "chmod": base.chmod,
+    "chown": base.chown,
+    "test": base.test,
+    "[": base.test,
+    "ls": base.listing,
+    "grep": base.grep,
+    "head": base.head,
+    "install": base.install,
+    "tee": base.tee,
+    "sync": base.true,
+    "ip": system.ip,
+    "df": system.df,
+    "systemctl": system.systemctl,
+    "hostname": system.host_name,
+    "uname": system.uname,
+    "id": system.user_id,
+    "date": system.date,
+    "sleep": system.sleep,
+    "vmtoolsd": system.vmtoolsd,
+    "nvidia-smi": nvidia.run_nvidia_smi,
+    "lspci": pci.lspci,
+    "lsmod": rdma.lsmod,
+    "ibv_devinfo": rdma.ibv_devinfo,
+    "show_gids": rdma.show_gids,
+    "ibdev2netdev": rdma.ibdev2netdev,
+    "rdma": rdma.rdma_link,
+    "mlnx_qos": rdma.mlnx_qos,
+    "mlxconfig": rdma.mlxconfig,
+    "mstconfig": rdma.mlxconfig,
+    "mst": rdma.mst,
+    "ib_write_bw": bandwidth.ib_write_bw,
+    "all_reduce_perf": bandwidth.all_reduce_perf,
+    "train": bandwidth.train,
+}
+
+
+def stage(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Run the stage command; it goes on by itself. Raises StillRunning until it is over."""
+    if session.user != ROOT:
+        return base.fail("vgpu-cfg-stage: only root may stage")
+    if not session.history.resumes:
+        status = begin_command(session.lab, session.vm, arguments)
+        if status is None:
+            raise StillRunning("staging")
+        return Result(status)
+    running = session.guest.staging
+    if running is not None and running.status is None:
+        raise StillRunning("staging")
+    return Result(running.status or 0 if running is not None else base.GONE)
+
+
+def find(session: Session, name: str) -> Tool | None:
+    """Return the program of a name or a path, None where the guest has none."""
+    folder, base_name = posixpath.split(name)
+    if folder and folder not in PROGRAM_FOLDERS:
+        return None
+    if base_name == posixpath.basename(STAGE):
+        return stage if STAGE in session.guest.files else None
+    if base_name in WRAPPERS:
+        return _wrapper(base_name)
+    if base_name in BUILTINS:
+        return _Builtin(BUILTINS[base_name])
+    return PLAIN.get(base_name)
+
+
+class _Builtin:
+    """A program that changes the shell itself: it runs again whenever its line does."""
+
+    is_wrapper = True
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def __call__(self, session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
+        return self._tool(session, arguments, stdin)
+
+
+def _wrapper(name: str) -> Tool:
+    run = WRAPPERS[name]
+    return _Builtin(lambda session, arguments, stdin: run(session, arguments, stdin, find))
