@@ -1,0 +1,366 @@
+"""`train`: run for real in folders with the sysfs of guests; horovodrun, mpirun and ssh are stood in."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.unit.staging.training.sandbox import Sandbox, context_for
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guest_modules import RoceModule, SharedFolderModule
+from vgpu_cfg.model.training_modules import (
+    LauncherModule,
+    MeshPeer,
+    SshMeshModule,
+    TrainWorker,
+    WorkerModule,
+)
+
+IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
+PEERS = tuple(MeshPeer(vm=f"hvd-0{n}", names=(f"hvd-0{n}",), addresses=(f"10.111.0.1{n}",)) for n in (1, 2))
+WORKERS = tuple(TrainWorker(name=f"hvd-0{n}", address=f"10.111.0.1{n}") for n in (1, 2))
+ROCE_NIC = GuestNic(mac="00:50:56:aa:00:01", name="ens224")
+BUILD = """
+case "$*" in
+*--check-build*) printf 'Horovod v0.28.1:\\n\\nAvailable Controllers:\\n    [X] MPI\\n    [X] Gloo\\n' ;;
+*) printf '<%s>' "$@" >"$VGPU_CFG_ROOT/started"
+   env >"$VGPU_CFG_ROOT/environment" ;;
+esac
+"""
+# It goes to a folder with the name of the host that is asked.
+SSH = """
+while [ "$#" -gt 2 ]; do
+    shift
+done
+[ -d "$VGPU_CFG_ROOT/../$1" ] || { echo "ssh: connect to host $1 port 2222: No route to host" >&2; exit 255; }
+VGPU_CFG_ROOT=$VGPU_CFG_ROOT/../$1 exec sh -c "$2"
+"""
+ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+ens192\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0
+ens192\t0000000A\t00000000\t0001\t0\t0\t100\t000000FF\t0\t0\t0
+docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
+{roce}\t00006F0A\t00000000\t0001\t0\t0\t101\t00FFFFFF\t0\t0\t0
+"""
+# index: (gid, type, interface), as a ConnectX-6 Dx with one IPv4 address shows them.
+GIDS = {
+    0: ("fe80:0000:0000:0000:0250:56ff:feaa:0001", "IB/RoCE v1", "{roce}"),
+    1: ("fe80:0000:0000:0000:0250:56ff:feaa:0001", "RoCE v2", "{roce}"),
+    2: ("0000:0000:0000:0000:0000:ffff:0a6f:00{last:02x}", "IB/RoCE v1", "{roce}"),
+    3: ("0000:0000:0000:0000:0000:ffff:0a6f:00{last:02x}", "RoCE v2", "{roce}"),
+}
+
+
+def furnish(
+    root: Path, last: int, *, roce: str = "ens224", rdma: str = "mlx5_0", peermem: bool = True, shift: int = 0
+) -> None:
+    """Give a guest two NICs, and the RDMA device of the second."""
+    guest = Sandbox(root)
+    guest.write("/proc/net/route", ROUTES.format(roce=roce))
+    for name, mac in (("ens192", f"00:50:56:00:00:{last:02x}"), (roce, f"00:50:56:aa:00:{last - 10:02x}")):
+        guest.write(f"/sys/class/net/{name}/address", f"{mac}\n")
+        guest.write(f"/sys/class/net/{name}/device/vendor", "0x15b3\n")
+    if peermem:
+        (root / "sys/module/nvidia_peermem").mkdir(parents=True, exist_ok=True)
+    if not rdma:
+        return
+    port = f"/sys/class/infiniband/{rdma}/ports/1"
+    guest.write(f"{port}/state", "4: ACTIVE\n")
+    for index, (gid, kind, interface) in GIDS.items():
+        at = index + shift
+        guest.write(f"{port}/gids/{at}", gid.format(last=last) + "\n")
+        guest.write(f"{port}/gid_attrs/types/{at}", f"{kind}\n")
+        guest.write(f"{port}/gid_attrs/ndevs/{at}", interface.format(roce=roce) + "\n")
+    guest.write(f"{port}/gids/9", "0000:0000:0000:0000:0000:0000:0000:0000\n")
+
+
+def launcher(**more: object) -> LauncherModule:
+    return LauncherModule.model_validate({"workers": WORKERS, "nics": (ROCE_NIC,), **more})
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Sandbox:
+    """The first worker; the second lies beside it, where the ssh that is stood in finds it."""
+    furnish(tmp_path / "hvd-01", 11)
+    furnish(tmp_path / "hvd-02", 12)
+    guest = Sandbox(tmp_path / "hvd-01")
+    guest.stand_in("horovodrun", BUILD)
+    guest.stand_in("mpirun", BUILD)
+    guest.stand_in("ssh", SSH)
+    return guest
+
+
+def install(guest: Sandbox, module: LauncherModule | None = None, *others: object) -> None:
+    module = module or launcher()
+    mesh = SshMeshModule(vm="hvd-01", peers=PEERS)
+    worker = WorkerModule(image=IMAGE)
+    context = context_for(mesh, worker, *others, module)  # type: ignore[arg-type]  # modules of all kinds
+    guest.stand_in("systemctl", "exit 1")
+    for one in (mesh, module):
+        assert guest.apply(one, context) == 0, guest.output
+        assert guest.run(one.kind, "check") == 0, guest.output
+
+
+def train(guest: Sandbox, *words: str, **environment: str) -> tuple[int, dict[str, str], str]:
+    """Run `train`; return its status, the variables that it told, and what else it said."""
+    done = guest.command(["sh", f"{guest.root}/opt/vgpu-cfg/train", *words], **environment)
+    told = {}
+    for line in done.stdout.splitlines():
+        name, sign, value = line.partition("=")
+        if sign and name.isidentifier():
+            told[name] = value.strip()
+    command = done.stdout.splitlines()[-1] if done.stdout else ""
+    return done.returncode, told, f"{command}\n{done.stderr}"
+
+
+def test_both_launchers_read_one_host_file(first: Sandbox) -> None:
+    install(first, launcher(workers=(WORKERS[0], TrainWorker(name="hvd-02", address="10.111.0.12", slots=2))))
+    assert first.read("/opt/vgpu-cfg/hostfile") == "hvd-01 slots=1\nhvd-02 slots=2\n"
+
+
+def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
+    install(first, None, RoceModule(nics=(ROCE_NIC,)))
+    status, told, rest = train(first, "--dry-run", "--", "python", "train.py", "--lr", "0.1 $(reboot)")
+    assert status == 0, rest
+    assert told == {
+        "HOROVOD_GLOO_IFACE": "ens224",
+        "NCCL_IB_GID_INDEX": "3",
+        "NCCL_IB_HCA": "=mlx5_0:1",
+        "NCCL_IB_TC": "106",
+        "NCCL_NET_GDR_LEVEL": "SYS",
+        "NCCL_SOCKET_IFNAME": "=ens224",
+    }
+    assert shlex.split(rest.splitlines()[0]) == [
+        *("horovodrun", "-np", "2", "--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "-p", "2222"),
+        *("--disable-cache", "--network-interfaces", "ens224"),
+        *("python", "train.py", "--lr", "0.1 $(reboot)"),
+    ]
+    assert not (first.root / "started").exists()
+
+
+def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
+    install(first, launcher(environment={"NCCL_DEBUG": "INFO", "NOTE": "a 'b'\n$(reboot) `x` %d -y"}))
+    words = ["python", "a b.py", "it's", "$HOME", "`x`", "one\ntwo", "--", "-v", ""]
+    status, _, rest = train(first, "--np", "1", *words, NCCL_DEBUG="WARN")
+    assert status == 0, rest
+    started = first.read("/started")
+    assert started.endswith("".join(f"<{word}>" for word in words))
+    assert started.startswith("<-np><1>")
+    environment = first.read("/environment")
+    assert "NOTE=a 'b'\n$(reboot) `x` %d -y\n" in environment
+    # What the caller has set goes first.
+    assert "NCCL_DEBUG=WARN\n" in environment
+    # horovodrun finds the ssh that insists on known hosts.
+    assert f"PATH={first.root}/etc/vgpu-cfg/mesh/bin:" in environment
+
+
+def test_mpirun_is_given_the_variables_and_the_ssh_of_the_mesh(first: Sandbox) -> None:
+    install(first, launcher(environment={"NCCL_DEBUG": "INFO"}))
+    status, _, rest = train(first, "--mpi", "--dry-run", "python", "train.py")
+    assert status == 0, rest
+    words = shlex.split(rest.splitlines()[0])
+    assert words[:7] == [
+        *(f"{first.commands}/mpirun", "--allow-run-as-root", "-np", "2"),
+        *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "-bind-to"),
+    ]
+    line = " ".join(words)
+    assert f"-mca plm_rsh_agent {first.root}/etc/vgpu-cfg/mesh/bin/ssh -mca plm_rsh_args -p 2222" in line
+    assert "-mca pml ob1 -mca btl ^openib" in line
+    assert "-mca oob_tcp_if_include ens224 -mca btl_tcp_if_include ens224" in line
+    passed = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
+    assert passed >= {"PATH", "NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "HOROVOD_GLOO_IFACE"}
+    assert words[-2:] == ["python", "train.py"]
+
+
+def test_the_gid_is_that_of_the_address_wherever_it_stands(first: Sandbox) -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    # Another IPv4 address of the same interface comes before its own.
+    first.write(f"{port}/gids/1", "0000:0000:0000:0000:0000:ffff:0a6f:00c8\n")
+    install(first)
+    assert train(first, "--check")[1]["NCCL_IB_GID_INDEX"] == "3"
+
+
+def test_workers_with_other_gid_indexes_are_told(first: Sandbox, tmp_path: Path) -> None:
+    furnish(tmp_path / "hvd-02", 12, rdma="mlx5_1", shift=2)
+    install(first)
+    (tmp_path / "hvd-02/sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
+    _, told, rest = train(first, "--check")
+    assert told["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
+    assert "NCCL_IB_GID_INDEX" not in told
+    assert "RoCE v2 has other GID indexes on other devices (3,5)" in rest
+
+
+def test_without_rdma_it_says_so_and_uses_tcp(first: Sandbox, tmp_path: Path) -> None:
+    install(first, launcher(environment={"NCCL_IB_TC": "106"}))
+    for name in ("hvd-01", "hvd-02"):
+        (tmp_path / name / "sys/class/infiniband").rename(tmp_path / name / "gone")
+    status, told, rest = train(first, "--check")
+    assert (status, told) == (0, {"HOROVOD_GLOO_IFACE": "ens224", "NCCL_SOCKET_IFNAME": "=ens224"})
+    assert "no RDMA device is there for the training network: NCCL will use TCP" in rest
+
+
+def test_one_worker_without_rdma_turns_it_off_for_all(first: Sandbox, tmp_path: Path) -> None:
+    install(first)
+    (tmp_path / "hvd-02/sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
+    _, told, rest = train(first, "--check")
+    assert told["NCCL_IB_DISABLE"] == "1"
+    assert "no RDMA device is there for the training network on hvd-02" in rest
+
+
+def test_without_peermem_gpudirect_is_not_promised(first: Sandbox, tmp_path: Path) -> None:
+    install(first)
+    (tmp_path / "hvd-02/sys/module/nvidia_peermem").rmdir()
+    _, told, rest = train(first, "--check")
+    assert "NCCL_NET_GDR_LEVEL" not in told
+    assert "nvidia_peermem is not loaded on hvd-02" in rest
+
+
+def test_interfaces_of_other_names_are_left_to_horovod(first: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "hvd-02").rename(tmp_path / "gone")
+    furnish(tmp_path / "hvd-02", 12, roce="ens256")
+    install(first)
+    _, told, rest = train(first, "--dry-run", "python")
+    assert "NCCL_SOCKET_IFNAME" not in told
+    assert "--network-interfaces" not in rest
+    assert "the training network's interface on hvd-02: ens256" in rest
+
+
+def test_a_head_meets_its_workers_on_the_management_network(first: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "hvd-01").rename(tmp_path / "head")
+    furnish(tmp_path / "hvd-01", 11)
+    head = Sandbox(tmp_path / "head")
+    for gone in ("sys/class/net/ens224", "sys/class/infiniband", "sys/module/nvidia_peermem"):
+        (head.root / gone).rename(head.root / gone.replace("/", "-"))
+    head.write("/proc/net/route", ROUTES.format(roce="ens224").replace("ens224", "docker1"))
+    install(head, launcher(runs_work=False, control_nics=(GuestNic(name="ens192"),)))
+    status, told, rest = train(head, "--dry-run", "python", "train.py")
+    assert status == 0, rest
+    assert told["HOROVOD_GLOO_IFACE"] == "ens192"
+    assert told["NCCL_IB_HCA"] == "=mlx5_0:1"
+    # horovodrun would have NCCL use the network by which it meets the workers.
+    assert rest.splitlines()[0].split()[-6:] == [
+        *("--network-interfaces", "ens192", "env", "NCCL_SOCKET_IFNAME==ens224", "python", "train.py")
+    ]
+
+
+def test_a_worker_alone_leaves_the_loopback_to_horovod(first: Sandbox) -> None:
+    install(first, launcher(workers=WORKERS[:1]))
+    status, _, rest = train(first, "--dry-run", "python")
+    assert status == 0
+    assert "--network-interfaces" not in rest
+
+
+def test_a_worker_that_does_not_answer_is_named(first: Sandbox, tmp_path: Path) -> None:
+    install(first)
+    (tmp_path / "hvd-02").rename(tmp_path / "gone")
+    status, _, rest = train(first, "python", "train.py")
+    assert status == 1
+    assert (
+        "hvd-02 does not answer by ssh on port 2222: ssh: connect to host hvd-02 port 2222: No route" in rest
+    )
+    assert not (first.root / "started").exists()
+
+
+def test_without_horovod_nothing_starts(first: Sandbox) -> None:
+    install(first)
+    (first.commands / "horovodrun").unlink()
+    status, _, rest = train(first, "python")
+    assert (status, "does not hold Horovod" in rest) == (1, True)
+    first.stand_in("horovodrun", "echo 'ImportError: libcudart.so.11.0'; exit 1")
+    status, _, rest = train(first, "python")
+    assert status == 1
+    assert "ImportError: libcudart.so.11.0" in rest
+    assert "horovodrun --check-build failed" in rest
+
+
+def test_mpi_needs_a_horovod_that_knows_it(first: Sandbox) -> None:
+    install(first)
+    first.stand_in("horovodrun", BUILD.replace("[X] MPI", "[ ] MPI"))
+    status, _, rest = train(first, "--mpi", "python")
+    assert (status, "built without MPI" in rest) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "what shall run?"),
+        (["--np"], "--np needs a number"),
+        (["--np", "3", "x"], "--np 3 is more than the 2 slots"),
+        (["--np", "0", "x"], "--np needs a number from 1 to 2, not 0"),
+        (["--np=1;reboot", "x"], "not 1;reboot"),
+        (["--gpus", "x"], "there is no option --gpus"),
+        (["--", "-x"], "a command cannot begin with a dash: -x"),
+    ],
+)
+def test_wrong_words_are_answered_with_the_usage(first: Sandbox, words: list[str], said: str) -> None:
+    install(first)
+    status, _, rest = train(first, *words)
+    assert status == 2
+    assert said in rest
+    assert "usage: train" in rest
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"workers": ()},
+        {"workers": (TrainWorker(name="a b"),)},
+        {"workers": (TrainWorker(name="a=1"),)},
+        {"workers": (TrainWorker(name="$(reboot)"),)},
+        {"workers": (TrainWorker(name="a\nb"),)},
+        {"workers": (TrainWorker(name="a", address="1.2.3.4; reboot"),)},
+        {"workers": (TrainWorker(name="a", slots=0),)},
+        {"environment": {"A B": "x"}},
+        {"environment": {"A=$(reboot)": "x"}},
+        {"environment": {"A": "x\0y"}},
+        {"nics": (GuestNic(name="ens; reboot"),)},
+        {"image": "--privileged"},
+        {"image": "a b"},
+        {"image": "a$(reboot)"},
+        {"port": 70000},
+    ],
+)
+def test_what_its_files_cannot_carry_is_refused(first: Sandbox, more: dict[str, object]) -> None:
+    module = launcher(**more)
+    with pytest.raises(GuestError):
+        first.bring(module, context_for(module, WorkerModule(image=IMAGE)))
+
+
+# ---- the outer one ----
+
+DOCKER = """
+case "$*" in
+"image inspect "*) [ -e "$VGPU_CFG_ROOT/image" ] ;;
+"container inspect "*) [ -e "$VGPU_CFG_ROOT/runs" ] && echo true ;;
+exec*) printf '<%s>' "$@" >"$VGPU_CFG_ROOT/executed" ;;
+esac
+"""
+
+
+def test_the_command_of_the_guest_goes_into_the_container(first: Sandbox) -> None:
+    first.stand_in("docker", DOCKER)
+    first.stand_in("id", "echo 0")
+    shared = SharedFolderModule(role="client", path=f"{first.root}/srv/it's shared", server="10.0.0.1")
+    install(first, launcher(image=IMAGE), shared)
+    outer = [f"{first.root}/usr/local/bin/train"]
+    done = first.command(outer)
+    assert f"the image {IMAGE} is not here: sudo vgpu-cfg-stage image brings it" in done.stderr
+    first.write("/image", "")
+    done = first.command(outer)
+    assert "the worker container vgpu-cfg-worker does not run: systemctl status" in done.stderr
+    first.write("/runs", "")
+    folder = first.write("/srv/it's shared/code/x", "").parent
+    script = f'cd "$1" && exec "{outer[0]}" --np 2 python "a b.py"'
+    done = first.command(["sh", "-c", script, "sh", str(folder)], NCCL_DEBUG="INFO", SECRET="no")
+    assert done.returncode == 0, done.stderr
+    assert first.read("/executed") == (
+        f"<exec><--interactive><--workdir><{folder}><--env><NCCL_DEBUG>"
+        "<vgpu-cfg-worker></opt/vgpu-cfg/train><--np><2><python><a b.py>"
+    )
+
+
+def test_without_an_image_training_runs_on_the_guest(first: Sandbox) -> None:
+    install(first)
+    assert first.read("/usr/local/bin/train").endswith('exec /opt/vgpu-cfg/train "$@"\n')

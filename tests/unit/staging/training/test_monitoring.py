@@ -1,0 +1,288 @@
+"""Monitoring: promtool reads the scrape configuration, and the dashboard draws only what is collected."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.unit.staging.training.sandbox import Sandbox, context_for
+from tests.unit.staging.training.test_worker import verify
+from vgpu_cfg.documents.foreign import read_foreign
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.training_modules import MonitoringModule, ScrapeTarget
+from vgpu_cfg.staging.dashboard import PANELS, dashboard
+from vgpu_cfg.staging.modules.monitoring import IMAGES, scrape_configuration
+
+ETC = "/etc/vgpu-cfg/monitoring"
+TARGETS = tuple(
+    ScrapeTarget(vm=f"hvd-0{n}", address=f"10.0.0.2{n}", port=port) for n in (1, 2) for port in (9400, 9100)
+)
+NODE_EXPORTER = {
+    # collector/infiniband_linux.go and netdev_common.go of prometheus/node_exporter v1.8.
+    "node_infiniband_port_data_transmitted_bytes_total",
+    "node_infiniband_port_data_received_bytes_total",
+    "node_infiniband_port_discards_transmitted_total",
+    "node_infiniband_port_errors_received_total",
+    "node_network_transmit_bytes_total",
+    "node_network_receive_bytes_total",
+}
+
+
+def server(**more: object) -> MonitoringModule:
+    return MonitoringModule.model_validate({"role": "server", "targets": TARGETS, **more})
+
+
+def exporter(**more: object) -> MonitoringModule:
+    return MonitoringModule.model_validate({"role": "exporter", **more})
+
+
+def staged(guest: Sandbox, module: MonitoringModule, **secrets: str) -> None:
+    guest.stand_in("systemctl")
+    guest.stand_in("docker")
+    guest.stand_in("chown")
+    assert guest.apply(module, context_for(module, secrets=secrets)) == 0, guest.output
+    assert guest.run("monitoring", "check") == 0, guest.output
+
+
+def metrics_of(document: dict[str, Any]) -> set[str]:
+    expressions = [target["expr"] for panel in document["panels"] for target in panel["targets"]]
+    return {name for one in expressions for name in re.findall(r"\b(?:DCGM_FI|node)_\w+", one)}
+
+
+def collected(guest: Sandbox) -> set[str]:
+    rows = guest.read(f"{ETC}/counters.csv").splitlines()
+    return {row.split(",")[0] for row in rows if not row.startswith("#")}
+
+
+def test_every_metric_that_is_drawn_is_collected(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    assert len(PANELS) == len({panel.title for panel in PANELS})
+    assert metrics_of(dashboard()) <= collected(guest) | NODE_EXPORTER
+    # A planted fault: DCGM has no such field.
+    changed = json.loads(json.dumps(dashboard()).replace("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_USE"))
+    assert metrics_of(changed) - collected(guest) - NODE_EXPORTER == {"DCGM_FI_DEV_GPU_USE"}
+
+
+def test_the_counters_are_rows_of_three(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    for row in guest.read(f"{ETC}/counters.csv").splitlines():
+        if not row.startswith("#"):
+            assert re.fullmatch(r"DCGM_FI_DEV_[A-Z_]+, (gauge|counter), [^,]+", row), row
+
+
+def test_the_dashboard_is_grafanas(guest: Sandbox) -> None:
+    staged(guest, server())
+    document = json.loads(guest.read(f"{ETC}/dashboards/training.json"))
+    source = read_foreign(guest.read(f"{ETC}/provisioning/datasources/prometheus.yaml"), "x")["datasources"][
+        0
+    ]
+    panels = document["panels"]
+    assert {panel["datasource"]["uid"] for panel in panels} == {source["uid"]}
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(places)) == len(places)
+    # What chooses the workers is a label that the scrape configuration sets.
+    assert document["templating"]["list"][0]["query"]["query"] == "label_values(up, vm)"
+    assert all('vm=~"$vm"' in target["expr"] for panel in panels for target in panel["targets"])
+    provider = read_foreign(guest.read(f"{ETC}/provisioning/dashboards/training.yaml"), "x")["providers"][0]
+    mounted = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-grafana")
+    assert f"{ETC}/dashboards:{provider['options']['path']}:ro" in mounted
+    titles = [panel["title"] for panel in panels]
+    for subject in (
+        "GPU utilisation",
+        "Framebuffer",
+        "NVLink",
+        "PCIe",
+        "Power",
+        "Temperature",
+        "RDMA traffic",
+    ):
+        assert any(title.startswith(subject) for title in titles), subject
+
+
+def check_config(text: str, guest: Sandbox) -> subprocess.CompletedProcess[str]:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here: apt-get install prometheus")
+    path = guest.write("/prometheus.yml", text)
+    words = [promtool, "check", "config", str(path)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_promtool_takes_the_scrape_configuration(guest: Sandbox) -> None:
+    odd = ScrapeTarget(vm='it\'s $(x): "y" {z}', address="fd00::21", port=9999)
+    text = scrape_configuration(server(targets=(*TARGETS, odd)))
+    done = check_config(text, guest)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = read_foreign(text, "prometheus.yml")
+    jobs = {job["job_name"]: job["static_configs"] for job in document["scrape_configs"]}
+    assert jobs["gpu"] == [
+        {"targets": ["10.0.0.21:9400"], "labels": {"vm": "hvd-01"}},
+        {"targets": ["10.0.0.22:9400"], "labels": {"vm": "hvd-02"}},
+    ]
+    assert jobs["port-9999"] == [{"targets": ["[fd00::21]:9999"], "labels": {"vm": odd.vm}}]
+    assert check_config(text.replace("static_configs", "static_config"), guest).returncode != 0
+    assert check_config(text.replace('"15s"', '"soon"'), guest).returncode != 0
+
+
+def test_promtool_takes_every_question_of_the_dashboard(guest: Sandbox) -> None:
+    """As rules, since promtool checks expressions there."""
+    rules = [
+        {
+            "record": f"panel:{number}",
+            "expr": target["expr"].replace("$__rate_interval", "1m").replace("$vm", ".*"),
+        }
+        for number, panel in enumerate(dashboard()["panels"])
+        for target in panel["targets"]
+    ]
+
+    def check(listed: list[dict[str, str]]) -> int:
+        promtool = shutil.which("promtool")
+        if promtool is None:
+            pytest.skip("promtool is not here: apt-get install prometheus")
+        path = guest.write("/rules.yml", json.dumps({"groups": [{"name": "panels", "rules": listed}]}))
+        words = [promtool, "check", "rules", str(path)]
+        return subprocess.run(words, capture_output=True, check=False, timeout=60).returncode
+
+    assert check(rules) == 0
+    assert check([{"record": "panel:0", "expr": "rate(node_network_receive_bytes_total[)"}]) != 0
+
+
+def test_every_image_is_pinned() -> None:
+    for image in IMAGES.values():
+        tag = image.rpartition(":")[2]
+        assert re.match(r"v?\d+\.\d+\.\d+", tag), image
+        assert "." in image.split("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "units"),
+    [
+        (exporter(), ("vgpu-cfg-dcgm-exporter.service", "vgpu-cfg-node-exporter.service")),
+        (
+            exporter(exporter="nvidia-smi"),
+            ("vgpu-cfg-gpu-metrics.timer", "vgpu-cfg-gpu-metrics.service", "vgpu-cfg-node-exporter.service"),
+        ),
+        (server(), ("vgpu-cfg-prometheus.service", "vgpu-cfg-grafana.service")),
+    ],
+)
+def test_systemd_takes_the_units(guest: Sandbox, module: MonitoringModule, units: tuple[str, ...]) -> None:
+    staged(guest, module)
+    places = sorted(path.name for path in (guest.root / "etc/systemd/system").iterdir())
+    assert places == sorted(units)
+    for unit in units:
+        assert verify(guest, f"/etc/systemd/system/{unit}") == ""
+        # A oneshot that a timer starts is not held up by itself.
+        started = unit != "vgpu-cfg-gpu-metrics.service"
+        assert (f"systemctl restart {unit}" in guest.calls) == started
+
+
+def test_the_exporters_share_no_more_than_they_need(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    dcgm = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-dcgm-exporter")
+    assert f"--gpus all --network=host --cap-add=SYS_ADMIN --volume {ETC}/counters.csv" in dcgm
+    assert f"{IMAGES['dcgm-exporter']} -f /etc/vgpu-cfg/counters.csv" in dcgm
+    node = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-node-exporter")
+    assert "--volume /:/host:ro,rslave" in node
+    staged(guest, server())
+    assert "--web.listen-address=127.0.0.1:9090" in guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-prometheus")
+
+
+def test_another_worker_is_read_without_a_restart(guest: Sandbox) -> None:
+    staged(guest, server())
+    guest.forget_calls()
+    more = server(targets=(*TARGETS, ScrapeTarget(vm="hvd-03", address="10.0.0.23", port=9400)))
+    guest.bring(more, context_for(more))
+    assert guest.run("monitoring", "check") != 0
+    assert guest.run("monitoring", "apply") == 0
+    assert "systemctl reload vgpu-cfg-prometheus.service" in guest.calls
+    assert not [call for call in guest.calls if "restart" in call]
+
+
+def test_another_exporter_takes_the_place_of_the_first(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    staged(guest, exporter(exporter="nvidia-smi"))
+    assert "systemctl disable --quiet --now vgpu-cfg-dcgm-exporter.service" in guest.calls
+    assert not (guest.root / "etc/systemd/system/vgpu-cfg-dcgm-exporter.service").exists()
+
+
+PASSWORD = "s3cret $(x) 'y'"
+
+
+def test_grafanas_password_lies_in_a_file_of_its_own(guest: Sandbox) -> None:
+    module = server(grafana_password="grafana")
+    staged(guest, module, grafana=PASSWORD)
+    assert guest.read(f"{ETC}/grafana-password") == PASSWORD
+    assert guest.mode(f"{ETC}/grafana-password") == "400"
+    script = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-grafana")
+    assert "GF_SECURITY_ADMIN_PASSWORD__FILE=/etc/vgpu-cfg/grafana-password" in script
+    assert "GF_AUTH_ANONYMOUS_ENABLED" not in script
+    assert PASSWORD not in guest.output + guest.read("/scripts/monitoring.sh")
+    assert list((guest.root / "var/lib/vgpu-cfg/secrets").iterdir()) == []
+    with pytest.raises(GuestError):
+        guest.bring(module, context_for(module))
+
+
+def test_without_a_password_it_can_only_be_looked_at(guest: Sandbox) -> None:
+    staged(guest, server())
+    script = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-grafana")
+    for setting in (
+        "GF_AUTH_ANONYMOUS_ORG_ROLE=Viewer",
+        "GF_AUTH_DISABLE_LOGIN_FORM=true",
+        "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION=true",
+    ):
+        assert f"--env {setting}" in script
+
+
+SMI = """0, GPU-1111, NVIDIA A100-40C, 97, 41, 39123, 1337, 61, 231.44
+1, GPU-2222, NVIDIA "A100" \\40C, [N/A], 0, 0, 40960, 33, [Not Supported]"""
+
+
+def test_nvidia_smis_words_become_dcgms(guest: Sandbox) -> None:
+    staged(guest, exporter(exporter="nvidia-smi"))
+    guest.write("/smi", f"{SMI}\n")
+    guest.stand_in("nvidia-smi", 'cat "$VGPU_CFG_ROOT/smi"')
+    done = guest.command([f"{guest.root}/opt/vgpu-cfg/gpu-metrics"])
+    assert done.returncode == 0, done.stderr
+    text = guest.read("/var/lib/vgpu-cfg/metrics/gpu.prom")
+    assert 'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1111",modelName="NVIDIA A100-40C"} 97\n' in text
+    assert 'DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-1111",modelName="NVIDIA A100-40C"} 231.44\n' in text
+    assert 'DCGM_FI_DEV_FB_FREE{gpu="1",UUID="GPU-2222",modelName="NVIDIA A100 40C"} 40960\n' in text
+    assert 'DCGM_FI_DEV_POWER_USAGE{gpu="1"' not in text
+    promtool = shutil.which("promtool")
+    if promtool is not None:
+        words = [promtool, "check", "metrics"]
+        checked = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=60)
+        # Its advice on names is DCGM's to take.
+        assert "error while linting" not in checked.stderr
+        broken = text.replace("} 97", "} many")
+        checked = subprocess.run(words, input=broken, capture_output=True, text=True, check=False, timeout=60)
+        assert "error while linting" in checked.stderr
+    drawn = {name for name in metrics_of(dashboard()) if name in text}
+    assert drawn >= {
+        "DCGM_FI_DEV_GPU_UTIL",
+        "DCGM_FI_DEV_FB_USED",
+        "DCGM_FI_DEV_GPU_TEMP",
+        "DCGM_FI_DEV_POWER_USAGE",
+    }
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        server(images={"loki": "x"}),
+        server(images={"grafana": "--privileged"}),
+        server(images={"grafana": "a b"}),
+        server(targets=(ScrapeTarget(vm="x", address="$(x)", port=1),)),
+        server(targets=(ScrapeTarget(vm="x", address="a:b", port=1),)),
+        server(targets=(ScrapeTarget(vm="x", address="10.0.0.1", port=0),)),
+    ],
+)
+def test_what_cannot_be_is_refused(guest: Sandbox, module: MonitoringModule) -> None:
+    with pytest.raises(GuestError):
+        guest.bring(module, context_for(module))

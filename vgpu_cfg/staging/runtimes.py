@@ -1,0 +1,111 @@
+"""What the three container runtimes are told: their commands, and where an image lies that has no daemon.
+
+nerdctl takes docker's words, and is how containerd is told; Apptainer has words of its own, knows no
+daemon and shares network, processes and shared memory with the guest anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guest_modules import SharedFolderModule
+from vgpu_cfg.model.training_modules import WorkerModule
+from vgpu_cfg.staging.module import StagingContext
+from vgpu_cfg.staging.words import image_word, path_word
+
+CONTAINER = "vgpu-cfg-worker"
+"""The name of the container in which training runs."""
+
+COMMANDS = {"docker": "docker", "containerd": "nerdctl", "apptainer": "apptainer"}
+SERVICES = {"docker": "docker.service", "containerd": "containerd.service", "apptainer": ""}
+IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
+STORES = {"docker": "/var/lib/docker", "containerd": "/var/lib/containerd", "apptainer": IMAGES_FOLDER}
+"""Where each keeps images, unless the template says otherwise."""
+
+_OWN_MOUNTS = (("/etc/vgpu-cfg/mesh", True), ("/opt/vgpu-cfg", True), ("/etc/hosts", True))
+
+
+def image_file(image: str) -> str:
+    """Return where Apptainer's file of an image lies."""
+    return f"{IMAGES_FOLDER}/{hashlib.sha256(image.encode()).hexdigest()[:16]}.sif"
+
+
+def mount_pairs(worker: WorkerModule, context: StagingContext) -> tuple[tuple[str, str], ...]:
+    """List what the user mounts, source and target, the shared folder included.
+
+    Raises `GuestError` for a path that no mount can carry.
+    """
+    pairs: list[tuple[str, str]] = []
+    for text in worker.mounts:
+        source, colon, target = text.partition(":")
+        if not colon:
+            target = source
+        where = "training.mounts"
+        if target.rstrip("/") in ("", *(path for path, _ in _OWN_MOUNTS)):
+            raise GuestError(
+                f"a mount would hide what training needs: {text!r}",
+                subject=where,
+                remedy="give it another target",
+            )
+        pairs.append((path_word(source, where), path_word(target, where)))
+    shared = context.spec.module("shared-folder")
+    if isinstance(shared, SharedFolderModule) and all(target != shared.path for _, target in pairs):
+        pairs.append((shared.path, path_word(shared.path, "training.shared_folder")))
+    return tuple(pairs)
+
+
+def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
+    """Return the words that start the container in the foreground with a shell that is given a script."""
+    image = image_word(worker.image, "training.image")
+    if worker.runtime == "apptainer":
+        return [*_apptainer(worker, context), image_file(image), "/bin/sh"]
+    words = [COMMANDS[worker.runtime], "run", "--rm", "--name", CONTAINER]
+    if worker.gpus:
+        words += ["--gpus", "all"]
+    words += ["--network=host"]
+    # The guest's own /dev/shm, so that its size is that of the guest's; or a private one of a size.
+    words += ["--shm-size", _size(worker.shared_memory)] if worker.shared_memory else ["--ipc=host"]
+    words += ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864"]
+    for source, target, read_only in _mounts(worker, context):
+        words += ["--volume", f"{source}:{target}{':ro' if read_only else ''}"]
+    # What the unit is made for stands in it, so that another port is another unit.
+    words += ["--label", f"vgpu-cfg.port={worker.port}", "--entrypoint", "/bin/sh", image]
+    return words
+
+
+def exec_command(worker: WorkerModule, context: StagingContext) -> list[str]:
+    """Return the words that begin a command in the container; options, the container and the command follow.
+
+    With Apptainer it is a container of its own beside the worker, with the same mounts, and what follows
+    begins with the image's file.
+    """
+    if worker.runtime == "apptainer":
+        return _apptainer(worker, context)
+    return [COMMANDS[worker.runtime], "exec"]
+
+
+def _apptainer(worker: WorkerModule, context: StagingContext) -> list[str]:
+    words = ["apptainer", "exec", "--writable-tmpfs", "--no-home"]
+    if worker.gpus:
+        words += ["--nv"]
+    for source, target, read_only in _mounts(worker, context):
+        words += ["--bind", f"{source}:{target}{':ro' if read_only else ''}"]
+    if worker.rdma:
+        words += ["--bind", "/dev/infiniband:/dev/infiniband"]
+    return words
+
+
+def _mounts(worker: WorkerModule, context: StagingContext) -> list[tuple[str, str, bool]]:
+    own = [(path, path, read_only) for path, read_only in _OWN_MOUNTS]
+    return [*own, *((source, target, False) for source, target in mount_pairs(worker, context))]
+
+
+def _size(text: str) -> str:
+    """Return a size as docker writes it: 64GiB is 64g."""
+    number = text.strip().lower().removesuffix("ib").removesuffix("b")
+    if not number[:-1].isdigit() or number[-1] not in "kmg0123456789":
+        raise GuestError(
+            f"shared memory is no size: {text!r}", subject="guest.shared_memory", remedy="write it like 64GiB"
+        )
+    return number
