@@ -15,6 +15,7 @@ from tests.architecture.sources import ROOT, modules, named, project_files
 from vgpu_cfg.cli.app import app
 from vgpu_cfg.documents import build, parse_text
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.faults import FaultScript
@@ -185,7 +186,7 @@ def kinds_of(kind: type[VgpuCfgError]) -> Iterator[type[VgpuCfgError]]:
 
 
 def test_no_page_makes_up_a_check() -> None:
-    known_codes = {code.value for code in Code}
+    known_codes = {code.value for code in (*Code, *VerifyCode)}
     used = {
         f"{named(page)}: {code}"
         for page in PAGES

@@ -26,6 +26,7 @@ class NicFile(Frozen):
     also: tuple[str, ...] = ()
     driver: str
     rdma_driver: str
+    line_gbps: int | None = Field(default=None, gt=0)
     note: str = ""
     unproven: dict[str, str] = Field(default_factory=dict)
     sources: dict[str, str]
@@ -54,6 +55,7 @@ def read_nic(path: Path) -> NicModel:
         vf_device_id=int(row.virtual_function, 16) if row.virtual_function is not None else None,
         driver=row.driver,
         rdma_driver=row.rdma_driver,
+        line_gbps=row.line_gbps,
         note=" ".join(row.note.split()),
         unproven=MappingProxyType(row.unproven),
         sources=MappingProxyType(row.sources),

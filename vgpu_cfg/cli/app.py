@@ -17,6 +17,7 @@ from vgpu_cfg.cli import (
     plan_commands,
     rebalance_command,
     runbook_command,
+    verify_command,
 )
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 plan_commands.register(app)
 runbook_command.register(app)
+verify_command.register(app)
 estate_commands.register(app)
 fit_command.register(app)
 hand_over_command.register(app)

@@ -16,6 +16,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 if TYPE_CHECKING:
     from vgpu_cfg.knowledge.check_pages import CheckPage
     from vgpu_cfg.knowledge.faults import Explanation
+    from vgpu_cfg.knowledge.verify_failures import Failure
     from vgpu_cfg.model.inventory import Inventory
     from vgpu_cfg.model.vm import Vm
     from vgpu_cfg.planning.checks import Check
@@ -68,16 +69,17 @@ def explain(
 # ---------------------------------------------------------------- codes
 
 
-def _page(word: str) -> tuple[Check, CheckPage]:
+def _page(word: str) -> tuple[Check | Failure, CheckPage]:
     from vgpu_cfg.documents import did_you_mean
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.knowledge.check_pages import read_page
+    from vgpu_cfg.knowledge.verify_failures import FAILURES, failure_of
     from vgpu_cfg.planning.checks import CHECKS, check_of
 
     code = word.upper()
-    check = check_of(code)
+    check = check_of(code) or failure_of(code)
     if check is None:
-        known = [one.value for one in CHECKS]
+        known = [one.value for one in (*CHECKS, *FAILURES)]
         remedy = did_you_mean(code, known) or "docs/reference/checks/README.md lists them all"
         raise NotFound(f"there is no check {code}", subject="checks", remedy=remedy)
     page = read_page(code)
@@ -90,7 +92,7 @@ def _page(word: str) -> tuple[Check, CheckPage]:
     return check, page
 
 
-def _show_pages(pages: list[tuple[Check, CheckPage]], output: OutputFormat) -> None:
+def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFormat) -> None:
     from rich.text import Text
 
     from vgpu_cfg.cli import show

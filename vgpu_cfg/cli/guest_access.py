@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import GuestTools
     from vgpu_cfg.planning.options import PlanOptions
+    from vgpu_cfg.ports import GuestShells
     from vgpu_cfg.settings.connection import Connection
 
 
@@ -122,6 +123,31 @@ def guest_secrets(desired: DesiredPlan, observed: Inventory, *, is_lab: bool) ->
             raise _absent(desired, name)
         found[name] = value
     return GuestSecrets(seed, found)
+
+
+def login_shells(desired: DesiredPlan, observed: Inventory, estate: Estate) -> GuestShells:
+    """Gather what logs in to the plan's guests, and no other secret of theirs; no seed is made.
+
+    Raises LoginFailed for a secret of a login that is not there, and where the plan has no keys here.
+    """
+    from vgpu_cfg.staging.keys import PlanKeyRing
+
+    seed = _known_seed(desired, observed, is_lab=estate.is_lab)
+    if seed is None:
+        raise LoginFailed(
+            "the plan's keys are not on this machine, so that its guests cannot be logged in to",
+            subject=str(_file(desired, observed)),
+            remedy="copy the file from the machine that applied the plan, or apply it here",
+        )
+    logins = [vm.guest.login for vm in desired.vms if vm.guest is not None]
+    names = dict.fromkeys(name for one in logins for name in (one.password, one.key) if name)
+    found: dict[str, str] = {}
+    for name in names:
+        value = _fetch(desired, name, is_lab=estate.is_lab)
+        if value is None:
+            raise _absent(desired, name)
+        found[name] = value
+    return estate.guest_logins(PlanKeyRing(seed.value), found)
 
 
 def _known_seed(desired: DesiredPlan, observed: Inventory, *, is_lab: bool) -> PlanSeed | None:

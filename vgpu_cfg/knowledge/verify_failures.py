@@ -52,13 +52,17 @@ class VerifyCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a failed check before it fails. `basis` as of planning's findings."""
+    """What is known of a failed check before it fails.
+
+    `basis` is as of planning's findings. `threshold` names what `--threshold` can lower, "" for nothing.
+    """
 
     code: VerifyCode
     title: str
     basis: Literal["verified", "recalled", "field"]
     meaning: str
     remedy: str
+    threshold: str = ""
 
     @property
     def severity(self) -> Severity:
@@ -79,7 +83,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.HOST_GRAPHICS,
         "the host's graphics type is not the one that vGPUs need",
         "verified",
-        "vGPUs start only where the host and the GPU are set to sharedDirect and its graphics service knows it",
+        "vGPUs start only where host and GPU are set to sharedDirect and the graphics service knows it",
         "`vgpu-cfg apply` sets it; a change waits for a restart of the host",
     ),
     Failure(
@@ -130,7 +134,7 @@ _ROWS: tuple[Failure, ...] = (
         "the NVIDIA driver is not loaded in the guest",
         "verified",
         "the guest sees no GPU",
-        "see `dmesg | grep -i -e nvidia -e nouveau`: not installed, built for another kernel, or nouveau first",
+        "see `dmesg | grep -i nvidia`: not installed, built for another kernel, or nouveau came first",
     ),
     Failure(
         _C.DRIVER_BRANCH,
@@ -200,7 +204,7 @@ _ROWS: tuple[Failure, ...] = (
         "ATS is off in the NIC that the guest has",
         "verified",
         "data between GPU and NIC goes over the root port, at about half the rate",
-        "`vgpu-cfg plan` shows the links of the chain; after the firmware's the host must be switched off and on",
+        "`vgpu-cfg plan` shows the chain; after a change of firmware the host must be switched off and on",
     ),
     Failure(
         _C.RUNTIME_DOWN,
@@ -250,13 +254,15 @@ _ROWS: tuple[Failure, ...] = (
         "recalled",
         "the network itself is the brake: drops, a link that came up slower, or a busy switch",
         "see `ethtool -S` for discards and pauses, `ethtool` for the speed, and what else is on the link",
+        "host_memory",
     ),
     Failure(
         _C.SLOW_GPU_MEMORY,
         "RDMA from GPU memory is slower than the line",
         "recalled",
         "the path between GPU and NIC is the brake",
-        "GPU and NIC belong on one NUMA node and one root complex; see their places with `vgpu-cfg inventory`",
+        "GPU and NIC belong on one NUMA node and root complex; `vgpu-cfg inventory` shows where they are",
+        "gpu_memory",
     ),
     Failure(
         _C.ALLREDUCE_FAILED,
@@ -270,7 +276,8 @@ _ROWS: tuple[Failure, ...] = (
         "the allreduce over all workers is slower than the line allows",
         "recalled",
         "the slowest worker or link sets the pace of all",
-        "compare the pairs above; with all of them fast, try NCCL_NET_GDR_LEVEL=SYS in `training.environment`",
+        "compare the pairs; where all are fast, try NCCL_NET_GDR_LEVEL=SYS in `training.environment`",
+        "busbw",
     ),
     Failure(
         _C.ALLREDUCE_WRONG,
@@ -298,7 +305,7 @@ _ROWS: tuple[Failure, ...] = (
         "NCCL does not send from GPU memory",
         "verified",
         "every message is copied through the guests' memory, though GPUDirect was asked for",
-        "see whether nvidia-peermem is loaded in every guest, and NCCL_NET_GDR_LEVEL in `training.environment`",
+        "see nvidia-peermem in every guest, and NCCL_NET_GDR_LEVEL in `training.environment`",
     ),
 )
 

@@ -263,6 +263,15 @@ class SecretReference(Frozen):
         return f"{self.kind}:{self.value}"
 
 
+class DesiredThresholds(Frozen):
+    """What `verify` asks of measured bandwidth, as shares of the line rate; None leaves the catalogue's."""
+
+    host_memory: float | None = None
+    gpu_memory: float | None = None
+    busbw: float | None = None
+    seconds: int | None = None
+
+
 class DesiredPlan(Frozen):
     """Everything that one plan file asks of one vCenter.
 
@@ -280,3 +289,4 @@ class DesiredPlan(Frozen):
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
     training: DesiredTraining | None = None
+    verify: DesiredThresholds | None = None

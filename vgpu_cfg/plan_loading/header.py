@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import Protection, SecretReference
+from vgpu_cfg.model.desired import DesiredThresholds, Protection, SecretReference
 from vgpu_cfg.model.plan_file import FileHeader, Server
 
 
@@ -32,6 +32,7 @@ class Header:
     protect: Protection = field(default_factory=Protection)
     checks: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, SecretReference] = field(default_factory=dict)
+    verify: DesiredThresholds | None = None
     faults: list[DocumentFault] = field(default_factory=list)
 
 
@@ -81,6 +82,9 @@ def _take(header: Header, stated: FileHeader) -> None:
         )
     header.checks.update(stated.checks if "checks" in given else {})
     header.secrets.update(stated.secrets if "secrets" in given else {})
+    if "verify" in given:
+        said = stated.verify.model_dump(exclude_unset=True)
+        header.verify = (header.verify or DesiredThresholds()).model_copy(update=said)
 
 
 def _joined(before: tuple[str, ...], more: tuple[str, ...] | None) -> tuple[str, ...]:

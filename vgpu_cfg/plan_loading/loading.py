@@ -93,6 +93,7 @@ def load_plan(
         networks=tuple(networks.networks),
         vms=tuple(training.vms),
         training=training.training,
+        verify=header.verify,
     )
     return LoadedPlan(Path(path), desired, tuple(sources.documents), _digest(desired))
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Explanation
+from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.planning.checks import Check
 from vgpu_cfg.planning.diagnosis import Diagnosis
 from vgpu_cfg.render.data import FORMAT, Data
 
 
-def pages_data(pages: Iterable[tuple[Check, CheckPage]]) -> Data:
+def pages_data(pages: Iterable[tuple[Check | Failure, CheckPage]]) -> Data:
     """Return the pages of checks, divided at their headings; the texts are Markdown."""
     return _document(
         checks=[
@@ -19,7 +20,7 @@ def pages_data(pages: Iterable[tuple[Check, CheckPage]]) -> Data:
                 "code": check.code.value,
                 "title": check.title,
                 "severity": check.severity.value,
-                "basis": check.basis.value,
+                "basis": str(check.basis),
                 "sections": [section.model_dump() for section in page.sections],
             }
             for check, page in pages

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation
+from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.planning.checks import Check
@@ -31,11 +32,11 @@ _KNOWN = {
 # ---------------------------------------------------------------- a check's page
 
 
-def render_page(check: Check, page: CheckPage, width: int) -> list[Text]:
+def render_page(check: Check | Failure, page: CheckPage, width: int) -> list[Text]:
     """Lay out a check's page: code, title, severity and basis, then its sections."""
     lines = both_ends(
         Text.assemble((check.code.value, "bold"), f"  {check.title}"),
-        Text.assemble((check.severity.value, _SEVERITIES[check.severity]), f", {check.basis.value}"),
+        Text.assemble((check.severity.value, _SEVERITIES[check.severity]), f", {check.basis}"),
         width,
     )
     for section in page.sections:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from vgpu_cfg.knowledge.verify_failures import FAILURES, Failure
 from vgpu_cfg.planning.checks import CHECKS, Basis, Check, Code
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "reference" / "checks"
@@ -19,6 +20,7 @@ FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
 LOWER = {"error": "warning", "warning": "info"}
 MOST_WIDTH = 120
+ALL: list[Check | Failure] = [*CHECKS.values(), *FAILURES.values()]
 
 
 class Page(NamedTuple):
@@ -37,8 +39,14 @@ def read(path: Path) -> Page:
     return Page(heading, cells, dict(zip(pieces[::2], pieces[1::2], strict=True)))
 
 
-def relaxing(check: Check) -> str:
+def is_relaxable(check: Check | Failure) -> bool:
+    return bool(check.threshold) if isinstance(check, Failure) else check.is_relaxable
+
+
+def relaxing(check: Check | Failure) -> str:
     """Spell what the page of a check says of relaxing it."""
+    if isinstance(check, Failure):
+        return f"yes: `--threshold {check.threshold}=SHARE`" if check.threshold else "no"
     if not check.is_relaxable:
         return "no"
     lower = LOWER.get(check.severity)
@@ -55,12 +63,12 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_check_has_a_page_and_every_page_a_check() -> None:
-    assert [page.stem for page in PAGES] == sorted(CHECKS)
+    assert [page.stem for page in PAGES] == sorted(check.code.value for check in ALL)
     assert set(CHECKS) == set(Code)
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code.value)
-def test_the_page_says_what_the_table_says(check: Check) -> None:
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.code.value)
+def test_the_page_says_what_the_table_says(check: Check | Failure) -> None:
     page = read(FOLDER / f"{check.code}.md")
     assert page.heading == f"# {check.code}: {check.title}"
     assert page.facts == [check.severity, check.basis, relaxing(check)]
@@ -80,8 +88,8 @@ def test_the_example_is_of_this_check(path: Path) -> None:
     assert message.startswith(f"{path.stem}  ")
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code.value)
-def test_the_source_says_how_sure_it_is(check: Check) -> None:
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.code.value)
+def test_the_source_says_how_sure_it_is(check: Check | Failure) -> None:
     source = read(FOLDER / f"{check.code}.md").sections["Source"].lower()
     assert check.basis in source or (check.basis is Basis.FIELD and "field report" in source)
 
@@ -95,8 +103,8 @@ def test_the_index_lists_every_check_as_the_table_has_it() -> None:
     rows = [line for line in INDEX.read_text(encoding="utf-8").splitlines() if line.startswith("| [VG")]
     assert rows == [
         f"| [{check.code}]({check.code}.md) | {check.title} | {check.severity} | {check.basis} "
-        f"| {'yes' if check.is_relaxable else 'no'} |"
-        for check in CHECKS.values()
+        f"| {'yes' if is_relaxable(check) else 'no'} |"
+        for check in ALL
     ]
 
 

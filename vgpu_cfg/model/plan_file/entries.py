@@ -269,6 +269,21 @@ class ProtectEntry(Frozen):
     clusters: Texts = key("Clusters, by name or inventory path.")
 
 
+class VerifyEntry(Frozen):
+    """What `verify` asks of measured bandwidth."""
+
+    host_memory: Annotated[float, Field(gt=0, le=1)] = key(
+        "Share of the line rate that RDMA must reach from host memory.", default="0.90"
+    )
+    gpu_memory: Annotated[float, Field(gt=0, le=1)] = key(
+        "Share of the line rate that RDMA must reach from GPU memory.", default="0.85"
+    )
+    busbw: Annotated[float, Field(gt=0, le=1)] = key(
+        "Share of the line rate that an allreduce's bus bandwidth must reach.", default="0.84"
+    )
+    seconds: Annotated[int, Field(ge=1, le=600)] = key("How long each bandwidth is measured.", default="5")
+
+
 class FileHeader(Frozen):
     """What a plan file and an included file say besides `defaults`, `hosts`, `networks` and `vms`."""
 
@@ -291,6 +306,7 @@ class FileHeader(Frozen):
         "Another severity for a finding that rests on a recalled fact, by its code.",
         propertyNames={"pattern": CHECK_PATTERN},
     )
+    verify: VerifyEntry = key("What `verify` asks of measured bandwidth.")
 
 
 class PlanFile(FileHeader):

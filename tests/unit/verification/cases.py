@@ -1,0 +1,329 @@
+"""One case per code: what is changed in two healthy workers, and what then fails. The pages quote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.fakes.answering_guests import FakeGuest
+from tests.unit.parsers.printed import printed
+from tests.unit.verification.scene import (
+    FACTS,
+    IMAGE,
+    NIC,
+    PROBE,
+    RUN_IMAGE,
+    VIA,
+    Scene,
+    failing,
+    host_of,
+    host_view,
+    make_scene,
+)
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.guest import GuestReport, ModuleState
+from vgpu_cfg.model.host_facts import KernelSetting
+from vgpu_cfg.model.inventory import GraphicsType
+from vgpu_cfg.model.verification import CheckResult
+from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.views import WantedVm
+
+RATE = ("timeout",)
+TRAIN = ("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A change that makes one check of one subject fail with a code."""
+
+    code: VerifyCode
+    check: str
+    subject: str
+    change: Callable[[Scene], object]
+
+    def result(self) -> CheckResult:
+        """Make the change, run everything, and return the failure."""
+        scene = make_scene()
+        self.change(scene)
+        report = scene.run()
+        (result,) = [
+            one for one in report.results if (one.check, one.subject.name) == (self.check, self.subject)
+        ]
+        return result
+
+
+def _with_shell(scene: Scene, answers: dict[tuple[str, ...], object]) -> None:
+    scene.hosts[0] = replace(scene.hosts[0], has_shell=True)
+    scene.host_shells.guests = {"esx-01": FakeGuest("esx-01", answers)}  # type: ignore[assignment,arg-type]  # a test's table
+
+
+def _host(scene: Scene, **fields: object) -> None:
+    scene.hosts[0] = replace(scene.hosts[0], host=host_of().model_copy(update=fields))
+
+
+def _facts(scene: Scene, **fields: object) -> None:
+    scene.hosts[0] = replace(scene.hosts[0], facts=FACTS.model_copy(update=fields))
+
+
+def _time_sliced_on_mig(scene: Scene) -> None:
+    gpu = host_of().gpus[0].model_copy(update={"sharing": Sharing.MIG})
+    _host(scene, gpus=(gpu,))
+
+
+def _host_owned(scene: Scene) -> None:
+    vm = WantedVm("hvd-01", {}, ("sriov",), gpudirect=True)
+    scene.hosts[0] = replace(host_view(), vms=(vm,))
+    _facts_of(
+        scene, modules={"nmlx5_core": "pfctx=0x08 pfcrx=0x00", "nmlx5_rdma": "pcp_force=3 dscp_force=26"}
+    )
+
+
+def _facts_of(scene: Scene, **fields: object) -> None:
+    view = scene.hosts[0]
+    scene.hosts[0] = replace(view, facts=view.facts.model_copy(update=fields))
+
+
+def _firmware_off(scene: Scene) -> None:
+    host = host_of()
+    nic = host.pci_devices[1].model_copy(update={"passthrough_active": False})
+    scene.hosts[0] = replace(
+        host_view(), host=host.model_copy(update={"pci_devices": (host.pci_devices[0], nic)})
+    )
+    told = printed("mlxconfig-query-e-cx6dx.txt").splitlines()
+    table = "\n".join(line.replace("True(1)", "False(0)") if "ATS_ENABLED" in line else line for line in told)
+    _with_shell(
+        scene,
+        {
+            ("nvidia-smi", "-q"): printed("query-2xa100-esxi-mig-pending.txt").replace(
+                "00000000:36:00.0", "00000000:3B:00.0"
+            ),
+            ("/opt/mellanox/bin/mlxconfig", "-d", NIC): table,
+            ("nvidia-smi", "vgpu", "-q"): printed("vgpu-q-t4.txt"),
+        },
+    )
+
+
+def _unlicensed(scene: Scene) -> None:
+    text = printed("guest-query-a100-40c-licensed.txt")
+    scene.answer(
+        "nvidia-smi",
+        "-q",
+        by=text.replace("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "Unlicensed (Restricted)"),
+    )
+
+
+def _expired(scene: Scene) -> None:
+    text = printed("guest-query-a100-40c-licensed.txt")
+    scene.answer("nvidia-smi", "-q", by=text.replace("2026-12-3 5:2:12", "2026-11-20 5:2:12"))
+
+
+def _two_peers_over_pcie(scene: Scene) -> None:
+    text = printed("guest-query-one-of-two-restricted.txt").replace("550.127.05", "580.95.05")
+    scene.answer("nvidia-smi", "-q", by=text)
+    scene.answer(
+        "nvidia-smi",
+        "topo",
+        "-m",
+        by="\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-15\nGPU1\tPIX\t X \t0-15\n",
+    )
+    scene.change(gpus=2, vgpus=2, peers=2)
+
+
+def _small_mtu(scene: Scene) -> None:
+    text = printed("ip-address-two-up-one-down.txt").replace('"mtu":9000', '"mtu":1500')
+    scene.answer("ip", "-json", "address", "show", by=text)
+
+
+def _port_down(scene: Scene) -> None:
+    scene.answer(
+        "ibv_devinfo",
+        by=printed("ibv-devinfo-one-up-one-down.txt").replace("PORT_ACTIVE (4)", "PORT_DOWN (1)"),
+    )
+
+
+def _no_ipv4_gid(scene: Scene) -> None:
+    lines = printed("show-gids-tabs.txt").splitlines()
+    scene.answer("show_gids", by="\n".join(line for line in lines if "10.111" not in line))
+
+
+def _no_peermem(scene: Scene) -> None:
+    text = printed("lsmod-with-peermem.txt")
+    scene.answer("lsmod", by="\n".join(line for line in text.splitlines() if "peermem" not in line))
+    scene.answer(
+        "cat", "/proc/driver/nvidia/version", by="NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05\n"
+    )
+
+
+def _ats_off(scene: Scene) -> None:
+    text = printed("lspci-ats-on-tabs.txt").replace("Enable+", "Enable-")
+    scene.answer("lspci", "-vvv", "-s", "0000:0b:00.0", by=text)
+
+
+def _half_from_gpu(scene: Scene) -> None:
+    _ats_off(scene)
+    slow = printed("ib-write-bw-gpu-memory.txt")
+    fast = printed("ib-write-bw-by-time.txt")
+    scene.answer(*RATE, by=lambda words: slow if "--use_cuda=0" in words else fast)
+
+
+def _slow(scene: Scene) -> None:
+    scene.answer(*RATE, by=printed("ib-write-bw-by-time.txt").replace("94.80", "61.30"))
+
+
+def _stuck(scene: Scene) -> None:
+    modules = (
+        ModuleState(name="users", state="done"),
+        ModuleState(name="driver", state="failed", why="no package fits kernel 6.8.0-49-generic"),
+        ModuleState(name="licence", state="waiting"),
+    )
+    report = GuestReport(spec="a1b2c3d4e5", state="failed", modules=modules)
+    scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=report.model_dump_json())
+
+
+def _gone(scene: Scene) -> None:
+    guests = dict(scene.guests.guests)
+    del guests["hvd-01"]
+    scene.guests.guests = guests
+
+
+C = VerifyCode
+PAIR = "hvd-01 -> hvd-02"
+ALL = "hvd-01, hvd-02"
+
+CASES: tuple[Case, ...] = (
+    Case(C.HOST_DRIVER, "host-driver", "esx-01", lambda scene: _facts(scene, software=())),
+    Case(
+        C.HOST_GRAPHICS, "graphics", "esx-01", lambda scene: _host(scene, graphics_type=GraphicsType.SHARED)
+    ),
+    Case(C.HOST_MIG, "mig", "esx-01", _time_sliced_on_mig),
+    Case(
+        C.HOST_ATS,
+        "host-ats",
+        "esx-01",
+        lambda scene: _facts(scene, kernel={"atsSupport": KernelSetting(configured="TRUE", runtime="FALSE")}),
+    ),
+    Case(C.HOST_ROCE, "host-roce", "esx-01", _host_owned),
+    Case(C.HOST_NIC_FIRMWARE, "nic-firmware", "esx-01", _firmware_off),
+    Case(C.GUEST_UNREACHED, "reached", "hvd-01", _gone),
+    Case(C.GUEST_UNSTAGED, "staged", "hvd-01", _stuck),
+    Case(
+        C.DRIVER_ABSENT,
+        "driver",
+        "hvd-01",
+        lambda scene: scene.answer("nvidia-smi", "-q", by=failing(printed("query-driver-not-loaded.txt"), 9)),
+    ),
+    Case(
+        C.DRIVER_BRANCH,
+        "driver",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "nvidia-smi",
+            "-q",
+            by=printed("guest-query-a100-40c-licensed.txt").replace("580.95.05", "535.183.01"),
+        ),
+    ),
+    Case(C.GPUS_MISSING, "gpus", "hvd-01", lambda scene: scene.change(gpus=2, vgpus=2)),
+    Case(C.UNLICENSED, "licence", "hvd-01", _unlicensed),
+    Case(C.NO_NVLINK, "nvlink", "hvd-01", _two_peers_over_pcie),
+    Case(C.NIC_WRONG, "nics", "hvd-01", _small_mtu),
+    Case(C.RDMA_DOWN, "rdma", "hvd-01", _port_down),
+    Case(C.NO_GID, "gid", "hvd-01", _no_ipv4_gid),
+    Case(
+        C.ROCE_UNSET,
+        "roce",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")
+        ),
+    ),
+    Case(C.NO_PEERMEM, "peermem", "hvd-01", _no_peermem),
+    Case(C.ATS_OFF, "ats", "hvd-01", _ats_off),
+    Case(
+        C.RUNTIME_DOWN,
+        "runtime",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "systemctl", "is-active", "docker", by=ShellResult(status=3, stdout="inactive\n")
+        ),
+    ),
+    Case(
+        C.NO_GPU_IN_CONTAINER,
+        "container-gpus",
+        "hvd-01",
+        lambda scene: scene.answer(
+            *RUN_IMAGE,
+            *("--gpus", "all", IMAGE, "nvidia-smi", "-L"),
+            by=failing(
+                'docker: Error: could not select device driver "" with capabilities: [[gpu]].',
+                125,
+            ),
+        ),
+    ),
+    Case(
+        C.NO_HOROVOD,
+        "horovod",
+        "hvd-01",
+        lambda scene: scene.answer(
+            *RUN_IMAGE,
+            "--gpus",
+            "all",
+            IMAGE,
+            "horovodrun",
+            by=printed("horovod-check-build-without-nccl.txt"),
+        ),
+    ),
+    Case(
+        C.WORKER_DOWN,
+        "worker",
+        "hvd-01",
+        lambda scene: scene.answer("systemctl", "is-active", "vgpu-cfg-worker.service", by="activating\n"),
+    ),
+    Case(
+        C.NO_SSH,
+        "ssh",
+        PAIR,
+        lambda scene: scene.answer("ssh", by=failing("Host key verification failed.", 255)),
+    ),
+    Case(
+        C.PATH_MTU,
+        "path-mtu",
+        PAIR,
+        lambda scene: scene.answer("ping", by=failing("ping: local error: message too long, mtu=1500")),
+    ),
+    Case(C.SLOW_HOST_MEMORY, "bandwidth", PAIR, _slow),
+    Case(C.SLOW_GPU_MEMORY, "bandwidth-gpu", PAIR, _half_from_gpu),
+    Case(
+        C.ALLREDUCE_FAILED,
+        "allreduce",
+        ALL,
+        lambda scene: scene.answer(
+            *TRAIN, by=failing("train: hvd-02 does not answer by ssh on port 2222: Connection refused")
+        ),
+    ),
+    Case(
+        C.ALLREDUCE_SLOW,
+        "allreduce",
+        ALL,
+        lambda scene: scene.answer(*TRAIN, by=VIA + PROBE.replace("11.2", "5.6")),
+    ),
+    Case(
+        C.ALLREDUCE_WRONG,
+        "allreduce",
+        ALL,
+        lambda scene: scene.answer(*TRAIN, by=VIA + PROBE.replace('"is_exact": true', '"is_exact": false')),
+    ),
+    Case(
+        C.NOT_UNDERSTOOD,
+        "rdma",
+        "hvd-01",
+        lambda scene: scene.answer("ibv_devinfo", by=failing("sh: 1: ibv_devinfo: not found", 127)),
+    ),
+    Case(C.LICENCE_ENDS, "licence", "hvd-01", _expired),
+    Case(
+        C.NO_GPUDIRECT,
+        "allreduce",
+        ALL,
+        lambda scene: scene.answer(*TRAIN, by=VIA.replace("/GDRDMA", "") + PROBE),
+    ),
+)

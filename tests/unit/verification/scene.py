@@ -1,0 +1,223 @@
+"""Two workers that are as the plan wants them, told by recorded outputs; tests change one thing at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
+from tests.unit.parsers.printed import printed
+from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guest_modules import (
+    DriverModule,
+    LicenceModule,
+    NetworkModule,
+    NicFirmwareModule,
+    OfedModule,
+    RoceModule,
+)
+from vgpu_cfg.model.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
+from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host, PciDevice
+from vgpu_cfg.model.training_modules import (
+    ContainersModule,
+    ImageModule,
+    LauncherModule,
+    MeshPeer,
+    SshMeshModule,
+    TrainWorker,
+    WorkerModule,
+)
+from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
+from vgpu_cfg.verification.views import WantedVm
+
+NOW = datetime(2026, 11, 22, 7, 20, tzinfo=UTC)
+IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
+GPU = "0000:3b:00.0"
+NIC = "0000:3c:00.0"
+RUN_IMAGE = ("docker", "run", "--rm", "--pull", "never")
+PROBE = (
+    'VGPU-CFG-ALLREDUCE {"v": 1, "ranks": 2, "size_bytes": 268435456, "busbw_gigabytes": 11.2, '
+    '"is_exact": true, "is_on_gpu": true, "framework": "tensorflow"}\n'
+)
+VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
+GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
+
+
+def failing(text: str, status: int = 1) -> ShellResult:
+    return ShellResult(status=status, stderr=text)
+
+
+def nic_of(number: int) -> GuestNic:
+    return GuestNic(mac=f"04:3f:72:aa:00:{number:02x}", addresses=(f"10.111.0.{10 + number}/24",), mtu=9000)
+
+
+def spec_of(number: int, count: int = 2) -> GuestSpec:
+    """Return what a worker shall have: RDMA from GPU memory over a NIC that is passed through."""
+    names = [f"hvd-{n:02}" for n in range(1, count + 1)]
+    nics = (nic_of(number),)
+    peers = tuple(
+        MeshPeer(vm=name, names=(name,), addresses=(f"10.111.0.{11 + n}",)) for n, name in enumerate(names)
+    )
+    modules = [
+        NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
+        SshMeshModule(vm=names[number - 1], peers=peers),
+        DriverModule(branches=("580", "570")),
+        LicenceModule(token="lic"),
+        OfedModule(stack="mlnx"),
+        NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
+        RoceModule(nics=nics),
+        ContainersModule(),
+        ImageModule(image=IMAGE),
+        WorkerModule(image=IMAGE, rdma=True),
+    ]
+    if number == 1:
+        workers = tuple(TrainWorker(name=name) for name in names)
+        modules.append(LauncherModule(image=IMAGE, workers=workers, nics=nics))
+    return GuestSpec(plan="horovod-a100", vm=names[number - 1], modules=tuple(modules))
+
+
+def report_of(spec: GuestSpec) -> str:
+    states = tuple(ModuleState(name=module.kind, state="done") for module in spec.modules)
+    return GuestReport(spec=spec.digest, state="done", modules=states).model_dump_json()
+
+
+def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
+    """Return what a healthy worker answers."""
+
+    def own(text: str) -> str:
+        text = text.replace("10.111.0.11", f"10.111.0.{10 + number}").replace(
+            "0a6f:000b", f"0a6f:{10 + number:04x}"
+        )
+        return text.replace("aa:00:01", f"aa:00:{number:02x}").replace("AA:00:01", f"AA:00:{number:02x}")
+
+    sysfs = "/sys/class/infiniband/mlx5_0"
+    return {
+        ("uname", "-r"): "5.15.0-91-generic\n",
+        ("cat", "/var/lib/vgpu-cfg/report.json"): report_of(spec),
+        ("nvidia-smi", "-q"): printed("guest-query-a100-40c-licensed.txt"),
+        ("ip", "-json", "address", "show"): own(printed("ip-address-two-up-one-down.txt")),
+        ("ibv_devinfo",): printed("ibv-devinfo-one-up-one-down.txt"),
+        ("show_gids",): own(printed("show-gids-tabs.txt")),
+        ("cat", f"{sysfs}/ports/1/rate"): "100 Gb/sec (4X EDR)\n",
+        ("mlnx_qos", "-i", "ens192"): printed("mlnx-qos-dscp-with-buffers.txt"),
+        ("cat", f"{sysfs}/tc/1/traffic_class"): "Global tclass=106\n",
+        ("lsmod",): printed("lsmod-with-peermem.txt"),
+        ("ethtool", "-i", "ens192"): "driver: mlx5_core\nversion: 5.9\nbus-info: 0000:0b:00.0\n",
+        ("lspci", "-vvv", "-s", "0000:0b:00.0"): printed("lspci-ats-on-tabs.txt"),
+        ("systemctl", "is-active", "docker"): "active\n",
+        ("systemctl", "is-active", "vgpu-cfg-worker.service"): "active\n",
+        (*RUN_IMAGE, "--gpus", "all", IMAGE, "nvidia-smi", "-L"): printed("guest-list-after-a-greeting.txt"),
+        (*RUN_IMAGE, "--gpus", "all", IMAGE, "horovodrun"): printed(
+            "horovod-check-build-after-a-greeting.txt"
+        ),
+        (*RUN_IMAGE, IMAGE, "sh"): failing("", 127),
+        ("ssh",): "",
+        ("ping",): "3 packets transmitted, 3 received, 0% packet loss\n",
+        ("systemd-run",): "",
+        ("systemctl", "stop"): "",
+        ("timeout",): lambda words: (
+            GPU_BANDWIDTH if "--use_cuda=0" in words else printed("ib-write-bw-by-time.txt")
+        ),
+        ("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train"): VIA + PROBE,
+        ("rm", "-f"): "",
+    }
+
+
+def host_of(name: str = "esx-01") -> Host:
+    gpu = PciDevice(pci_id=GPU, vendor_id=0x10DE, device_id=0x20F1, class_id=0x0302)
+    nic = PciDevice(pci_id=NIC, vendor_id=0x15B3, device_id=0x101D, class_id=0x0200, passthrough_active=True)
+    direct = GraphicsType.SHARED_DIRECT
+    shared = Gpu(pci=gpu, name="A100", graphics_type=direct, sharing=Sharing.TIME_SLICED, vm_moids=("vm-1",))
+    return Host(
+        moid=f"host-{name}",
+        name=name,
+        gpus=(shared,),
+        pci_devices=(gpu, nic),
+        graphics_type=direct,
+        creatable_profiles=("grid_a100-40c",),
+    )
+
+
+FACTS = HostFacts(
+    groups=frozenset({FactGroup.BASE, FactGroup.KERNEL, FactGroup.SOFTWARE, FactGroup.MODULES}),
+    kernel={"atsSupport": KernelSetting(configured="TRUE", runtime="TRUE")},
+    software=(SoftwarePackage(name="NVD-AIE-800", version="580.95.02-1OEM.800.1.0.20613240"),),
+    modules={"nmlx5_core": "pfctx=0x08 pfcrx=0x08 trust_state=2", "nmlx5_rdma": "pcp_force=3 dscp_force=26"},
+)
+
+
+def host_view(vm: str = "hvd-01", name: str = "esx-01") -> HostView:
+    wanted = WantedVm(vm, {GPU: (VgpuProfile.parse("grid_a100-40c"),)}, ("passthrough",), True, (NIC,))
+    return HostView(host=host_of(name), facts=FACTS, vms=(wanted,), roce=(26, 3))
+
+
+@dataclass
+class Scene:
+    """Hosts and guests of a run; `pauses` counts what was waited for."""
+
+    views: dict[str, GuestView]
+    guests: FakeGuests
+    hosts: list[HostView] = field(default_factory=list)
+    host_shells: FakeGuests = field(default_factory=lambda: FakeGuests({}))
+    pauses: list[float] = field(default_factory=list)
+
+    def guest(self, name: str = "hvd-01") -> FakeGuest:
+        return self.guests.guests[name]
+
+    def answer(self, *words: str, by: Answer, of: str = "hvd-01") -> None:
+        """Let a guest answer otherwise."""
+        self.guest(of).answers[words] = by
+
+    def change(self, name: str = "hvd-01", **fields: object) -> None:
+        """Change what is known of a guest."""
+        self.views[name] = replace(self.views[name], **fields)  # type: ignore[arg-type]  # a test names them
+
+    def run(self, choice: Choice | None = None) -> Verification:
+        channels = Channels(
+            guest=self.guests.connect,
+            host=self.host_shells.connect,
+            pause=self.pauses.append,  # type: ignore[arg-type]  # a fake reads no facts
+        )
+        return verify(
+            self.hosts,
+            tuple(self.views.values()),
+            channels,
+            choice or Choice(),
+            plan="horovod-a100",
+            server="vc01.example.com",
+            begun=NOW,
+        )
+
+
+def make_scene(count: int = 2) -> Scene:
+    views: dict[str, GuestView] = {}
+    guests: dict[str, FakeGuest] = {}
+    for number in range(1, count + 1):
+        spec = spec_of(number, count)
+        views[spec.vm] = GuestView(
+            name=spec.vm,
+            spec=spec,
+            host=f"esx-{number:02}",
+            gpus=1,
+            vgpus=1,
+            gpudirect=True,
+            profiles=("grid_a100-40c",),
+            rates_gbps={0x101D: 100},
+            now=NOW,
+        )
+        guests[spec.vm] = FakeGuest(spec.vm, answers_of(number, spec))
+    return Scene(views, FakeGuests(guests), [host_view()])
+
+
+def found_in(report: Verification, check: str, subject: str) -> CheckResult:
+    """Return the one result of a check and a subject."""
+    (result,) = [one for one in report.results if (one.check, one.subject.name) == (check, subject)]
+    return result
+
+
+def states(report: Verification) -> set[CheckState]:
+    return {one.state for one in report.results}

@@ -1,0 +1,130 @@
+"""Two workers that are as planned: everything is asked, in the order in which one thing rests on another."""
+
+from __future__ import annotations
+
+from tests.unit.verification.scene import found_in, make_scene
+from vgpu_cfg.model.verification import CheckState
+from vgpu_cfg.verification import CHECKS, Choice
+from vgpu_cfg.verification.order import rounds
+from vgpu_cfg.verification.table import needed_for
+
+
+def test_every_check_is_made_and_none_fails() -> None:
+    report = make_scene().run()
+    assert [one for one in report.results if one.state in (CheckState.FAILED, CheckState.NOT_ASKED)] == []
+    assert {one.check for one in report.results} == {check.key for check in CHECKS}
+    assert report.passes
+
+
+def test_what_was_seen_is_told() -> None:
+    report = make_scene().run()
+    seen = {one.check: one.observed for one in report.results if one.subject.name == "hvd-01"}
+    assert seen["licence"] == "Licensed to 2026-12-03 05:02 UTC"
+    assert seen["gid"] == "mlx5_0 index 3 (10.111.0.11)"
+    assert seen["rdma"] == "mlx5_0 on ens192, 100 Gb/s"
+    assert seen["ats"] == "0000:0b:00.0 ATSCtl: Enable+"
+    assert seen["roce"] == "trust dscp, PFC on 3, tclass 106"
+    pair = found_in(report, "bandwidth-gpu", "hvd-01 -> hvd-02")
+    assert (pair.observed, pair.expected) == ("94.1 Gb/s", "at least 85.0 of 100 Gb/s")
+    assert pair.measured == {"gbps": 94.1, "line_rate_gbps": 100.0, "share": 0.941}
+    together = found_in(report, "allreduce", "hvd-01, hvd-02")
+    assert together.observed == "11.2 GB/s bus bandwidth by horovod, 2 ranks, NET/IB/GDRDMA"
+    assert together.expected == "at least 10.5 of 12.5 GB/s, exact"
+
+
+def test_a_server_is_started_on_one_side_and_stopped_whatever_it_said() -> None:
+    scene = make_scene()
+    scene.run(Choice(only=("bandwidth",)))
+    target = [words for words in scene.guest("hvd-02").asked if words[0] in ("systemd-run", "systemctl")]
+    start = target[-2]
+    assert start[:4] == ("systemd-run", "--quiet", "--collect", "--unit=vgpu-cfg-verify-18515")
+    server = start[start.index("ib_write_bw") :]
+    assert server == (
+        *("ib_write_bw", "-d", "mlx5_0", "-i", "1", "-x", "3", "-R", "-T", "106", "-F", "--report_gbits"),
+        *("-D", "5", "-p", "18515"),
+    )
+    assert target[-1] == ("systemctl", "stop", "vgpu-cfg-verify-18515")
+    (client,) = [words for words in scene.guest("hvd-01").asked if words[0] == "timeout"]
+    assert client[3:] == (*server, "10.111.0.12")
+
+
+def test_the_probe_is_put_on_every_worker_and_taken_away() -> None:
+    scene = make_scene()
+    scene.run(Choice(only=("allreduce",)))
+    for name in ("hvd-01", "hvd-02"):
+        assert "VGPU-CFG-ALLREDUCE" in scene.guest(name).files["/opt/vgpu-cfg/verify-allreduce.py"]
+        assert scene.guest(name).asked[-1] == ("rm", "-f", "/opt/vgpu-cfg/verify-allreduce.py")
+        compile(scene.guest(name).files["/opt/vgpu-cfg/verify-allreduce.py"], "probe", "exec")
+
+
+def test_nccl_tests_measure_where_the_image_has_them() -> None:
+    from tests.unit.parsers.printed import printed
+    from tests.unit.verification.scene import IMAGE, RUN_IMAGE
+
+    scene = make_scene()
+    scene.answer(*RUN_IMAGE, IMAGE, "sh", by="/usr/local/bin/all_reduce_perf\n")
+    scene.answer("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train", by=printed("nccl-tests-two-ranks.txt"))
+    report = scene.run()
+    together = found_in(report, "allreduce", "hvd-01, hvd-02")
+    assert together.observed == "11.2 GB/s bus bandwidth by nccl-tests, 2 ranks, NET/IB/GDRDMA"
+    assert scene.guest("hvd-02").files == {}
+
+
+def test_quick_leaves_out_what_measures() -> None:
+    scene = make_scene()
+    report = scene.run(Choice(is_quick=True))
+    assert not {one.check for one in report.results} & {"bandwidth", "bandwidth-gpu", "allreduce"}
+    assert not scene.guest("hvd-02").was_asked("systemd-run")
+    assert report.is_quick
+    assert report.passes
+
+
+def test_only_what_is_chosen_is_told_and_what_it_rests_on_is_asked() -> None:
+    scene = make_scene()
+    report = scene.run(Choice(only=("licence",)))
+    assert {one.check for one in report.results} == {"licence", "host-licence"}
+    assert {words[0] for words in scene.guest().asked} == {"uname", "nvidia-smi"}
+
+
+def test_what_an_unchosen_check_finds_wrong_is_told_all_the_same() -> None:
+    scene = make_scene()
+    scene.answer("nvidia-smi", "-q", by="NVIDIA-SMI has failed because it couldn't communicate\n")
+    report = scene.run(Choice(only=("licence",)))
+    assert [(one.check, one.state) for one in report.results if one.subject.name == "hvd-01"] == [
+        ("driver", CheckState.FAILED),
+        ("licence", CheckState.NOT_ASKED),
+    ]
+
+
+def test_a_check_rests_on_earlier_ones_only() -> None:
+    keys = [check.key for check in CHECKS]
+    assert len(set(keys)) == len(keys)
+    for place, check in enumerate(CHECKS):
+        assert set(check.rests_on) <= set(keys[:place])
+    assert needed_for(["ats"]) == {"ats", "rdma", "nics", "reached"}
+
+
+def test_pairs_meet_in_rounds_and_each_pair_once() -> None:
+    for count in range(9):
+        met = [pair for one in rounds(count) for pair in one]
+        assert sorted(met) == [(one, two) for one in range(count) for two in range(one + 1, count)]
+        assert all(len({member for pair in one for member in pair}) == 2 * len(one) for one in rounds(count))
+
+
+def test_shells_are_opened_once_and_closed() -> None:
+    scene = make_scene(3)
+    scene.run()
+    assert sorted(scene.guests.connected) == ["hvd-01", "hvd-02", "hvd-03"]
+    assert [guest.closed for guest in scene.guests.guests.values()] == [1, 1, 1]
+
+
+def test_pairs_of_one_round_use_ports_of_their_own() -> None:
+    scene = make_scene(4)
+    scene.run(Choice(only=("bandwidth",)))
+    ports = {
+        words[words.index("-p") + 1]
+        for guest in scene.guests.guests.values()
+        for words in guest.asked
+        if words[0] == "timeout"
+    }
+    assert ports == {"18515", "18516"}

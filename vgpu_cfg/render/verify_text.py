@@ -1,0 +1,137 @@
+"""How a verification reads on a terminal: a table per host, VM and pair, what failed, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.render.layout import Cell, Column, both_ends, duration, fold, table
+from vgpu_cfg.render.verify_view import (
+    Block,
+    Part,
+    codes_of,
+    count_states,
+    is_folded,
+    parts_of,
+    result_words,
+    shown_results,
+    verdict_words,
+)
+
+_STYLES = {
+    CheckState.PASSED: "green",
+    CheckState.FAILED: "bold red",
+    CheckState.NOT_ASKED: "yellow",
+    CheckState.SKIPPED: "dim",
+}
+_SIGNS = {
+    CheckState.PASSED: "ok",
+    CheckState.FAILED: "FAIL",
+    CheckState.NOT_ASKED: "-",
+    CheckState.SKIPPED: "skip",
+}
+_COLUMNS = (Column("", drop=0), Column("CHECK"), Column("RESULT", is_flexible=True))
+_CODE_WIDTH = 7
+_MOST_NAME_WIDTH = 16
+
+
+def render_verification(
+    found: Verification, width: int, *, next_command: str = "", with_all: bool = False
+) -> list[Text]:
+    """Lay out a verification. `next_command` is what to type when what failed is mended."""
+    quick = ", quick" if found.is_quick else ""
+    left = Text.assemble(
+        (found.plan, "bold"), f" on {found.server}, verified {found.begun:%Y-%m-%d %H:%M}{quick}"
+    )
+    right = Text(verdict_words(found), "bold red" if found.failed else "green" if found.passes else "yellow")
+    lines = both_ends(left, right, width)
+    for part in parts_of(found):
+        lines += [Text(""), Text(part.title, style="bold")]
+        lines += _blocks(part, width, with_all=with_all)
+    lines += _failures(found.failed, width)
+    lines += _end(found, width, next_command)
+    return lines
+
+
+def _blocks(part: Part, width: int, *, with_all: bool) -> list[Text]:
+    """Lay out a heading per subject with its results below; the columns are the same throughout."""
+    open_blocks = [block for block in part.blocks if not is_folded(part, block, with_all=with_all)]
+    rows = [row for block in open_blocks for row in _rows(block, with_all=with_all)]
+    laid = _without_heading(table(_COLUMNS, rows, width, indent=4)) if rows else []
+    lines: list[Text] = []
+    for block in part.blocks:
+        about = f"  {block.about}" if block.about else ""
+        head = Text.assemble("  ", (block.name, "bold"), (about, ""))
+        lines += both_ends(head, Text(block.counts, "yellow" if block.has_trouble else "dim"), width)
+        if block in open_blocks:
+            count = len(shown_results(block, with_all=with_all))
+            for _ in range(count):
+                lines.append(laid.pop(0))
+                while laid and not laid[0].plain[4:5].strip():
+                    lines.append(laid.pop(0))
+    return lines
+
+
+def _without_heading(lines: list[Text]) -> list[Text]:
+    return lines[1:]
+
+
+def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
+    return [
+        [
+            Text(_SIGNS[result.state], _STYLES[result.state]),
+            result.title,
+            Text(result_words(result), "" if result.state is not CheckState.SKIPPED else "dim"),
+        ]
+        for result in shown_results(block, with_all=with_all)
+    ]
+
+
+def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
+    """Lay out each failure as findings are: code, whom it is about, what it means, what to do."""
+    if not failed:
+        return []
+    lines = [Text(""), Text.assemble(("FAILED", "bold"), f"  {len(failed)}")]
+    longest = min(max(len(one.subject.name) for one in failed), _MOST_NAME_WIDTH)
+    for one in failed:
+        lines += finding_lines(one, longest, width)
+    return lines
+
+
+def finding_lines(one: CheckResult, name_width: int, width: int) -> list[Text]:
+    """Lay out one failure."""
+    name = one.subject.name
+    margin = " " * (2 + _CODE_WIDTH + name_width + 2)
+    head = Text.assemble("  ", (f"{one.code:<{_CODE_WIDTH}}", "bold red"))
+    lines: list[Text] = []
+    if len(name) > name_width:
+        lines.append(head + Text(name))
+        head = Text(margin)
+    else:
+        head = Text.assemble(head, f"{name:<{name_width}}  ")
+    message = fold(Text(f"{one.title}: {one.message}"), width - len(margin))
+    lines.append(head + message[0])
+    lines += [Text(margin) + part for part in message[1:]]
+    lines += [Text(margin) + part for part in fold(Text(f"-> {one.remedy}"), width - len(margin), hang=3)]
+    return lines
+
+
+def _end(found: Verification, width: int, next_command: str) -> list[Text]:
+    total = f"TOTAL  {count_states(found.results) or 'nothing'} in {duration(found.seconds)}"
+    shares = found.thresholds
+    least = (
+        f"at least {shares.host_memory:.0%} of the line rate from host memory, "
+        f"{shares.gpu_memory:.0%} from GPU memory, {shares.busbw:.0%} as bus bandwidth"
+    )
+    measured = any(one.measured.get("share") for one in found.results)
+    lines = [Text(""), *fold(Text(total), width, hang=7)]
+    if measured:
+        lines += fold(Text(f"ASKED  {least}"), width, hang=7)
+    codes = codes_of(found.failed)
+    if codes:
+        lines += fold(Text(f"MORE   vgpu-cfg explain {' '.join(codes)}"), width, hang=7)
+    if next_command:
+        lines += fold(Text(f"NEXT   {next_command}"), width, hang=7)
+    return lines
