@@ -305,8 +305,8 @@ class Placement(Frozen):
 
     `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only
     where `is_certain` (fixed passthrough, or nothing else could be chosen). `numa_nodes` is empty
-    where the plan says `numa: off` or the host tells no nodes. `nic_pci_ids` are the functions of
-    physical NICs behind the VM's NICs, in their order: for a virtual one its physical function.
+    where the plan says `numa: off` or the host tells no nodes. `nic_pci_ids` are the physical functions
+    behind the VM's NICs, in their order.
     """
 
     vm: str

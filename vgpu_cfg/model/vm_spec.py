@@ -28,7 +28,11 @@ class NewVgpu(Frozen):
 
 
 class NewPassthrough(Frozen):
-    """Add a fixed passthrough of one PCI function of the VM's host; `numa_node` as of `NewVgpu`."""
+    """Add a fixed passthrough of one PCI function of the VM's host; `numa_node` as of `NewVgpu`.
+
+    An empty `system_id` is asked of the host when the device is made: it tells none before it has handed out
+    a first device.
+    """
 
     kind: Literal["new_passthrough"] = "new_passthrough"
     pci_id: str

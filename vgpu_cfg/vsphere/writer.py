@@ -25,6 +25,7 @@ from vgpu_cfg.vsphere.faults import translated
 from vgpu_cfg.vsphere.reader_places import escaped
 from vgpu_cfg.vsphere.session import Session
 from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, needed_api, scratch_spec
+from vgpu_cfg.vsphere.system_ids import with_system_ids
 from vgpu_cfg.vsphere.tasks import TaskWatch
 
 _CURRENT = (Paths("vim.VirtualMachine", ("config.hardware.device", "config.hardware.memoryMB")),)
@@ -41,6 +42,8 @@ class VCenterWriter:
         """Clone or create; the task's result is the new VM."""
         name = change.vm.name
         self._check_api(change.spec)
+        spec_with_ids = with_system_ids(self._session, change.spec, host_moid=change.location.host_moid)
+        change = change.model_copy(update={"spec": spec_with_ids})
         match change.source:
             case CloneFrom() as source:
                 template = self._vm(source.template.moid, source.template.name)
@@ -65,6 +68,7 @@ class VCenterWriter:
     def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
         """Reconfigure with one ConfigSpec; devices that are edited are read afresh first."""
         self._check_api(spec)
+        spec = with_system_ids(self._session, spec, vm_moid=moid)
         config = config_spec(spec, self._current(moid, spec, moid), moid)
         with translated(f"reconfiguring {moid}", moid):
             return _moid(self._vm(moid).ReconfigVM_Task(config))

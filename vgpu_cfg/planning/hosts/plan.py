@@ -233,6 +233,9 @@ class HostPlanner:
         mark = case.view.facts.mark
         if mark is not None and mark.maintenance:
             host = host.model_copy(update={"is_in_maintenance_mode": False})
+        if host.system_id is None and any(device.passthrough_active for device in host.pci_devices):
+            # It is told once a first device is handed out, and asked for when a VM is made.
+            host = host.model_copy(update={"system_id": ""})
         result.prepared[host.moid] = host
 
     def _with_profiles(self, case: HostCase, host: Host) -> Host:

@@ -7,7 +7,8 @@
 
 A NIC that the host itself uses, or that a VM of others names, is never taken, unless a VM of the plan names
 it by its address. Rules of the plan file come first and are only added to. Firmware is set where the host
-still has the NIC and its shell may be used: else it is set in the guest (`rdma.chain` tells).
+still has the NIC and its shell, with NVIDIA's tools, tells the parameter: else it is set in the guest
+(`rdma.chain` tells).
 """
 
 from __future__ import annotations
@@ -156,16 +157,23 @@ class _Rules:
             return
         update: dict[str, object] = {"match": self._match(pci_id), "use": use}
         firmware: dict[str, str] = {}
-        if has_ats and self.entry.access.ssh != "off":
+        if has_ats and self._has_parameter(pci_id, ATS):
             firmware[ATS] = "True"
         if use is NicUse.SRIOV:
             update["vfs"] = max(base.vfs or 0, vfs or 0)
             if base.roce is None:
                 update["roce"] = self.roce
-            if brings_functions and self.entry.access.ssh != "off":
+            if brings_functions and self._has_parameter(pci_id, "NUM_OF_VFS"):
                 firmware |= {"SRIOV_EN": "True", "NUM_OF_VFS": str(update["vfs"])}
         update["firmware"] = {**firmware, **base.firmware}
         self.made[pci_id] = base.model_copy(update=update)
+
+    def _has_parameter(self, pci_id: str, name: str) -> bool:
+        """Whether the host can set a parameter of a NIC's firmware, as far as its shell was asked."""
+        shell = self.view.facts.shell
+        if shell is None:
+            return self.entry.access.ssh != "off"
+        return name in shell.firmware.get(pci_id, {})
 
     def _match(self, pci_id: str) -> DesiredDeviceMatch:
         """Name the NIC as a rule must that takes one which the host uses: by its vmnic, where it has one."""
@@ -185,7 +193,7 @@ class _Rules:
     def _choose(
         self, need: NicNeed, taken: dict[str, bool], cut: Counter[str] | None = None
     ) -> PciDevice | None:
-        """Return the function that suits a need best: one that is as wanted already, beside idle GPUs."""
+        """Return the function that suits a need best: as wanted already, beside idle GPUs, fast."""
         options = [
             pci
             for pci in host_functions(self.view.host)
@@ -194,13 +202,15 @@ class _Rules:
         gpus = Counter(gpu.numa_node for gpu in self.view.host.gpus if not gpu.vm_moids)
         used = Counter(one.numa_node for one in host_functions(self.view.host) if one.pci_id in taken)
 
-        def price(pci: PciDevice) -> tuple[bool, bool, float, str]:
+        def price(pci: PciDevice) -> tuple[bool, bool, int, float, str]:
             is_ready = pci.passthrough_active or pci.passthrough_enabled
             if cut is not None:
                 is_ready = pci.sriov is not None and pci.sriov.requested > cut[pci.pci_id]
             here = gpus[pci.numa_node]
             crowd = cut[pci.pci_id] if cut is not None else used[pci.numa_node]
-            return (need.near_gpu and not here, not is_ready, crowd / max(1, here), pci.pci_id)
+            nic = self.view.nic(pci.pci_id)
+            speed = (nic.speed_mbps or 0) if nic is not None else 0
+            return (need.near_gpu and not here, not is_ready, -speed, crowd / max(1, here), pci.pci_id)
 
         return min(options, key=price, default=None)
 
