@@ -28,6 +28,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDisk,
     NewDynamicPassthrough,
     NewNic,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     NicBacking,
@@ -268,6 +269,18 @@ def test_a_virtual_function_is_added_and_taken_out(kind: NetworkKind, desk: Desk
     deletion = VmSpec(devices=(RemoveDevice(key=virtual.key, was="virtual function"),))
     assert desk.done(desk.writer.reconfigure_vm(moid, deletion)).state is TaskState.SUCCESS
     assert [nic.kind for nic in detail_of(desk.vm(moid)).nics] == ["vmxnet3"]
+
+
+def test_a_paravirtual_rdma_nic_is_added_and_taken_out(desk: Desk, place: Place) -> None:
+    network = place.network(NetworkKind.DISTRIBUTED)
+    card = NewPvrdmaNic(backing=network, mac=MAC)
+    spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (card,)})
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
+    (nic,) = detail_of(desk.vm(moid)).nics
+    assert (nic.kind, nic.mac, nic.network) == ("pvrdma", MAC, network.portgroup_key)
+    deletion = VmSpec(devices=(RemoveDevice(key=nic.key, was="PVRDMA NIC"),))
+    assert desk.done(desk.writer.reconfigure_vm(moid, deletion)).state is TaskState.SUCCESS
+    assert not detail_of(desk.vm(moid)).nics
 
 
 def test_a_whole_nic_is_told_from_a_gpu(desk: Desk, place: Place) -> None:

@@ -303,10 +303,9 @@ class Diagnostic(Frozen):
 class Placement(Frozen):
     """Where a VM goes or stays.
 
-    `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only
-    where `is_certain` (fixed passthrough, or nothing else could be chosen). `numa_nodes` is empty
-    where the plan says `numa: off` or the host tells no nodes. `nic_pci_ids` are the physical functions
-    behind the VM's NICs, in their order.
+    `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only where
+    `is_certain` (fixed passthrough, or nothing else could be chosen). `numa_nodes` is empty for `numa: off`,
+    and where the host tells none. `nic_pci_ids` are the physical functions behind its NICs, in their order.
     """
 
     vm: str

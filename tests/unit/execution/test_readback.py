@@ -13,6 +13,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     NicBacking,
@@ -124,6 +125,12 @@ def vm(**fields: Any) -> Vm:
             {"nics": (VirtualNic(key=13031, kind="sriov", network="key-1"),)},
             {"nics": (VirtualNic(key=4000, kind="vmxnet3", network="key-1"),)},
             id="virtual function of which the server does not tell whose",
+        ),
+        pytest.param(
+            {"devices": (NewPvrdmaNic(backing=DVS),)},
+            {"nics": (VirtualNic(key=4000, kind="pvrdma", network="key-1"),)},
+            {"nics": (VirtualNic(key=4000, kind="vmxnet3", network="key-1"),)},
+            id="paravirtual RDMA NIC",
         ),
         pytest.param(
             {"devices": (EditNic(key=4000, backing=DVS),)},

@@ -18,6 +18,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDynamicPassthrough,
     NewNic,
     NewPassthrough,
+    NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
     NicBacking,
@@ -154,6 +155,15 @@ def test_a_virtual_function_names_its_physical_one_by_the_address_alone() -> Non
     assert "<id>0000:24:00.0</id><deviceId></deviceId><systemId></systemId><vendorId>0</vendorId>" in xml(
         card.sriovBacking
     )
+
+
+def test_a_paravirtual_rdma_nic_speaks_roce_version_2() -> None:
+    (spec,) = made(NewPvrdmaNic(backing=DISTRIBUTED, mac="00:50:56:00:00:01"))
+    card: Any = spec.device
+    assert card._wsdlName == "VirtualVmxnet3Vrdma"
+    assert (card.deviceProtocol, card.backing.port.portgroupKey) == ("rocev2", "dvportgroup-2")
+    assert (card.addressType, card.macAddress) == ("manual", "00:50:56:00:00:01")
+    assert "<deviceProtocol>rocev2</deviceProtocol>" in xml(card)
 
 
 def test_whether_its_guest_may_change_the_mtu_can_be_told() -> None:
