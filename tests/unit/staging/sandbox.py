@@ -43,7 +43,7 @@ def tool(name: str) -> str:
 
 def need_root() -> None:
     if os.geteuid() != 0:
-        pytest.skip("this needs root's rights: accounts are made, and files given to them")
+        pytest.skip("this needs root's rights, as the scripts have them in a guest")
 
 
 def context(spec: GuestSpec, **secrets: str) -> StagingContext:

@@ -23,6 +23,7 @@ from vgpu_cfg.model.guest_modules import (
     NetworkModule,
     UsersModule,
 )
+from vgpu_cfg.ports import GuestStager
 from vgpu_cfg.staging.cloud_init import MOST_BYTES, guest_info, metadata, user_data
 from vgpu_cfg.staging.stager import Stager
 
@@ -37,8 +38,8 @@ MODULES = (
 FINGERPRINTS = {"lic": "aaaa", PLAN_KEYS: "bbbb"}
 
 
-def stager(fingerprints: dict[str, str] | None = None) -> Stager:
-    return Stager(SEED, {"lic": TOKEN}, FINGERPRINTS if fingerprints is None else fingerprints)
+def stager() -> GuestStager:
+    return Stager(SEED, {"lic": TOKEN}, FINGERPRINTS)
 
 
 def spec(user_data: str = "", vm: str = "hvd-01") -> GuestSpec:

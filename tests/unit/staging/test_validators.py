@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.staging.sandbox import SEED, context, spec_of, tool
+from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.model.guest_base import GuestNic, GuestUser
 from vgpu_cfg.model.guest_modules import (
@@ -289,6 +289,7 @@ def test_visudo_takes_the_rules_and_catches_a_fault(tmp_path: Path) -> None:
 
 
 def test_openssh_takes_the_keys_and_catches_a_broken_one(tmp_path: Path) -> None:
+    need_root()
     pair = PlanKeyRing(SEED).host_key("hvd-01")
     path = tmp_path / "host_key"
     path.write_text(pair.private)
