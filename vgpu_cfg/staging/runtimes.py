@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import SharedFolderModule
+from vgpu_cfg.model.guest_modules import LimitsModule, SharedFolderModule
 from vgpu_cfg.model.training_modules import WorkerModule
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.words import image_word, path_word
@@ -64,8 +64,11 @@ def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
     if worker.gpus:
         words += ["--gpus", "all"]
     words += ["--network=host"]
-    # The guest's own /dev/shm, so that its size is that of the guest's; or a private one of a size.
-    words += ["--shm-size", _size(worker.shared_memory)] if worker.shared_memory else ["--ipc=host"]
+    # The guest's own /dev/shm, which the limits module gives its size; without that one, a private one.
+    limits = context.spec.module("limits")
+    is_sized = isinstance(limits, LimitsModule) and bool(limits.shared_memory)
+    own_size = _size(worker.shared_memory) if worker.shared_memory else ""
+    words += ["--shm-size", own_size] if own_size and not is_sized else ["--ipc=host"]
     words += ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864"]
     for source, target, read_only in _mounts(worker, context):
         words += ["--volume", f"{source}:{target}{':ro' if read_only else ''}"]

@@ -184,7 +184,11 @@ _PROVIDER = {
 def scrape_configuration(module: MonitoringModule) -> str:
     """Return prometheus.yml: a job for each kind of exporter, and each VM by its name."""
     jobs: dict[str, list[dict[str, object]]] = {}
-    for target in module.targets:
+    listed = list(module.targets)
+    if module.exporter == "dcgm":
+        # Beside each DCGM exporter runs a node exporter, which knows the RDMA ports.
+        listed += [one.model_copy(update={"port": NODE_PORT}) for one in listed if one.port == DCGM_PORT]
+    for target in dict.fromkeys(listed):
         address = (
             values.address(target.address)
             if _is_address(target.address)

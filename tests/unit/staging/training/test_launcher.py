@@ -245,6 +245,17 @@ def test_a_head_meets_its_workers_on_the_management_network(first: Sandbox, tmp_
     ]
 
 
+def test_a_head_finds_the_management_network_by_its_route(first: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "hvd-01").rename(tmp_path / "head")
+    furnish(tmp_path / "hvd-01", 11)
+    head = Sandbox(tmp_path / "head")
+    # The MAC address is that of the first worker's NIC: nobody else has it.
+    install(head, launcher(runs_work=False, nics=(), control_nics=(GuestNic(mac="00:50:56:00:00:0b"),)))
+    status, told, rest = train(head, "--check")
+    assert status == 0, rest
+    assert told["HOROVOD_GLOO_IFACE"] == "ens192"
+
+
 def test_a_worker_alone_leaves_the_loopback_to_horovod(first: Sandbox) -> None:
     install(first, launcher(workers=WORKERS[:1]))
     status, _, rest = train(first, "--dry-run", "python")

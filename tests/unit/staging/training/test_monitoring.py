@@ -130,6 +130,13 @@ def test_promtool_takes_the_scrape_configuration(guest: Sandbox) -> None:
     assert check_config(text.replace('"15s"', '"soon"'), guest).returncode != 0
 
 
+def test_the_node_exporter_beside_dcgm_is_read_though_nobody_names_it() -> None:
+    targets = tuple(one for one in TARGETS if one.port == 9400)
+    assert scrape_configuration(server(targets=targets)).count(":9100") == 2
+    assert scrape_configuration(server()).count(":9100") == 2
+    assert ":9100" not in scrape_configuration(server(targets=targets, exporter="nvidia-smi"))
+
+
 def test_promtool_takes_every_question_of_the_dashboard(guest: Sandbox) -> None:
     """As rules, since promtool checks expressions there."""
     rules = [

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import SharedFolderModule
+from vgpu_cfg.model.guest_modules import LimitsModule, SharedFolderModule
 from vgpu_cfg.model.training_modules import WorkerModule
 from vgpu_cfg.staging.modules.shared_folder import unit_name
 
@@ -23,7 +23,7 @@ def worker(**more: object) -> WorkerModule:
     return WorkerModule.model_validate({"image": IMAGE, "rdma": True, **more})
 
 
-def started(guest: Sandbox, module: WorkerModule, *others: SharedFolderModule) -> str:
+def started(guest: Sandbox, module: WorkerModule, *others: SharedFolderModule | LimitsModule) -> str:
     """Stage the worker and run what its unit runs; return the words of the runtime, each in <>."""
     guest.stand_in("systemctl")
     guest.stand_in("docker", NOTE)
@@ -99,6 +99,11 @@ def test_without_gpus_and_rdma_nothing_of_them_is_asked_for(guest: Sandbox) -> N
 
 def test_shared_memory_of_its_own_size(guest: Sandbox) -> None:
     assert "<--shm-size><64g>" in started(guest, worker(shared_memory="64GiB"))
+
+
+def test_shared_memory_that_the_guest_has_is_the_guests(guest: Sandbox) -> None:
+    limits = LimitsModule(shared_memory="64GiB")
+    assert "<--ipc=host>" in started(guest, worker(shared_memory="64GiB"), limits)
 
 
 def test_the_shared_folder_is_mounted_at_its_place(guest: Sandbox) -> None:
