@@ -97,7 +97,9 @@ def _with_hosts_for_vms(
     # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that are used.
     everything: dict[str, Collection[str] | None] = dict.fromkeys(derivable)
     second = _Planning(desired, observed, catalog, options, everything).run()
-    unclear = [found for found in second.diagnostics if found.code == Code.SHARING_UNCLEAR]
+    # Where every VM has its place, how GPUs might be shared instead is no question.
+    is_short = len(plan.placements) < len(plan.desired.vms)
+    unclear = [found for found in second.diagnostics if is_short and found.code == Code.SHARING_UNCLEAR]
     if _shortfall(second) >= missing:
         told = plan.model_copy(update={"diagnostics": (*unclear, *plan.diagnostics)})
         return _Tried(told, derivable), {}
