@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.errors import GuestError
+from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.lab.guest import files
 from vgpu_cfg.lab.guest.accounts import may_all, takes_key, takes_password
 from vgpu_cfg.lab.guest.making import guest_of
@@ -54,7 +54,7 @@ def host_key_of(lab: Lab, vm_moid: str) -> str:
 def _running(lab: Lab, moid: str) -> VirtualMachine:
     vm = lab.state.find(moid, VirtualMachine)
     if vm is None or not vm.is_on or not guest_of(vm).is_up:
-        raise GuestError(
+        raise GuestNotReady(
             "no connection: the guest does not answer",
             subject=vm.name if vm is not None else moid,
             remedy="see that the VM is on and its guest has booted",
@@ -123,7 +123,7 @@ class LabGuestShell:
     def _vm(self) -> VirtualMachine:
         vm = _running(self._lab, self._moid)
         if guest_of(vm).boots != self._boots:
-            raise GuestError(
+            raise GuestNotReady(
                 "the connection was closed: the guest was restarted",
                 subject=vm.name,
                 remedy="log in again",
