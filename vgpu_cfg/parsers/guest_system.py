@@ -31,13 +31,14 @@ _PART = re.compile(r"\[(?P<mark>[X ])\] (?P<name>\S.*)")
 
 
 class Interface(Frozen):
-    """A network interface of the guest. `addresses` are IPv4 ones in CIDR."""
+    """A network interface of the guest. `addresses` are IPv4 ones in CIDR, `driver` is "" where not asked."""
 
     name: str
     mac: str = ""
     mtu: int | None = None
     is_up: bool = False
     addresses: tuple[str, ...] = ()
+    driver: str = ""
 
 
 class Filesystem(Frozen):

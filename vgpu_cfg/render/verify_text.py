@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
-from vgpu_cfg.render.layout import Cell, Column, both_ends, duration, fold, table
+from vgpu_cfg.render.layout import Cell, Column, both_ends, duration, fold, fold_names, table
 from vgpu_cfg.render.verify_view import (
     Block,
     Part,
@@ -90,19 +90,23 @@ def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
 
 
 def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
-    """Lay out each failure as findings are: code, whom it is about, what it means, what to do."""
+    """Lay out failures as findings are: code, whom it is about, what it means, what to do; like ones once."""
     if not failed:
         return []
     lines = [Text(""), Text.assemble(("FAILED", "bold"), f"  {len(failed)}")]
-    longest = min(max(len(one.subject.name) for one in failed), _MOST_NAME_WIDTH)
+    alike: dict[tuple[str, ...], list[CheckResult]] = {}
     for one in failed:
-        lines += finding_lines(one, longest, width)
+        alike.setdefault((one.code, one.title, one.message, one.remedy), []).append(one)
+    named = [(fold_names(one.subject.name for one in same), same[0]) for same in alike.values()]
+    longest = min(max(len(name) for name, _ in named), _MOST_NAME_WIDTH)
+    for name, one in named:
+        lines += finding_lines(one, longest, width, name=name)
     return lines
 
 
-def finding_lines(one: CheckResult, name_width: int, width: int) -> list[Text]:
-    """Lay out one failure."""
-    name = one.subject.name
+def finding_lines(one: CheckResult, name_width: int, width: int, *, name: str = "") -> list[Text]:
+    """Lay out a failure of one subject, or of several under one `name`."""
+    name = name or one.subject.name
     margin = " " * (2 + _CODE_WIDTH + name_width + 2)
     head = Text.assemble("  ", (f"{one.code:<{_CODE_WIDTH}}", "bold red"))
     lines: list[Text] = []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.render.layout import counted
@@ -56,10 +55,9 @@ def parts_of(found: Verification) -> tuple[Part, ...]:
     parts: list[Part] = []
     for kind, title in _TITLES.items():
         results = [one for one in found.results if one.subject.kind == kind]
-        results.sort(key=lambda one: [one.subject.name for one in results].index(one.subject.name))
         blocks = tuple(
-            Block(name, about.get(name, ""), tuple(group))
-            for name, group in groupby(results, key=lambda one: one.subject.name)
+            Block(name, about.get(name, ""), tuple(one for one in results if one.subject.name == name))
+            for name in dict.fromkeys(one.subject.name for one in results)
         )
         if blocks:
             parts.append(Part(title, kind, blocks))

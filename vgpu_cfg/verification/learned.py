@@ -35,7 +35,7 @@ class Learned(Frozen):
     rdma: tuple[RdmaNic, ...] = ()
 
     def interface_of(self, nic: GuestNic) -> Interface | None:
-        """Return the interface of a planned NIC: by its MAC, its name, then by an address of it."""
+        """Return the interface of a planned NIC: by MAC, name or address, or as the one of its driver."""
         for interface in self.interfaces:
             if nic.mac and interface.mac == nic.mac:
                 return interface
@@ -45,4 +45,5 @@ class Learned(Frozen):
         for interface in self.interfaces:
             if set(nic.addresses) & set(interface.addresses):
                 return interface
-        return None
+        driven = [interface for interface in self.interfaces if nic.driver and interface.driver == nic.driver]
+        return driven[0] if len(driven) == 1 and not (nic.mac or nic.name) else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Generator
+
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guest_base import GuestNic
 from vgpu_cfg.model.guest_modules import RoceModule
@@ -16,9 +19,11 @@ from vgpu_cfg.parsers.rdma_devices import (
     parse_sysfs_gids,
 )
 from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
+from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,
+    Step,
     failed,
     is_absent,
     missing,
@@ -35,6 +40,7 @@ ROCE_HEADROOM = 58
 """Ethernet payload that RoCE v2's own headers take: IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4, less 2 spare."""
 
 _SYSFS = "/sys/class/infiniband"
+_DRIVER = re.compile(r"^driver: *(\S+)", re.MULTILINE)
 _TABLES = ("gids", "gid_attrs/types", "gid_attrs/ndevs")
 _GIDS = " ".join(["grep -s .", *(f"{_SYSFS}/*/ports/*/{table}/*" for table in _TABLES)])
 
@@ -53,6 +59,8 @@ def ask_nics(view: GuestView) -> Asking:
         return skipped("the plan sets up no NIC of it")
     answer = yield Command(("ip", "-json", "address", "show"))
     interfaces = parse_interfaces(answer.stdout)
+    if any(nic.driver and not (nic.mac or nic.name) for nic in view.nics):
+        interfaces = yield from _with_drivers(interfaces)
     learned = view.learned.model_copy(update={"interfaces": interfaces})
     wrong: list[str] = []
     right: list[str] = []
@@ -66,10 +74,19 @@ def ask_nics(view: GuestView) -> Asking:
     return passed("; ".join(right), learned=learned)
 
 
+def _with_drivers(interfaces: tuple[Interface, ...]) -> Generator[Step, ShellResult, tuple[Interface, ...]]:
+    """Ask which driver each interface has; one without hardware has none."""
+    found: list[Interface] = []
+    for interface in interfaces:
+        answer = yield Command(("ethtool", "-i", interface.name))
+        driver = _DRIVER.search(answer.stdout) if answer.status == 0 else None
+        found.append(interface.model_copy(update={"driver": driver[1]}) if driver is not None else interface)
+    return tuple(found)
+
+
 def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
     if seen is None:
-        # One that is known by its driver alone, without an address, cannot be told apart here.
-        return ["is not there"] if nic.mac or nic.name or nic.addresses else []
+        return ["is not there"]
     faults = [] if seen.is_up else ["is down"]
     if nic.mtu is not None and seen.mtu != nic.mtu:
         faults.append(f"has MTU {seen.mtu}, not {nic.mtu}")
@@ -81,7 +98,7 @@ def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
 
 def _nic_words(seen: Interface | None) -> str:
     if seen is None:
-        return "a NIC without an address"
+        return ""
     return f"{seen.name} {seen.addresses[0] if seen.addresses else 'no address'}, MTU {seen.mtu}"
 
 
