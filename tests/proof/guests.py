@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.proof.hosts import Host, Port, host, switch
+from vgpu_cfg.cli.saved_plan import load_plan_json
 from vgpu_cfg.documents.foreign import read_foreign
+from vgpu_cfg.model.change import StageGuest
 from vgpu_cfg.model.guest import GuestSpec
 from vgpu_cfg.model.guest_modules import NetworkModule
 from vgpu_cfg.staging.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "multi-node-horovod.yaml"
 SEED = bytes(range(32))
 MESH_PORT = 2222
 NETWORKS = ("vm-network", "roce-111")
@@ -66,7 +72,7 @@ class Guests:
         return ["ssh", "-F", f"{MESH}/ssh_config", there]
 
     def train(
-        self, name: str, programs: Path, program: str, *options: str, seconds: float = 120.0
+        self, name: str, programs: Path, program: str, *options: str, seconds: float = 420.0
     ) -> subprocess.CompletedProcess[str]:
         """Start a program on all workers by the plan's own `train`; a rank has one thread, cores are few."""
         on = self[name]
@@ -214,4 +220,16 @@ def ports_of(spec: GuestSpec, number: int) -> list[Port]:
 
 def specs_of_the_example(folder: Path) -> dict[str, GuestSpec]:
     """Plan the example on the lab by the command line, and return what the clones shall carry."""
-    raise NotImplementedError(folder)
+    saved = folder / "plan.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "vgpu_cfg", "plan", str(EXAMPLE), "-o", str(saved)],
+        env={**os.environ, "HOME": str(folder), "VGPU_CFG_LAB_SPEED": "0"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    plan = load_plan_json(saved)
+    return {one.vm.name: one.spec for one in plan.changes if isinstance(one, StageGuest)}
