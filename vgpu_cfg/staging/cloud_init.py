@@ -118,7 +118,7 @@ def _users(context: StagingContext) -> list[Any]:
             "lock_passwd": True,
             "shell": one.shell,
             **({"ssh_authorized_keys": list(one.keys)} if one.keys else {}),
-            **({"sudo": ["ALL=(ALL) NOPASSWD:ALL"]} if one.sudo else {}),
+            **({"sudo": "ALL=(ALL) NOPASSWD:ALL"} if one.sudo else {}),
         }
         for one in accounts(module, context)
         if one.name != "root"

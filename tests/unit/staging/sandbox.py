@@ -1,4 +1,4 @@
-"""A folder that stands for a guest: scripts run in it for real, with stand-ins for what cannot be had here."""
+"""A folder that stands for a guest: scripts run in it for real, with stand-ins for what is not here."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from vgpu_cfg.staging.scripts import compose
 from vgpu_cfg.staging.table import stage_module
 
 SEED = b"the seed of a plan under test, 32 bytes and more"
-BASE_TOOLS = (
-    "awk basename cat chmod chown cmp cp cut date df dirname env false grep head id ln ls mkdir mktemp mv "
-    "printf pwd readlink rm rmdir sed sh sha256sum sort stat tail tar touch tr true uname wc"
-).split()
+BASE_TOOLS = [
+    "awk", "basename", "cat", "chmod", "chown", "cmp", "cp", "cut", "date", "df", "dirname", "env", "false",
+    "grep", "head", "id", "ln", "ls", "mkdir", "mktemp", "mv", "printf", "pwd", "readlink", "rm", "rmdir",
+    "sed", "sh", "sha256sum", "sort", "stat", "tail", "tar", "touch", "tr", "true", "uname", "wc",
+]  # fmt: skip
 """What every guest has; whatever else a script may find is put into the sandbox by the test."""
 
 PACKAGES = {
@@ -42,7 +43,7 @@ def tool(name: str) -> str:
 
 def need_root() -> None:
     if os.geteuid() != 0:
-        pytest.skip("this needs root's rights: accounts are made, and files given to them")
+        pytest.skip("this needs root's rights, as the scripts have them in a guest")
 
 
 def context(spec: GuestSpec, **secrets: str) -> StagingContext:
@@ -87,7 +88,9 @@ class Sandbox:
         """Let scripts find a tool that notes its call and then does what `body` says."""
         path = self.bin / name
         path.unlink(missing_ok=True)
-        path.write_text(f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >>"{self.calls_file}"\nROOT="{self.root}"\n{body}\n')
+        path.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >>"{self.calls_file}"\nROOT="{self.root}"\n{body}\n'
+        )
         path.chmod(0o755)
 
     def without(self, name: str) -> None:
@@ -116,7 +119,9 @@ class Sandbox:
     def mode(self, path: str) -> int:
         return self.path(path).stat().st_mode & 0o7777
 
-    def nic(self, name: str, mac: str, *, driver: str = "mlx5_core", pci: str = "0000:03:00.0", rdma: str = "") -> None:
+    def nic(
+        self, name: str, mac: str, *, driver: str = "mlx5_core", pci: str = "0000:03:00.0", rdma: str = ""
+    ) -> None:
         """Put a NIC into /sys; with `rdma` it has that RDMA device."""
         device = self.path(f"/sys/devices/{pci}")
         (device / "net" / name).mkdir(parents=True)
@@ -163,7 +168,7 @@ class Sandbox:
         return Ran(done.returncode, told[-1] if told else "", done.stdout + done.stderr)
 
     def bring(self, script: str) -> None:
-        """Check, apply, check: it is missing at first, and there in the end; then applying changes nothing."""
+        """Check, apply, check: missing at first, there in the end; then applying changes nothing."""
         assert self.run(script, "check").status != 0
         applied = self.run(script, "apply")
         assert applied.status == 0, applied

@@ -57,7 +57,8 @@ def test_hosts_are_written_in_place(guest: Sandbox) -> None:
     assert guest.path("/etc/hosts").stat().st_ino == before
     assert guest.read("/etc/hosts") == (
         "127.0.0.1 localhost\n127.0.1.1 ubuntu\n::1 localhost ip6-localhost\n"
-        "# begin vgpu-cfg hosts\n10.111.0.11 hvd-01.example.com hvd-01\nfd00::12 hvd-02\n# end vgpu-cfg hosts\n"
+        "# begin vgpu-cfg hosts\n10.111.0.11 hvd-01.example.com hvd-01\nfd00::12 hvd-02\n"
+        "# end vgpu-cfg hosts\n"
     )
 
 
@@ -145,7 +146,8 @@ def test_a_link_in_a_home_is_not_followed(peopled: Sandbox) -> None:
 
 
 def test_a_shell_that_is_not_there_is_named(peopled: Sandbox) -> None:
-    module = UsersModule(users=(GuestUser(name="bob", shell="/usr/bin/fish"),), machine_user="")
+    bob = GuestUser.model_validate({"name": "bob", "shell": "/usr/bin/fish"})
+    module = UsersModule(users=(bob,), machine_user="")
     ran = peopled.run(peopled.stage(module), "apply")
     assert (ran.status, ran.why) == (1, "the shell /usr/bin/fish of the account bob is not in the guest")
 
