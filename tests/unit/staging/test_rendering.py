@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import subprocess
 
 import pytest
@@ -210,3 +211,9 @@ def test_what_is_written_is_read_as_the_same(data: dict[str, object]) -> None:
 )
 def test_text_stays_text_for_readers_of_any_version(text: str) -> None:
     assert read_foreign(write_foreign({text: text}), "x") == {text: text}
+
+
+@pytest.mark.parametrize("kind", MODULE_ORDER)
+def test_every_kind_of_module_has_a_file_of_its_own(kind: str) -> None:
+    found = importlib.import_module(f"vgpu_cfg.staging.modules.{kind.replace('-', '_')}")
+    assert callable(found.stage)

@@ -110,7 +110,7 @@ def train(guest: Sandbox, *words: str, **environment: str) -> tuple[int, dict[st
     for line in done.stdout.splitlines():
         name, sign, value = line.partition("=")
         if sign and name.isidentifier():
-            told[name] = value.strip()
+            told[name] = value
     command = done.stdout.splitlines()[-1] if done.stdout else ""
     return done.returncode, told, f"{command}\n{done.stderr}"
 
