@@ -16,7 +16,6 @@ from vgpu_cfg import documents
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.shell import LabGuestShell, open_guest_shell
 from vgpu_cfg.lab.guest.state import Guest
-from vgpu_cfg.lab.host_restart import restart
 from vgpu_cfg.lab.host_state import Host, HostDriver, Passthrough
 from vgpu_cfg.lab.host_stock import load_driver
 from vgpu_cfg.lab.state import VirtualMachine
@@ -138,10 +137,12 @@ class GuestRig(Rig):
         """Return the MAC of a host's ConnectX-6 Dx."""
         return next(nic.mac for nic in self.host(f"esx-roce-0{number}.lab").nics if nic.pci.pci_id == NIC)
 
-    def restart_hosts(self, *, cold: bool = True) -> None:
-        """Let what is set on the hosts come into force."""
+    def bring_firmware(self) -> None:
+        """Let the NICs' firmware hold what was set, as a restart of the hosts does; the VMs run on here."""
         for host in self.lab.state.all(Host):
-            restart(host, cold=cold)
+            for nic in host.nics:
+                for parameter in nic.firmware.values():
+                    parameter.current = parameter.next_boot
 
 
 def training(number: int, mac: str, *, peers: int = 2) -> list[dict[str, Any]]:

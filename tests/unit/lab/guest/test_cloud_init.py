@@ -35,8 +35,8 @@ def test_it_sets_up_what_the_document_says(rig: GuestRig) -> None:
         users=["default", {"name": "anna", "ssh_authorized_keys": [KEY], "sudo": ["ALL=(ALL) NOPASSWD:ALL"]}],
         ssh_keys={"ed25519_private": "PRIVATE\n", "ed25519_public": "ssh-ed25519 AAAA host"},
     )
-    network = {"version": 2, "ethernets": {"a": {"match": {"macaddress": rig.mac()}, "mtu": 9000}}}
-    network["ethernets"]["a"] |= {"addresses": ["192.168.10.11/24"], "dhcp4": False}  # type: ignore[index]
+    nic = {"match": {"macaddress": rig.mac()}, "mtu": 9000, "addresses": ["192.168.10.11/24"], "dhcp4": False}
+    network = {"version": 2, "ethernets": {"a": nic}}
     vm = rig.up("a", guestinfo(document, network=network))
     guest = guest_of(vm)
     assert (guest.cloud_state, guest.host_name) == ("done", "hvd-01")

@@ -224,7 +224,7 @@ def test_firmware_is_set_in_the_guest_and_in_force_after_the_host_restarted(rig:
     )
     shell = rig.shell(rig.vm("a"))
     assert shell.execute(STAGE)[0] == 20
-    rig.restart_hosts()
+    rig.bring_firmware()
     assert shell.execute(STAGE)[0] == 0
     assert rig.states() == {"nic-firmware": "present"}
 
