@@ -160,7 +160,8 @@ NGC = "registries: {nvcr.io: {password: good, expired: [old]}}"
 LOGIN = module("registry", ["ngc"], server="nvcr.io", user="$oauthtoken", password="ngc")
 LICENCE = module("licence", ["token"], token="token", feature_type=4)
 FAULTS: list[Any] = [
-    ("free: 10GiB", "", [RUNTIME, module("image", **image())], {}, "the disk has 9 GiB free, the image wants 40"),
+    ("free: 10GiB", "", [RUNTIME, module("image", **image())], {},
+     "the disk has 9 GiB free, the image wants 40"),
     ("", "registries: {nvcr.io: {reachable: false}}", [RUNTIME, module("image", **image())], {},
      "the registry nvcr.io cannot be reached"),
     ("", "unreachable: [nvcr.io]", [RUNTIME, module("image", **image())], {}, "nvcr.io cannot be reached"),
