@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,23 @@ def test_it_ties_a_vm_to_hosts_and_moves_it(govc: MakeGovc) -> None:
         assert "tie" not in run("cluster.rule.ls", "-cluster", "gpu")
         run("vm.migrate", "-host", second, "by-govc")
         assert second in run("vm.info", "by-govc")
+
+
+def test_it_works_in_a_guest(govc: MakeGovc, tmp_path: Path) -> None:
+    with served("two-hosts-roce") as server:
+        run = govc(server)
+        if "guest.mkdir" not in run("-h"):
+            pytest.skip("govc was built without its guest commands: run script/build-contract")
+        run("vm.clone", "-vm", "no-cloud-init", "-on=true", "-waitip=true", "-host", "esx-roce-01.lab", "a")
+        login = ("-vm", "a", "-l", "ubuntu:lab")
+        run("guest.mkdir", *login, "-p", "/tmp/x/y")
+        sent = tmp_path / "sent"
+        sent.write_text("brought\n", encoding="ascii")
+        run("guest.upload", *login, str(sent), "/tmp/x/y/file")
+        assert run("guest.download", *login, "/tmp/x/y/file", "-") == "brought\n"
+        assert "file" in run("guest.ls", *login, "/tmp/x/y")
+        pid = run("guest.start", *login, "/bin/cat", "/tmp/x/y/file").strip()
+        assert pid in run("guest.ps", *login, "-p", pid, "-X", "-x")
+        run("guest.mv", *login, "/tmp/x/y/file", "/tmp/x/other")
+        run("guest.chmod", *login, "0600", "/tmp/x/other")
+        run("guest.rmdir", *login, "-r", "/tmp/x")

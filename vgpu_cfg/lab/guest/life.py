@@ -65,6 +65,8 @@ def _wake(lab: Lab, vm: VirtualMachine) -> None:
         guest.has_nouveau = guest.nouveau and not guest.driver and bool(gpus_of_guest(lab.state, vm))
         cloud_init.boot(lab, vm)
         staging.resume(lab, vm)
+        if guest.staging is not None and guest.staging.is_over:
+            guest.staging = None  # it is of the boot before, and nothing is installed that goes on with it
     elif guest.staging is not None and guest.staging.status == staging.REBOOT:
         boot(lab, vm)
         return

@@ -19,7 +19,7 @@ IMAGE_NAME = "ubuntu"
 
 ROOT = "root"
 RUNTIME_FOLDERS = ("/", "/etc", "/etc/ssh", "/home", "/opt", "/root", "/tmp", "/usr", "/usr/local")  # noqa: S108 - of a simulated guest
-MORE_FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/var", "/var/lib", "/var/log", "/var/tmp", "/run")  # noqa: S108 - likewise
+MORE_FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/var", "/var/lib", "/var/log", "/var/tmp", "/run")  # noqa: S108 - of one, too
 
 
 def make_guest(part: GuestPart, disks_mib: int, name: str) -> Guest:

@@ -139,6 +139,8 @@ class Session:
                 raise PermissionError(path)
             return
         above = posixpath.dirname(path)
+        while not files.is_folder(self.guest, above):
+            above = posixpath.dirname(above)
         if self.guest.owners.get(above) == self.user:
             return
         account = self.guest.accounts.get(self.user)

@@ -39,6 +39,7 @@ import (
 	_ "github.com/vmware/govmomi/cli/task"
 	_ "github.com/vmware/govmomi/cli/version"
 	_ "github.com/vmware/govmomi/cli/vm"
+	_ "github.com/vmware/govmomi/cli/vm/guest"
 	_ "github.com/vmware/govmomi/cli/vm/option"
 )
 

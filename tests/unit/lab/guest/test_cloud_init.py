@@ -1,0 +1,127 @@
+"""cloud-init in a guest: when it runs, what it does, and what leaves it in error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.lab.guest.guest_rig import (
+    KEY,
+    REPORT,
+    STAGE,
+    GuestRig,
+    bundle,
+    guestinfo,
+    module,
+    packed,
+    user_data,
+)
+from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.nics import nics_of_guest
+from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
+
+NAME = module("host-name", host_name="hvd-01", domain="")
+
+
+@pytest.fixture
+def rig() -> GuestRig:
+    return GuestRig()
+
+
+def test_it_sets_up_what_the_document_says(rig: GuestRig) -> None:
+    document = user_data(
+        bundle(NAME),
+        users=["default", {"name": "anna", "ssh_authorized_keys": [KEY], "sudo": ["ALL=(ALL) NOPASSWD:ALL"]}],
+        ssh_keys={"ed25519_private": "PRIVATE\n", "ed25519_public": "ssh-ed25519 AAAA host"},
+    )
+    nic = {"match": {"macaddress": rig.mac()}, "mtu": 9000, "addresses": ["192.168.10.11/24"], "dhcp4": False}
+    network = {"version": 2, "ethernets": {"a": nic}}
+    vm = rig.up("a", guestinfo(document, network=network))
+    guest = guest_of(vm)
+    assert (guest.cloud_state, guest.host_name) == ("done", "hvd-01")
+    assert set(guest.accounts) == {"root", "ubuntu", "anna"}
+    assert guest.files["/etc/ssh/ssh_host_ed25519_key"].mode == 0o600
+    assert host_key_of(rig.lab, vm.moid) == "ssh-ed25519 AAAA host"
+    assert guest.files[STAGE].mode == 0o755
+    whole = next(nic for nic in nics_of_guest(rig.lab.state, vm) if nic.is_whole)
+    assert (whole.addresses, whole.mtu) == (("192.168.10.11/24",), 9000)
+    assert (
+        open_guest_shell(rig.lab, vm.moid, "anna", public_key=f"{KEY} anna@home").execute("id -un")[1]
+        == "anna\n"
+    )
+    assert rig.report()["run"] == "first"
+
+
+def test_it_redacts_what_it_was_told_to_and_tells_its_address(rig: GuestRig) -> None:
+    vm = rig.up("a", guestinfo(user_data(bundle(NAME))))
+    assert (vm.extra_config["guestinfo.userdata"], vm.extra_config["guestinfo.userdata.encoding"]) == (
+        "---",
+        " ",
+    )
+    assert vm.extra_config["guestinfo.metadata"] != "---"
+    assert vm.extra_config["guestinfo.local-ipv4"].startswith("10.0.")
+
+
+def test_an_instance_runs_once_and_a_new_one_again(rig: GuestRig) -> None:
+    vm = rig.up("a", guestinfo(user_data(bundle(NAME))))
+    guest_of(vm).host_name = "changed"
+    rig.done(vm, "ResetVM_Task")
+    assert rig.booted(vm).host_name == "changed"
+    vm.extra_config |= guestinfo(user_data(bundle(NAME)), **{"instance-id": "i-2"})
+    rig.done(vm, "ResetVM_Task")
+    assert rig.booted(vm).host_name == "hvd-01"
+
+
+@pytest.mark.parametrize("encoding", ["base64", "b64", "gzip+base64", "gz+b64"])
+def test_every_encoding_is_read(rig: GuestRig, encoding: str) -> None:
+    import base64
+
+    text = user_data(bundle(NAME))
+    value = packed(text) if "gz" in encoding else base64.b64encode(text.encode()).decode()
+    extra = guestinfo(text) | {"guestinfo.userdata": value, "guestinfo.userdata.encoding": encoding}
+    rig.up("a", extra)
+    assert rig.states() == {"host-name": "present"}
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ("#cloud-config\nusers: [", "user data"),
+        ("#cloud-config\nwrite_file: []\n", "unknown key 'write_file'"),
+        ("#!/bin/sh\nid\n", "does not begin with #cloud-config"),
+        ("#cloud-config\nwrite_files:\n- {path: /a, content: x, permissions: 644}\n", "permissions"),
+        ("#cloud-config\nwrite_files:\n- {path: a, content: x}\n", "no absolute path"),
+        ("#cloud-config\nusers:\n- {name: a, ssh_keys: []}\n", "unknown key 'ssh_keys'"),
+    ],
+)
+def test_a_broken_document_leaves_it_in_error_and_no_report(
+    rig: GuestRig, document: str, reason: str
+) -> None:
+    vm = rig.up("a", guestinfo(document))
+    guest = guest_of(vm)
+    assert guest.cloud_state == "error"
+    assert reason in guest.cloud_why
+    assert REPORT not in vm.extra_config
+
+
+def test_a_wrong_encoding_and_a_broken_network_are_errors(rig: GuestRig) -> None:
+    extra = guestinfo(user_data(bundle(NAME))) | {"guestinfo.userdata.encoding": "zip"}
+    assert "unknown encoding" in guest_of(rig.up("a", extra)).cloud_why
+    network: dict[str, Any] = {"version": 2, "ethernets": {"a": {"adresses": []}}}
+    other = rig.up("b", guestinfo(user_data(bundle(NAME)), network=network), number=2)
+    assert "unknown key 'adresses'" in guest_of(other).cloud_why
+
+
+def test_a_template_without_cloud_init_does_nothing(rig: GuestRig) -> None:
+    vm = rig.up("a", guestinfo(user_data(bundle(NAME))), source="no-cloud-init")
+    assert REPORT not in vm.extra_config
+    assert vm.extra_config["guestinfo.userdata"] != "---"
+    assert STAGE not in guest_of(vm).files
+
+
+def test_other_commands_are_noted_and_not_run(rig: GuestRig) -> None:
+    vm = rig.up("a", guestinfo(user_data(bundle(NAME), runcmd=["touch /x", [STAGE]])))
+    assert "/x" not in guest_of(vm).files
+    assert "not run by the lab" in guest_of(vm).files["/var/log/cloud-init-output.log"].content
+    assert rig.states() == {"host-name": "present"}
