@@ -20,7 +20,7 @@ from vgpu_cfg.model.change import (
     VmRef,
 )
 from vgpu_cfg.model.drs import ClusterRule
-from vgpu_cfg.model.inventory import Inventory, Network, NetworkKind
+from vgpu_cfg.model.inventory import Host, Inventory, Network, NetworkKind, PciDevice
 from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.vm_spec import (
     EditNic,
@@ -28,6 +28,7 @@ from vgpu_cfg.model.vm_spec import (
     NewDisk,
     NewDynamicPassthrough,
     NewNic,
+    NewPassthrough,
     NewPvrdmaNic,
     NewSriovNic,
     NewVgpu,
@@ -35,7 +36,7 @@ from vgpu_cfg.model.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
-from vgpu_cfg.ports import TaskState, TaskUpdate
+from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
 
 MAC = "00:50:56:12:34:56"
 
@@ -97,9 +98,9 @@ def place(vcenter: VCenter, desk: Desk) -> Place:
     return place_of(vcenter, desk)
 
 
-def place_of(vcenter: VCenter, desk: Desk) -> Place:
+def place_of(vcenter: VCenter, desk: Desk, host: Host | None = None) -> Place:
     found = desk.inventory()
-    host = next(host for host in found.hosts if host.cluster_moid is not None)
+    host = host or next(host for host in found.hosts if host.cluster_moid is not None)
     assert host.cluster_moid is not None
     folder = next(folder for folder in found.folders if folder.is_root)
     store = next(store for store in found.datastores if store.moid in host.datastore_moids)
@@ -293,6 +294,45 @@ def test_a_whole_nic_is_told_from_a_gpu(desk: Desk, place: Place) -> None:
     listed = (device for host in desk.inventory().hosts for device in host.pci_devices)
     is_listed = any((device.vendor_id, device.device_id) in nic.allowed for device in listed)
     assert told == {nic.allowed: is_listed, gpu.allowed: False}
+
+
+def passed_through(desk: Desk) -> tuple[Host, PciDevice]:
+    found = desk.inventory(ReadScope(system_ids=True))
+    return next(
+        (host, device) for host in found.hosts for device in host.pci_devices if device.passthrough_active
+    )
+
+
+@pytest.mark.parametrize("way", ["created", "reconfigured"])
+def test_a_host_is_asked_for_its_system_id_where_the_plan_did_not_know_it(way: str) -> None:
+    """The lab alone has hosts that hand devices out: vcsim's list none."""
+    vcenter = lab_vcenter("mixed-fleet")
+    with vcenter.desk() as desk:
+        host, device = passed_through(desk)
+        unknown = NewPassthrough(
+            pci_id=device.pci_id, system_id="", vendor_id=device.vendor_id, device_id=device.device_id
+        )
+        place = place_of(vcenter, desk, host)
+        spec = SMALL.model_copy(update={"reserve_all_memory": True})
+        with_device = spec.model_copy(update={"devices": (unknown,)})
+        moid = desk.made(desk.writer.create_vm(place.from_scratch(with_device if way == "created" else spec)))
+        if way == "reconfigured":
+            added = VmSpec(devices=(unknown,))
+            assert desk.done(desk.writer.reconfigure_vm(moid, added)).state is TaskState.SUCCESS
+        (passed,) = detail_of(desk.vm(moid)).passthrough
+        assert (passed.pci_id, passed.system_id) == (device.pci_id, host.system_id)
+
+
+def test_a_host_that_hands_nothing_out_tells_no_system_id() -> None:
+    vcenter = lab_vcenter("bare")
+    with vcenter.desk() as desk:
+        host = desk.inventory().hosts[0]
+        device = next(one for one in host.pci_devices if one.is_nic)
+        unknown = NewPassthrough(pci_id=device.pci_id, system_id="", vendor_id=1, device_id=2)
+        spec = SMALL.model_copy(update={"devices": (unknown,)})
+        change = place_of(vcenter, desk, host).from_scratch(spec)
+        with pytest.raises(NotFound, match="tells no system id"):
+            desk.writer.create_vm(change)
 
 
 def test_hardware_is_upgraded(desk: Desk, place: Place) -> None:

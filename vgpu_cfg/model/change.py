@@ -381,7 +381,7 @@ class Plan(Frozen):
     def digest(self) -> str:
         """Eight hex digits over the changes and placements."""
         content = {
-            "placements": [placement.model_dump(mode="json") for placement in self.placements],
+            "placements": [one.model_dump(mode="json", exclude={"nic_pci_ids"}) for one in self.placements],
             "changes": [_without_change_version(change.model_dump(mode="json")) for change in self.changes],
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))

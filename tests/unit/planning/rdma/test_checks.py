@@ -9,7 +9,7 @@ import pytest
 from tests.unit.planning.desires import plan_for, planned, vm
 from tests.unit.planning.hosts.asked import NIC, estate, host
 from vgpu_cfg.model.addresses import ADDRESSES_KEY
-from vgpu_cfg.model.change import Change, Impact, Plan, ReconfigureVm
+from vgpu_cfg.model.change import Change, CreateVm, Impact, Plan, ReconfigureVm
 from vgpu_cfg.model.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
 from vgpu_cfg.planning.rdma.asked import network_mtu
 
@@ -162,7 +162,8 @@ def test_hardware_that_does_not_know_pvrdma_is_raised_first(hardware: int, upgra
     kinds = [one.kind for one in plan.changes if one.kind != "power_on_vm"]
     assert kinds == (["create_vm", "upgrade_vm", "reconfigure_vm"] if upgrades else ["create_vm"])
     with_card = plan.changes[2 if upgrades else 0]
-    assert any(isinstance(edit, NewPvrdmaNic) for edit in with_card.spec.devices)  # type: ignore[union-attr]
+    assert isinstance(with_card, CreateVm | ReconfigureVm)
+    assert any(isinstance(edit, NewPvrdmaNic) for edit in with_card.spec.devices)
 
 
 def test_pvrdma_pins_all_memory() -> None:
