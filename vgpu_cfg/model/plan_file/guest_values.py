@@ -31,7 +31,9 @@ _KEY_KINDS = re.compile(
 )
 _REGISTRY = rf"{LABEL_PATTERN}(\.{LABEL_PATTERN})*(:[0-9]{{1,5}})?"
 _PLAIN_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_NAMED_REGISTRY = rf"(({_PLAIN_LABEL}\.)+{_PLAIN_LABEL}(:[0-9]{{1,5}})?|({_PLAIN_LABEL}\.)*{_PLAIN_LABEL}:[0-9]{{1,5}}|localhost)"
+_DOTTED = rf"({_PLAIN_LABEL}\.)+{_PLAIN_LABEL}"
+_PORT = ":[0-9]{1,5}"
+_NAMED_REGISTRY = rf"(({_DOTTED})({_PORT})?|{_PLAIN_LABEL}{_PORT}|localhost)"
 """Before a path only what has a dot or a port, or is localhost, is a registry."""
 _PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
