@@ -353,7 +353,21 @@ def test_an_image_is_of_a_registry(image: str, registry: str) -> None:
 
 @pytest.mark.parametrize(
     "image",
-    ["", "x y", "x;id", "$(id)", "`id`", "x\ny", "-x", "X/y", "x:", "x@sha256:1", "a/" * 300 + "b", "x%y"],
+    [
+        "",
+        "x y",
+        "x;id",
+        "$(id)",
+        "`id`",
+        "x\ny",
+        "NVCR.io/x",
+        "-x",
+        "X/y",
+        "x:",
+        "x@sha256:1",
+        "a/" * 300 + "b",
+        "x%y",
+    ],
 )
 def test_what_cannot_be_an_image_is_refused(image: str) -> None:
     with pytest.raises(ValueError, match="cannot be an image"):

@@ -77,7 +77,7 @@ PublicKeys = Annotated[
 ]
 AbsolutePath = Annotated[str, _checked(check_absolute_path, _patterned("/.*"))]
 Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
-Url = Annotated[str | None, _checked(check_url, _patterned(r"https?://\S+", or_empty=True))]
+Url = Annotated[str | None, _checked(check_url, _patterned("https?://[!-~]+", or_empty=True))]
 Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
 Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]
 NeededImage = Annotated[str, _checked(check_image, _patterned(IMAGE_PATTERN))]

@@ -19,7 +19,8 @@ DOMAIN_PATTERN = rf"{LABEL_PATTERN}(\.{LABEL_PATTERN})*"
 USER_PATTERN = "[a-z_][a-z0-9_-]{0,31}"
 SHELL_VARIABLE_PATTERN = "[A-Za-z_][A-Za-z0-9_]*"
 SHA256_PATTERN = "[0-9A-Fa-f]{64}"
-PACKAGE_PATTERN = r"(https?://\S+|/.+)"
+_URL = r"https?://[!-~]+"
+PACKAGE_PATTERN = rf"({_URL}|/.+)"
 DURATION_PATTERN = "[0-9]{1,6} ?(s|m|h)"
 RATE_PATTERN = r"[0-9]{1,6}(\.[0-9]{1,3})? ?(Mbps|Gbps)"
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -28,9 +29,11 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 60, 24 * 3600
 _KEY_KINDS = re.compile(
     r"ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com"
 )
-_REGISTRY_HOST = rf"({LABEL_PATTERN}(\.{LABEL_PATTERN})*|\[[0-9A-Fa-f:]+\])"
-_REGISTRY = rf"{_REGISTRY_HOST}(:[0-9]{{1,5}})?"
-_NAMED_REGISTRY = rf"(({LABEL_PATTERN}\.)+{LABEL_PATTERN}|{_REGISTRY_HOST}:[0-9]{{1,5}}|localhost)"
+_REGISTRY = rf"{LABEL_PATTERN}(\.{LABEL_PATTERN})*(:[0-9]{{1,5}})?"
+_PLAIN_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOTTED = rf"({_PLAIN_LABEL}\.)+{_PLAIN_LABEL}"
+_PORT = ":[0-9]{1,5}"
+_NAMED_REGISTRY = rf"(({_DOTTED})({_PORT})?|{_PLAIN_LABEL}{_PORT}|localhost)"
 """Before a path only what has a dot or a port, or is localhost, is a registry."""
 _PATH = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
@@ -106,10 +109,21 @@ def is_printed(text: str) -> bool:
     return text.isprintable()
 
 
+def _is_path(text: str) -> bool:
+    """Whether a text is a path from a root that mounts and exports can carry too."""
+    return (
+        text.startswith("/")
+        and is_printed(text)
+        and not {":", ","} & set(text)
+        and ".." not in text.split("/")
+    )
+
+
 def check_absolute_path(text: str) -> str:
     """Return a path from the guest's root."""
-    if not text.startswith("/") or not is_printed(text) or ".." in text.split("/"):
-        raise ValueError(f"{text!r} is not a path from the guest's root\nbegin it with /, and leave out ..")
+    if not _is_path(text):
+        hint = "begin it with /, and leave out .. and the signs : and ,"
+        raise ValueError(f"{text!r} is not a path from the guest's root\n{hint}")
     return text
 
 
@@ -124,7 +138,7 @@ def check_feature_type(number: int) -> int:
 def check_package(text: str) -> str:
     """Return where a package is: an address, or a path in the guest."""
     if re.match("https?://", text):
-        if re.fullmatch(r"https?://\S+", text) and is_printed(text):
+        if re.fullmatch(_URL, text):
             return text
     elif text.startswith("/") and is_printed(text) and ".." not in text.split("/"):
         return text
@@ -134,7 +148,7 @@ def check_package(text: str) -> str:
 
 def check_url(text: str) -> str:
     """Return the address of a package source."""
-    if re.fullmatch(r"https?://\S+", text) is None or not is_printed(text):
+    if re.fullmatch(_URL, text) is None:
         raise ValueError(f"{text!r} is not an address\nas in https://packages.example.com/toolkit")
     return text.rstrip("/")
 
@@ -197,8 +211,7 @@ def parse_variable_value(value: object) -> str:
 def check_mount(text: str) -> str:
     """Return `source:target`, two paths."""
     source, colon, target = text.partition(":")
-    wrong = not colon or ":" in target or target == "/"
-    if wrong or not all(one.startswith("/") and is_printed(one) for one in (source, target)):
+    if not colon or target == "/" or not (_is_path(source) and _is_path(target)):
         hint = "write two paths, as in /srv/data:/data"
         raise ValueError(f"{text!r} is not a mount of a guest's folder in a container\n{hint}")
     for own in ("/etc/vgpu-cfg", "/opt/vgpu-cfg", "/etc/hosts"):
