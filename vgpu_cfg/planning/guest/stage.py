@@ -159,9 +159,10 @@ def _why(module: GuestModule, turn: GuestTurn, fingerprints: Mapping[str, str]) 
 
 
 def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
-    """Let the guest of the launcher wait for its workers'; one that exports the shared folder comes first.
+    """Let the guest from which training starts wait for its workers', and each for what powers its VM on.
 
-    Each also waits for whatever powers its VM on.
+    One that comes with its clone waits for no other: it works by itself, and its secrets are to be taken
+    out of the VM's configuration whatever becomes of the others.
     """
     stages = {change.vm.name: change.id for change in changes if isinstance(change, StageGuest)}
     starts = {change.vm.name: change.id for change in changes if isinstance(change, PowerOnVm)}
@@ -170,19 +171,16 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
         if not isinstance(change, StageGuest):
             ordered.append(change)
             continue
-        needs = [starts[change.vm.name]] if change.vm.name in starts else []
-        needs += [stages[name] for name in _before(change.vm.name, team) if name in stages]
+        name = change.vm.name
+        needs = [starts[name]] if name in starts else []
+        if not change.with_clone:
+            needs += [stages[one] for one in _before(name, team) if one in stages]
         ordered.append(with_needs(change, tuple(needs)) if needs else change)
     return ordered
 
 
 def _before(name: str, team: Team | None) -> tuple[str, ...]:
     """Name the VMs of a training whose guests are staged before a VM's."""
-    if team is None or team.peer(name) is None or team.launcher is None:
-        return ()
-    head = team.head
-    if head is not None and team.training.shared_folder is not None:
-        return () if head.vm.name == name else (head.vm.name,)
-    if team.launcher.vm.name != name:
+    if team is None or team.launcher is None or team.launcher.vm.name != name:
         return ()
     return tuple(one.vm.name for one in team.workers if one.vm.name != name)
