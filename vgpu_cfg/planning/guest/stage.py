@@ -30,6 +30,7 @@ from vgpu_cfg.planning.guest.peers import Team
 from vgpu_cfg.planning.new_vms import change_id, with_needs
 
 _IS_THERE = frozenset({"present", "done"})
+_UNFINISHED = frozenset({"waiting", "reboot", "failed"})
 _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 
 
@@ -117,14 +118,24 @@ def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest 
 def restarting(turn: GuestTurn, modules: Iterable[GuestModule]) -> tuple[str, ...]:
     """Name the modules that may restart a guest which runs now and is not switched off anyway.
 
-    What the guest reports to have, with the same parameters, restarts nothing.
+    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest that was on
+    its way to a module it never had disturb anybody: nothing can rely on it yet.
     """
     is_down = turn.is_new or not turn.is_on or turn.power_on is not None
     if is_down or _comes_with_clone(turn):
         return ()
-    report = turn.known.report
-    there = {one.name: one.digest for one in report.modules if one.state in _IS_THERE} if report else {}
-    return tuple(one.kind for one in modules if one.MAY_REBOOT and there.get(one.kind) != one.digest)
+    return tuple(one.kind for one in modules if one.MAY_REBOOT and not _is_expected(one, turn.known))
+
+
+def _is_expected(module: GuestModule, known: GuestKnown) -> bool:
+    """Whether a guest has a module by its own report, or was being given it for the first time."""
+    told = (
+        next((one for one in known.report.modules if one.name == module.kind), None) if known.report else None
+    )
+    if told is None:
+        return False
+    is_there = told.state in _IS_THERE and told.digest == module.digest
+    return is_there or (told.state in _UNFINISHED and module.kind not in known.mark)
 
 
 def _comes_with_clone(turn: GuestTurn) -> bool:

@@ -135,6 +135,22 @@ def test_what_a_broken_run_left_is_waited_for_and_not_disturbed(
     assert change.modules == tuple(kinds())
 
 
+@pytest.mark.parametrize(
+    ("had", "state", "impact"),
+    [
+        ((), "failed", Impact.NONE),
+        ((), "waiting", Impact.NONE),
+        (("driver",), "failed", Impact.POWER_CYCLE),
+        ((), "hand", Impact.POWER_CYCLE),
+    ],
+)
+def test_a_guest_that_never_came_so_far_may_restart(had: tuple[str, ...], state: str, impact: Impact) -> None:
+    mark = mark_of(spec(), (set(kinds()) - {"driver"}) | set(had), PRINTS).replace("driver:", "driver:f")
+    change = staged(observe(mark=mark, vgpu_cfg__report=report("failed", driver=state)))
+    assert change is not None
+    assert (change.modules, change.impact) == (("driver",), impact)
+
+
 def test_a_report_that_is_none_is_no_report() -> None:
     change = staged(observe(userdata="---", vgpu_cfg__report='{"state": "splendid"}'))
     assert change is not None
