@@ -224,8 +224,7 @@ class RemoveVmGroup(ChangeBase):
 class StageGuest(ChangeBase):
     """Bring the named modules into a VM's guest, see that they are there, and mark the VM with them.
 
-    With `with_clone` the guest gets all of it by cloud-init at its first boot: the clone carries it, and
-    this change waits for the guest's report, or goes another way where none comes.
+    With `with_clone` cloud-init brings all of it at the first boot, and this change waits for its report.
     """
 
     kind: Literal["stage_guest"] = "stage_guest"

@@ -257,7 +257,8 @@ def _difference(leader: Block, block: Block) -> Difference:
     """List what differs from the leader, in words; both have the same shape."""
     if leader.kind == "host":
         return host_difference(leader.changes, block.changes)
-    words = _placement_difference(leader.placement, block.placement)
+    is_staged_only = all(isinstance(change, StageGuest) for _, change in block.changes)
+    words = [] if is_staged_only else _placement_difference(leader.placement, block.placement)
     for (_, theirs), (_, ours) in zip(leader.changes, block.changes, strict=True):
         if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):
             words += _create_difference(theirs, ours)

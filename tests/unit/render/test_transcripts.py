@@ -9,7 +9,7 @@ from vgpu_cfg.render.console import plain
 
 CROWDED = (
     *("inventory", "inventory-all", "profiles", "run-done", "run-failed"),
-    *("run-hosts-failed", "run-hosts-waiting"),
+    *("run-hosts-failed", "run-hosts-waiting", "run-guests-done", "guests-status"),
 )
 
 

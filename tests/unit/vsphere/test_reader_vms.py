@@ -109,7 +109,8 @@ def test_of_user_data_only_its_state_is_kept(value: str, kept: str) -> None:
         option("vgpu_cfg.guest", "driver:0123456789"),
         option("vgpu_cfg.addresses", "0=10.0.0.1/24"),
     ]
-    found = detail(**{"config.extraConfig": options}).extra_config
+    values: dict[str, Any] = {"config.extraConfig": options}
+    found = detail(**values).extra_config
     assert found == {
         "guestinfo.userdata": kept,
         "guestinfo.vgpu_cfg.report": '{"state":"done"}',
@@ -141,19 +142,18 @@ def test_what_the_guests_tools_tell_is_kept() -> None:
     config = vim.net.IpConfigInfo(
         ipAddress=[ip("10.111.0.11", 24), ip("fe80::1", 64), ip("10.111.0.9", 24, "duplicate")]
     )
-    found = detail(
-        **{
-            "guest.toolsRunningStatus": "guestToolsRunning",
-            "guest.guestOperationsReady": True,
-            "guest.hostName": "hvd-01",
-            "guest.ipAddress": "10.0.0.5",
-            "guest.net": [
-                nic("00:50:56:AB:00:01", "10.0.0.5"),
-                nic("B8:3F:D2:00:00:01", "10.111.0.11", network=None, ipConfig=config),
-                nic(None, "172.17.0.1"),
-            ],
-        }
-    ).guest
+    values: dict[str, Any] = {
+        "guest.toolsRunningStatus": "guestToolsRunning",
+        "guest.guestOperationsReady": True,
+        "guest.hostName": "hvd-01",
+        "guest.ipAddress": "10.0.0.5",
+        "guest.net": [
+            nic("00:50:56:AB:00:01", "10.0.0.5"),
+            nic("B8:3F:D2:00:00:01", "10.111.0.11", network=None, ipConfig=config),
+            nic(None, "172.17.0.1"),
+        ],
+    }
+    found = detail(**values).guest
     assert found == GuestSeen(
         tools_running=True,
         host_name="hvd-01",
@@ -168,7 +168,8 @@ def test_what_the_guests_tools_tell_is_kept() -> None:
 
 @pytest.mark.parametrize("status", ["guestToolsNotRunning", "guestToolsExecutingScripts"])
 def test_tools_that_do_not_run_are_not_ready(status: str) -> None:
-    assert detail(**{"guest.toolsRunningStatus": status}).guest == GuestSeen()
+    values: dict[str, Any] = {"guest.toolsRunningStatus": status}
+    assert detail(**values).guest == GuestSeen()
 
 
 def test_a_vm_whose_guest_vcenter_knows_nothing_of_has_none() -> None:

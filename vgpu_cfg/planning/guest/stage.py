@@ -30,6 +30,7 @@ from vgpu_cfg.planning.guest.peers import Team
 from vgpu_cfg.planning.new_vms import change_id, with_needs
 
 _IS_THERE = frozenset({"present", "done"})
+_UNFINISHED = frozenset({"waiting", "reboot", "failed"})
 _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 
 
@@ -117,14 +118,24 @@ def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest 
 def restarting(turn: GuestTurn, modules: Iterable[GuestModule]) -> tuple[str, ...]:
     """Name the modules that may restart a guest which runs now and is not switched off anyway.
 
-    What the guest reports to have, with the same parameters, restarts nothing.
+    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest that was on
+    its way to a module it never had disturb anybody: nothing can rely on it yet.
     """
     is_down = turn.is_new or not turn.is_on or turn.power_on is not None
     if is_down or _comes_with_clone(turn):
         return ()
-    report = turn.known.report
-    there = {one.name: one.digest for one in report.modules if one.state in _IS_THERE} if report else {}
-    return tuple(one.kind for one in modules if one.MAY_REBOOT and there.get(one.kind) != one.digest)
+    return tuple(one.kind for one in modules if one.MAY_REBOOT and not _is_expected(one, turn.known))
+
+
+def _is_expected(module: GuestModule, known: GuestKnown) -> bool:
+    """Whether a guest has a module by its own report, or was being given it for the first time."""
+    told = (
+        next((one for one in known.report.modules if one.name == module.kind), None) if known.report else None
+    )
+    if told is None:
+        return False
+    is_there = told.state in _IS_THERE and told.digest == module.digest
+    return is_there or (told.state in _UNFINISHED and module.kind not in known.mark)
 
 
 def _comes_with_clone(turn: GuestTurn) -> bool:
@@ -159,9 +170,10 @@ def _why(module: GuestModule, turn: GuestTurn, fingerprints: Mapping[str, str]) 
 
 
 def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
-    """Let the guest of the launcher wait for its workers'; one that exports the shared folder comes first.
+    """Let the guest from which training starts wait for its workers', and each for what powers its VM on.
 
-    Each also waits for whatever powers its VM on.
+    One that comes with its clone waits for no other: it works by itself, and its secrets are to be taken
+    out of the VM's configuration whatever becomes of the others.
     """
     stages = {change.vm.name: change.id for change in changes if isinstance(change, StageGuest)}
     starts = {change.vm.name: change.id for change in changes if isinstance(change, PowerOnVm)}
@@ -170,19 +182,16 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
         if not isinstance(change, StageGuest):
             ordered.append(change)
             continue
-        needs = [starts[change.vm.name]] if change.vm.name in starts else []
-        needs += [stages[name] for name in _before(change.vm.name, team) if name in stages]
+        name = change.vm.name
+        needs = [starts[name]] if name in starts else []
+        if not change.with_clone:
+            needs += [stages[one] for one in _before(name, team) if one in stages]
         ordered.append(with_needs(change, tuple(needs)) if needs else change)
     return ordered
 
 
 def _before(name: str, team: Team | None) -> tuple[str, ...]:
     """Name the VMs of a training whose guests are staged before a VM's."""
-    if team is None or team.peer(name) is None or team.launcher is None:
-        return ()
-    head = team.head
-    if head is not None and team.training.shared_folder is not None:
-        return () if head.vm.name == name else (head.vm.name,)
-    if team.launcher.vm.name != name:
+    if team is None or team.launcher is None or team.launcher.vm.name != name:
         return ()
     return tuple(one.vm.name for one in team.workers if one.vm.name != name)

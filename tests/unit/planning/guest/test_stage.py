@@ -135,6 +135,22 @@ def test_what_a_broken_run_left_is_waited_for_and_not_disturbed(
     assert change.modules == tuple(kinds())
 
 
+@pytest.mark.parametrize(
+    ("had", "state", "impact"),
+    [
+        ((), "failed", Impact.NONE),
+        ((), "waiting", Impact.NONE),
+        (("driver",), "failed", Impact.POWER_CYCLE),
+        ((), "hand", Impact.POWER_CYCLE),
+    ],
+)
+def test_a_guest_that_never_came_so_far_may_restart(had: tuple[str, ...], state: str, impact: Impact) -> None:
+    mark = mark_of(spec(), (set(kinds()) - {"driver"}) | set(had), PRINTS).replace("driver:", "driver:f")
+    change = staged(observe(mark=mark, vgpu_cfg__report=report("failed", driver=state)))
+    assert change is not None
+    assert (change.modules, change.impact) == (("driver",), impact)
+
+
 def test_a_report_that_is_none_is_no_report() -> None:
     change = staged(observe(userdata="---", vgpu_cfg__report='{"state": "splendid"}'))
     assert change is not None
@@ -155,19 +171,26 @@ def test_what_is_outdated_is_told_with_its_reason() -> None:
     assert all("bbbb" not in (edit.after or "") for edit in change.edits)
 
 
-@pytest.mark.parametrize(("folder", "first"), [({}, ("w-1", "w-2")), ({"path": "/srv/t"}, ("z-head",))])
-def test_workers_come_before_the_launcher_and_after_the_folder_they_mount(
-    folder: dict[str, str], first: tuple[str, ...]
-) -> None:
-    more = {"shared_folder": folder} if folder else {}
-    vms = (worker("w-1", BY_POOL), worker("w-2", BY_POOL), head())
-    small = [one.model_copy(update={"gpus": one.gpus and (_small(one),)}) for one in vms]
-    plan = planned(training(*small, head="z-head", **more), estate(), fingerprints=PRINTS)
+def test_guests_that_come_with_their_clones_wait_for_no_other() -> None:
+    plan = planned(training(*_smaller("w-1", "w-2"), head(), head="z-head"), estate(), fingerprints=PRINTS)
     needs = {change.vm.name: change.needs for change in plan.changes if isinstance(change, StageGuest)}
-    assert set(needs) == {"w-1", "w-2", "z-head"}
-    for name, found in needs.items():
-        wanted = set() if name in first else {f"stage {one}" for one in first}
-        assert {need for need in found if need.startswith("stage")} == wanted
+    assert needs == {name: (f"power on {name}",) for name in ("w-1", "w-2", "z-head")}
+
+
+def test_the_guest_that_starts_the_training_comes_after_the_workers_where_they_run() -> None:
+    desired = training(*_smaller("w-1", "w-2"))
+    first = planned(desired, estate(), fingerprints=PRINTS)
+    observed = carry_out(first, estate(), fingerprints=PRINTS)
+    plan = planned(desired, observed, fingerprints=PRINTS | {"plan-keys": "dddd"})
+    needs = {change.vm.name: change.needs for change in plan.changes if isinstance(change, StageGuest)}
+    assert needs == {"w-1": ("stage w-2",), "w-2": ()}
+
+
+def _smaller(*names: str) -> list[Any]:
+    """Desire workers that share a GPU."""
+    return [
+        one.model_copy(update={"gpus": (_small(one),)}) for one in (worker(name, BY_POOL) for name in names)
+    ]
 
 
 def _small(one: Any) -> Any:
@@ -176,11 +199,7 @@ def _small(one: Any) -> Any:
 
 
 def test_a_part_of_a_plan_does_not_wait_for_the_rest() -> None:
-    vms = [
-        one.model_copy(update={"gpus": (_small(one),)})
-        for one in (worker("w-1", BY_POOL), worker("w-2", BY_POOL))
-    ]
-    plan = planned(training(*vms), estate(), fingerprints=PRINTS, only=("w-1",))
+    plan = planned(training(*_smaller("w-1", "w-2")), estate(), fingerprints=PRINTS, only=("w-1",))
     assert [change.id for change in plan.changes] == ["create w-1", "power on w-1", "stage w-1"]
     assert plan.changes[-1].needs == ("power on w-1",)
 
