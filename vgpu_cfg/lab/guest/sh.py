@@ -95,6 +95,8 @@ class Session:
 
     def read(self, path: str) -> bytes:
         """Return a file's content. Raises NoSuchPathError, PermissionError."""
+        if path == NOTHING:
+            return b""
         made = sysfs.read(self.lab.state, self.vm, path)
         if made is not None:
             return made.encode()
