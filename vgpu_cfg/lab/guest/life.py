@@ -22,9 +22,9 @@ GOING_SECONDS = 2.0
 
 
 def boot(lab: Lab, vm: VirtualMachine) -> None:
-    """Let a guest begin to boot: its VM was just powered on or reset."""
+    """Let a guest begin to boot: its VM was just powered on or reset, or it restarts for itself."""
     guest = guest_of(vm)
-    stop(guest)
+    stop(guest, goes_on=guest.staging is not None and staging.PENDING in guest.files)
     guest.phase = "booting"
     guest.boot_due = lab.clock.now() + lab.clock.scaled(guest.boot_seconds * lab.task_seconds)
     lab.state.waking[vm.moid] = guest.boot_due
@@ -79,6 +79,7 @@ def _after(lab: Lab, vm: VirtualMachine) -> None:
     running = guest_of(vm).staging
     if running is None or not running.is_over:
         return
-    finish(lab, vm, "staging")
+    finish(lab, vm, staging.STAGING)
+    finish(lab, vm, staging.LOCK)
     if running.status == staging.REBOOT:
         lab.state.waking[vm.moid] = lab.clock.now() + lab.clock.scaled(GOING_SECONDS * lab.task_seconds)

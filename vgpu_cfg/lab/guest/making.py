@@ -84,10 +84,11 @@ def copy_of(guest: Guest | None) -> Guest | None:
     return made
 
 
-def stop(guest: Guest) -> None:
-    """Drop what does not outlast the power."""
+def stop(guest: Guest, *, goes_on: bool = False) -> None:
+    """Drop what does not outlast the power; a staging that `goes_on` after a restart is told by its files."""
     guest.phase, guest.boot_due, guest.has_nouveau = "off", 0.0, False
     guest.processes, guest.listening = [], {}
-    guest.staging = None
+    if not goes_on:
+        guest.staging = None
     for path in [path for path in guest.files if path.startswith("/run/")]:
         del guest.files[path]

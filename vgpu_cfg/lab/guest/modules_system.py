@@ -48,7 +48,7 @@ def _wanted_users(work: Work) -> list[CloudUser]:
     machine = work.text("machine_user")
     if machine:
         known = {key for user in users for key in user.keys}
-        told = "\n".join([work.script, *(file.content for file in work.secret_files().values())])
+        told = "\n".join([work.bundle_file(f"keys.{machine}"), work.script])
         keys = [key for key in dict.fromkeys(PUBLIC_KEY.findall(told)) if key not in known]
         account = work.guest.accounts.get(machine)
         before = account.keys if account is not None else ()

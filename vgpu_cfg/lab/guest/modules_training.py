@@ -140,10 +140,15 @@ def make_mesh(work: Work) -> Outcome:
         "authorized_keys": "# the mesh's\n",
         "id.pub": "# the mesh's\n",
     }
-    for name, text in texts.items():
+    for name in ("host_key.pub", *texts):
+        text = work.bundle_file(f"mesh/{name}") or texts.get(name, "")
         files.write(work.guest, f"{MESH}/{name}", text.encode(), now=now, parents=True)
     for name in ("host_key", "id"):
-        text = next((content for secret, content in secrets.items() if name in secret), "# kept\n")
+        kept = work.guest.files.get(f"{MESH}/{name}")
+        before = kept.content if kept is not None else ""
+        text = next((content for secret, content in secrets.items() if secret.endswith(name)), before)
+        if not text:
+            raise ModuleFailedError(f"the mesh's {name} is not there: stage this module again")
         files.write(work.guest, f"{MESH}/{name}", text.encode(), mode=0o600, now=now, parents=True)
     work.wrote()
     return DONE

@@ -7,7 +7,7 @@ netplan does not know is refused, as netplan does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import AddressValueError, IPv4Interface, NetmaskValueError
+from ipaddress import ip_interface
 from typing import Any
 
 from vgpu_cfg.lab.guest.nics import SeenNic, find_nic
@@ -68,8 +68,8 @@ def _setting(name: str, device: Mapping[str, Any]) -> NicSetting:
         raise BadNetplanError(f"{name}.addresses is no list")
     for address in addresses:
         try:
-            IPv4Interface(str(address))
-        except (AddressValueError, NetmaskValueError, ValueError) as error:
+            ip_interface(str(address))
+        except ValueError as error:
             raise BadNetplanError(f"{name}: {address!r} is no address with a prefix length") from error
         if "/" not in str(address):
             raise BadNetplanError(f"{name}: {address!r} has no prefix length")

@@ -54,8 +54,8 @@ class SeenNic:
 
     @property
     def ipv4(self) -> str:
-        """Its first address without the prefix length, "" for none."""
-        return self.addresses[0].partition("/")[0] if self.addresses else ""
+        """Its first IPv4 address without the prefix length, "" for none."""
+        return next((each.partition("/")[0] for each in self.addresses if ":" not in each), "")
 
 
 def nics_of_guest(state: LabState, vm: VirtualMachine) -> list[SeenNic]:

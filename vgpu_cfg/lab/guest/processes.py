@@ -42,7 +42,7 @@ def _can_split(line: str) -> bool:
 
 
 def _go_on(lab: Lab, vm: VirtualMachine, process: Process, folder: str = "/") -> None:
-    history = History(process.statuses, is_waiting=bool(process.waits_for))
+    history = History(process.statuses, process.waits_for)
     session = Session(lab, vm, process.owner, history, folder=folder)
     process.waits_for = ""
     try:

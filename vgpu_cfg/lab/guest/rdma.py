@@ -48,7 +48,7 @@ def nic_of_device(state: LabState, vm: VirtualMachine, device: str) -> SeenNic |
 def gids_of(nic: SeenNic) -> list[Gid]:
     """Return the GID table: two entries by MAC, two for each IPv4 address."""
     gids = [Gid(0, _link_local(nic.mac), "", "v1"), Gid(1, _link_local(nic.mac), "", "v2")]
-    for address in nic.addresses:
+    for address in [each for each in nic.addresses if ":" not in each]:
         ipv4 = address.partition("/")[0]
         gids += [
             Gid(len(gids), _mapped(ipv4), ipv4, "v1"),

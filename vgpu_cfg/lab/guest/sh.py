@@ -53,17 +53,17 @@ class Result:
 class History:
     """The statuses of a line's commands that are over, and how many of them this run has met.
 
-    `is_waiting` says that the command after them was begun in an earlier run, and goes on.
+    `waits_for` says for what the command after them waits, which was begun in an earlier run.
     """
 
     statuses: list[int] = field(default_factory=list)
-    is_waiting: bool = False
+    waits_for: str = ""
     met: int = 0
 
     @property
-    def resumes(self) -> bool:
-        """Whether the command that runs now was begun before."""
-        return self.is_waiting and self.met == len(self.statuses)
+    def resumes(self) -> str:
+        """What the command that runs now has waited for, "" for one that begins."""
+        return self.waits_for if self.met == len(self.statuses) else ""
 
 
 @dataclass(slots=True)
@@ -77,6 +77,8 @@ class Session:
     variables: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
     umask: int = 0o022
+    unit: str = ""
+    """The unit of systemd's that it runs in, if any."""
 
     @property
     def guest(self) -> Guest:
@@ -87,6 +89,12 @@ class Session:
         """Return the same shell as somebody else's: it counts the same commands."""
         variables = dict(self.variables)
         return Session(self.lab, self.vm, user, self.history, variables, self.folder, self.umask)
+
+    def as_transient(self, unit: str) -> Session:
+        """Return a shell whose commands are counted for themselves, as a unit of systemd's."""
+        made = Session(self.lab, self.vm, self.user, folder="/")
+        made.unit = unit
+        return made
 
     def path(self, word: str) -> str:
         """Return a path as this shell means it."""
@@ -172,7 +180,7 @@ def _pipeline(session: Session, pipeline: Pipeline, stdin: bytes, find: Finder) 
             if not pipeline.is_background:
                 raise
             result = Result()
-            session.history.is_waiting = False
+            session.history.waits_for = ""
             session.history.statuses.append(0)
             session.history.met += 1
         err += result.err
@@ -224,10 +232,10 @@ def _counted(session: Session, run: Callable[[], Result]) -> Result:
         return Result(history.statuses[history.met - 1], is_old=True)
     try:
         result = run()
-    except StillRunning:
-        history.is_waiting = True
+    except StillRunning as waits:
+        history.waits_for = waits.what
         raise
-    history.is_waiting = False
+    history.waits_for = ""
     history.statuses.append(result.status)
     history.met += 1
     return result

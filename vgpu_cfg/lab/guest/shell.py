@@ -14,6 +14,7 @@ from vgpu_cfg.lab.guest import files
 from vgpu_cfg.lab.guest.accounts import may_all, takes_key, takes_password
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.sh import History, Result, Session, StillRunning, run_line
+from vgpu_cfg.lab.guest.staging import LOCK, STAGING
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.state import VirtualMachine
 
@@ -131,7 +132,7 @@ class LabGuestShell:
 
     def _wait(self, what: str) -> bool:
         """Wait for what a command waits for; False where nobody will come."""
-        if what == "staging":
+        if what in (STAGING, LOCK):
             return self._lab.wait()
         with self._lab.changed:
             before = self._lab.state.revision

@@ -31,8 +31,9 @@ LOG = "/var/log/vgpu-cfg.log"
 REPORT_NAME = "vgpu_cfg.report"
 WHY_AT_MOST, REPORT_AT_MOST = 200, 60_000
 DONE, REBOOT, HAND, FAILED, USAGE = 0, 10, 20, 1, 2
-BUSY = 75
-"""What it returns while another run holds the lock: unproven, as the real one's is staging's own."""
+STAGING, LOCK = "staging", "lock"
+"""What somebody waits for: the end of the run that he began, or of another that holds the lock."""
+RESUME = "--resume"
 _NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:/_+()'=-]")
 _DIGEST = re.compile(r"[0-9a-f]{10}")
 _VERSION = 1
@@ -74,14 +75,15 @@ def begin_command(lab: Lab, vm: VirtualMachine, arguments: Sequence[str]) -> int
     run, wanted = "", []
     words = iter(arguments)
     for word in words:
+        if word == RESUME:
+            resume(lab, vm)
+            return DONE
         if word == "--run":
             run = next(words, "")
         elif word.startswith("-"):
             return USAGE
         else:
             wanted.append(word)
-    if guest.staging is not None and not guest.staging.is_over:
-        return BUSY
     try:
         manifest = read_manifest(guest)
         known = [one.name for one in manifest.entries]
@@ -98,14 +100,13 @@ def begin_command(lab: Lab, vm: VirtualMachine, arguments: Sequence[str]) -> int
         manifest.spec,
         [Step(one.name, one.digest) for one in chosen],
     )
-    guest.resumes = False
-    guest.files.pop(PENDING, None)
+    _keep_pending(lab, guest, guest.staging)
     _tell(lab, vm, "running")
     return advance(lab, vm)
 
 
 def read_manifest(guest: Guest) -> Manifest:
-    """Read the manifest, and see that every script lies where it says. Raises BadManifestError."""
+    """Read the manifest, and see that the lab knows all that is in it. Raises BadManifestError."""
     found = guest.files.get(MANIFEST)
     if found is None:
         raise BadManifestError(f"there is no {MANIFEST}")
@@ -126,9 +127,6 @@ def read_manifest(guest: Guest) -> Manifest:
             raise BadManifestError(f"nobody knows the module {one.name}")
         if not _DIGEST.fullmatch(one.digest):
             raise BadManifestError(f"the digest of {one.name} is {one.digest!r}")
-        script = guest.files.get(one.script)
-        if script is None or not script.content.strip():
-            raise BadManifestError(f"the script {one.script} is not there")
     return Manifest(spec, tuple(parts))
 
 
@@ -141,13 +139,16 @@ def advance(lab: Lab, vm: VirtualMachine) -> int | None:
     manifest = read_manifest(guest)
     while staging.step < len(staging.steps):
         step = staging.steps[staging.step]
-        work = _work(lab, vm, manifest.entry(step.name))
         module = MODULES[step.name]
         try:
+            work = _work(lab, vm, manifest.entry(step.name))
             if staging.due == 0.0:
                 if module.check(work):
-                    _next(staging, step, "present", "")
+                    work.drop_secrets()
+                    _next(staging, step, "done" if step.state == "reboot" else "present", "")
                     continue
+                if step.state == "reboot":
+                    raise ModuleFailedError("it asks for another restart")
                 staging.due = now + lab.clock.scaled(module.seconds(work) * lab.task_seconds)
                 lab.state.waking[vm.moid] = staging.due
                 _tell(lab, vm, "running")
@@ -163,14 +164,17 @@ def advance(lab: Lab, vm: VirtualMachine) -> int | None:
         if outcome.word == "failed":
             return _end(lab, vm, staging, FAILED, "failed")
         if outcome.word == "reboot":
-            _keep_pending(lab, guest, staging)
+            staging.step -= 1
             return _end(lab, vm, staging, REBOOT, "reboot")
     by_hand = any(step.state == "hand" for step in staging.steps)
     return _end(lab, vm, staging, HAND if by_hand else DONE, "hand" if by_hand else "done")
 
 
 def _work(lab: Lab, vm: VirtualMachine, entry: Entry) -> Work:
-    return Work(lab, vm, entry.name, entry.parameters, guest_of(vm).files[entry.script].content)
+    script = guest_of(vm).files.get(entry.script)
+    if script is None or not script.content.strip():
+        raise ModuleFailedError(f"its script {entry.script} is not in the guest: stage this module again")
+    return Work(lab, vm, entry.name, entry.parameters, script.content)
 
 
 def _applied(work: Work, step: Step) -> Outcome:
@@ -179,6 +183,8 @@ def _applied(work: Work, step: Step) -> Outcome:
     outcome = module.apply(work)
     if outcome.word == "done" and not module.check(work):
         raise ModuleFailedError(f"{step.name} is still not as wanted")
+    if outcome.word == "done":
+        work.drop_secrets()
     return outcome
 
 
@@ -200,6 +206,8 @@ def _keep_pending(lab: Lab, guest: Guest, staging: Staging) -> None:
 
 def _end(lab: Lab, vm: VirtualMachine, staging: Staging, status: int, word: str) -> int:
     staging.status = status
+    if status != REBOOT:
+        guest_of(vm).files.pop(PENDING, None)
     _tell(lab, vm, word)
     return status
 
@@ -210,8 +218,12 @@ def resume(lab: Lab, vm: VirtualMachine) -> None:
     pending = guest.files.get(PENDING)
     if pending is None or not any(f"{folder}/{UNIT}" in guest.files for folder in UNIT_FOLDERS):
         return
-    guest.staging = None
-    begin_command(lab, vm, pending.content.split())
+    if guest.staging is None:
+        begin_command(lab, vm, pending.content.split())
+        return
+    guest.staging.status, guest.staging.due = None, 0.0
+    _tell(lab, vm, "running")
+    advance(lab, vm)
 
 
 def _tell(lab: Lab, vm: VirtualMachine, state: str) -> None:

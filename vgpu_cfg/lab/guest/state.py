@@ -152,8 +152,6 @@ class Guest:
     instance_id: str = ""
     cloud_state: CloudState = ""
     cloud_why: str = ""
-    resumes: bool = False
-    """A staging goes on at the next boot."""
     phase: Phase = "off"
     has_nouveau: bool = False
     """Nouveau drives a GPU since this boot."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
 
 FOLDER = "/var/lib/vgpu-cfg"
-SECRETS = f"{FOLDER}/secrets"
+SECRETS, FILES = f"{FOLDER}/secrets", f"{FOLDER}/files"
 DROPS = "drop_secret"
 NOT_FOR_OTHERS = 0o077
 
@@ -96,6 +96,11 @@ class Work:
             for path, file in self.guest.files.items()
             if path.startswith(f"{SECRETS}/") and posixpath.basename(path) in self.script
         }
+
+    def bundle_file(self, name: str) -> str:
+        """Return the text of a file without secrets that the bundle brought, "" where there is none."""
+        found = self.guest.files.get(f"{FILES}/{name}")
+        return found.content if found is not None else ""
 
     def secret(self, name: str) -> str | None:
         """Return the text of the secret that lies ready, None where none does.

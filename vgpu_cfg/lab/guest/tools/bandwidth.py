@@ -5,15 +5,18 @@ Tables are perftest's and nccl-tests'. A server that nobody has come to waits; a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.lab.guest.gpus import driven
 from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.modules_training import TRAIN
 from vgpu_cfg.lab.guest.nics import SeenNic
 from vgpu_cfg.lab.guest.rdma import End, active_mtu, bandwidth_gbps, find_end, has_peermem, rdma_nics
 from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning
 from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
 from vgpu_cfg.lab.state import VirtualMachine
 
@@ -25,6 +28,11 @@ SIZE, ITERATIONS, SECONDS = 65536, 5000, 6.0
 RULE = "-" * 87
 HEADING = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
 CLIENT = "client"
+BUS_SHARE = 0.97
+SOCKETS_GB_S = 1.1
+"""What sockets reach where there is no RDMA: a number of the lab's own."""
+PROBE_MARK, PROBE_BYTES = "VGPU-CFG-ALLREDUCE ", 256 * 1024 * 1024
+"""How the line begins that the probe of `verify` prints, and how much it sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +98,8 @@ def _serve(session: Session, asked: Asked, nic: SeenNic, line: str) -> Result:
             raise StillRunning("client")
         del listening[asked.port]
         session.lab.state.touch(session.vm)
-        return _table(nic, float(found.split()[1]))
-    listening[asked.port] = f"server {nic.rdma} {int(asked.uses_gpu)} {line}"
+        return _table(nic, float(found.split()[1]), uses_gpu=asked.uses_gpu)
+    listening[asked.port] = f"server {nic.rdma} {int(asked.uses_gpu)} {line} #{session.unit}"
     session.lab.state.touch(session.vm)
     raise StillRunning("client")
 
@@ -115,12 +123,20 @@ def _measure(session: Session, asked: Asked, nic: SeenNic) -> Result:
     finish(session.lab, vm, "client")
     state.touch(vm)
     session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(SECONDS), session.lab.changed)
-    return _table(nic, rate)
+    return _table(nic, rate, uses_gpu=asked.uses_gpu)
 
 
-def _table(nic: SeenNic, rate: float) -> Result:
+def _table(nic: SeenNic, rate: float, *, uses_gpu: bool) -> Result:
     rate_of_messages = rate * 1e9 / 8 / SIZE / 1e6
+    buffers = (
+        "initializing CUDA",
+        "Listing all CUDA devices in system:",
+        "CUDA device 0: PCIe address is 02:01",
+        "cuMemAlloc() of a 131072 bytes GPU buffer",
+        "allocated GPU buffer address at 00007f2a5ea00000 pointer=0x7f2a5ea00000",
+    )
     return out(
+        *(buffers if uses_gpu else ()),
         RULE,
         "                    RDMA_Write BW Test",
         f" Dual-port       : OFF\t\tDevice         : {nic.rdma}",
@@ -135,80 +151,114 @@ def _table(nic: SeenNic, rate: float) -> Result:
     )
 
 
-def bus_gb_s(session: Session) -> tuple[float, int] | str:
-    """Return the bus bandwidth of an allreduce over the launcher's workers, and how many they are.
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """An allreduce over all workers: its bus bandwidth in GB/s, its ranks, and by what NCCL goes."""
 
-    Returns why there is none where a worker cannot take part.
-    """
+    gb_s: float
+    ranks: int
+    via: str
+
+
+def bus_of(session: Session) -> Bus | str:
+    """Return what an allreduce over the launcher's workers reaches, or why there is none."""
     hosts = session.guest.files.get("/opt/vgpu-cfg/hostfile")
     if hosts is None:
         return "there is no host file"
     names = [line.split()[0].partition(":")[0] for line in hosts.content.splitlines() if line.strip()]
     ends: list[End] = []
     for name in names:
-        vm = _worker(session, name)
-        if vm is None or not guest_of(vm).is_up:
-            return f"ssh: connect to host {name} port 2222: Connection refused"
-        if not guest_of(vm).services.get("vgpu-cfg-worker", False):
-            return f"ssh: connect to host {name} port 2222: Connection refused"
+        refusal = why_no_ssh(session, name)
+        vm = worker_of(session, name)
+        if refusal is not None or vm is None:
+            return refusal or f"ssh: Could not resolve hostname {name}"
         if not driven(session.lab.state, vm):
             return f"{name}: CUDA failure 100 'no CUDA-capable device is detected'"
         nics = rdma_nics(session.lab.state, vm)
         if nics:
             ends.append(End(vm, nics[0], uses_gpu=has_peermem(session.lab.state, vm)))
-    if len(ends) < len(names) or len(names) < 2:
-        return (1.1 if len(names) > 1 else 100.0), len(names)
+    if len(names) < 2:
+        return Bus(100.0, len(names), "SHM/direct/direct")
+    if len(ends) < len(names):
+        return Bus(SOCKETS_GB_S, len(names), "NET/Socket/0")
     rate = min(bandwidth_gbps(session.lab.state, ends[0], end) for end in ends[1:])
-    return rate / 8 * 0.97, len(names)
+    direct = all(end.uses_gpu for end in ends)
+    return Bus(rate / 8 * BUS_SHARE, len(names), "NET/IB/0/GDRDMA" if direct else "NET/IB/0")
 
 
-def _worker(session: Session, name: str) -> VirtualMachine | None:
-    for vm in session.lab.state.all(VirtualMachine):
-        if vm.is_on and name in (guest_of(vm).host_name, vm.name):
-            return vm
-    return None
+def _nccl_lines(session: Session, bus: Bus) -> list[str]:
+    """Return what NCCL says of its channels where it is asked to."""
+    if session.variables.get("NCCL_DEBUG") != "INFO":
+        return []
+    return [
+        f"[1,{rank}]<stdout>:{session.guest.host_name}:4242:4250 [0] NCCL INFO Channel 00/0 : "
+        f"{rank}[0] -> {(rank + 1) % bus.ranks}[0] [send] via {bus.via}"
+        for rank in range(bus.ranks)
+    ]
+
+
+TABLE_HEAD = (
+    f"#{'out-of-place':>75}{'in-place':>35}",
+    f"#{'size':>11}{'count':>14}{'type':>10}{'redop':>8}{'root':>8}" + 2 * "     time   algbw   busbw #wrong",
+    f"#{'(B)':>11}{'(elements)':>14}{'':26}" + 2 * "     (us)  (GB/s)  (GB/s)       ",
+)
 
 
 def all_reduce_perf(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
     """Print nccl-tests' table of an allreduce."""
-    found = bus_gb_s(session)
-    if isinstance(found, str):
-        return fail(found)
-    bus, ranks = found
-    algorithm = bus / (2 * (ranks - 1) / ranks) if ranks > 1 else bus
+    bus = bus_of(session)
+    if isinstance(bus, str):
+        return fail(bus)
+    algorithm = bus.gb_s / (2 * (bus.ranks - 1) / bus.ranks) if bus.ranks > 1 else bus.gb_s
     rows = []
     for power in (20, 24, 27, 30):
         size = 1 << power
         share = min(1.0, 0.4 + 0.2 * (power - 20) / 3.0)
-        rows.append(
-            f"{size:>12} {size // 4:>13}     float     sum      -1 "
-            f"{size / (algorithm * share * 1e3):>8.1f} {algorithm * share:>7.2f} {bus * share:>7.2f}      0"
-        )
+        rate = algorithm * share
+        half = f"{size / (rate * 1e3):>8.1f} {rate:>7.2f} {bus.gb_s * share:>7.2f}      0"
+        rows.append(f"{size:>12} {size // 4:>13}     float     sum      -1 {half} {half}")
+    name = session.guest.host_name
+    ranks = [f"#  Rank {rank:>2} Group  0 Pid   4242 on {name} device  0" for rank in range(bus.ranks)]
     return out(
         "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20",
         "#",
-        "#                                                              out-of-place",
-        "#       size         count      type   redop    root     time   algbw   busbw #wrong",
-        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)",
+        "# Using devices",
+        *ranks,
+        "#",
+        *_nccl_lines(session, bus),
+        *TABLE_HEAD,
         *rows,
         "# Out of bounds values : 0 OK",
-        f"# Avg bus bandwidth    : {bus * 0.8:.4f}",
+        f"# Avg bus bandwidth    : {bus.gb_s * 0.8:.4f}",
         "#",
     )
 
 
 def train(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Run something on all workers: a collective test by its name, else say that each worker did it."""
-    if "/usr/local/bin/train" not in session.guest.files:
+    """Run something on all workers: a collective test by its name, a probe, else what each says for itself.
+
+    Of a program in Python the lab knows one: the probe that prints its mark, once a file holds that.
+    """
+    if TRAIN not in session.guest.files:
         return Result(127, err=b"sh: 1: train: not found\n")
     session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(SECONDS), session.lab.changed)
     if any(word.endswith("all_reduce_perf") for word in arguments):
         return all_reduce_perf(session, arguments, stdin)
-    found = bus_gb_s(session)
-    if isinstance(found, str):
-        return fail(found)
-    bus, ranks = found
-    return out(
-        *(f"[1,{rank}]<stdout>:rank {rank} of {ranks}" for rank in range(ranks)),
-        f"[1,0]<stdout>:allreduce ok: {ranks} ranks, busbw {bus:.2f} GB/s",
-    )
+    bus = bus_of(session)
+    if isinstance(bus, str):
+        return fail(bus)
+    lines = _nccl_lines(session, bus)
+    for word in arguments:
+        script = session.guest.files.get(word)
+        if script is not None and PROBE_MARK in script.content:
+            result: dict[str, object] = {
+                "v": 1,
+                "ranks": bus.ranks,
+                "size_bytes": PROBE_BYTES,
+                "busbw_gigabytes": round(bus.gb_s, 3),
+                "is_exact": True,
+                "is_on_gpu": True,
+                "framework": "tensorflow",
+            }
+            return out(*lines, f"[1,0]<stdout>:{PROBE_MARK}{json.dumps(result)}")
+    return out(*lines, *(f"[1,{rank}]<stdout>:rank {rank} of {bus.ranks}" for rank in range(bus.ranks)))

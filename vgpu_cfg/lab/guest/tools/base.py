@@ -24,7 +24,7 @@ def out(*lines: str, status: int = 0) -> Result:
     return Result(status, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
 
 
-def _options(arguments: Sequence[str]) -> tuple[set[str], list[str]]:
+def options(arguments: Sequence[str]) -> tuple[set[str], list[str]]:
     """Return single-letter options and the other words; `--` ends the options."""
     letters: set[str] = set()
     words = list(arguments)
@@ -64,7 +64,7 @@ def false(_session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result
 
 
 def cat(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    _, paths = _options(arguments)
+    _, paths = options(arguments)
     content, err = b"", b""
     for word in paths or ["-"]:
         try:
@@ -110,7 +110,7 @@ def mkdir(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def remove(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    letters, words = _options(arguments)
+    letters, words = options(arguments)
     forced, recursive = bool(letters & {"f", "--force"}), bool(letters & {"r", "R", "--recursive"})
     for word in words:
         path = session.path(word)
@@ -130,7 +130,7 @@ def remove(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def move(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    _, words = _options(arguments)
+    _, words = options(arguments)
     if len(words) != 2:
         return fail("mv: missing file operand", status=WRONG_USE)
     source, target = (session.path(word) for word in words)
@@ -165,7 +165,7 @@ def chmod(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def chown(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    _, words = _options(arguments)
+    _, words = options(arguments)
     if session.user != ROOT:
         return fail("chown: Operation not permitted")
     for word in words[1:]:
@@ -238,7 +238,7 @@ def export(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def listing(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    _, words = _options(arguments)
+    _, words = options(arguments)
     lines: list[str] = []
     for word in words or ["."]:
         path = session.path(word)
@@ -248,32 +248,6 @@ def listing(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
         except files.NoSuchPathError:
             return fail(f"ls: cannot access '{word}': No such file or directory", status=2)
     return out(*lines)
-
-
-def grep(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Search what comes through a pipe."""
-    letters, words = _options(arguments)
-    if len(words) != 1:
-        return fail("grep: the lab's guests search pipes only", status=WRONG_USE)
-    flags = re.IGNORECASE if "i" in letters else 0
-    pattern = re.compile(words[0], flags)
-    found = [line for line in stdin.decode("utf-8", "replace").splitlines() if pattern.search(line)]
-    return Result(0 if found else 1) if "q" in letters else out(*found, status=0 if found else 1)
-
-
-def count(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    """Count the bytes of what comes in."""
-    letters, words = _options(arguments)
-    if letters != {"c"} or words:
-        return fail("wc: the lab's guests count the bytes of what comes in only")
-    return out(str(len(stdin)))
-
-
-def head(_session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    number = next((int(word.lstrip("-nc") or 0) for word in arguments if word.lstrip("-nc").isdigit()), 10)
-    if any(word.startswith("-c") for word in arguments):
-        return Result(0, stdin[:number])
-    return Result(0, b"".join(stdin.splitlines(keepends=True)[:number]))
 
 
 def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
@@ -309,16 +283,6 @@ def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     except PermissionError:
         return fail("install: cannot create regular file: Permission denied")
     return Result()
-
-
-def tee(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
-    letters, words = _options(arguments)
-    for word in words:
-        try:
-            session.write(session.path(word), stdin, append="a" in letters)
-        except (files.NoSuchPathError, files.PathTakenError, PermissionError):
-            return Result(1, stdin, f"tee: {word}: Permission denied\n".encode())
-    return Result(0, stdin)
 
 
 def sudo(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:

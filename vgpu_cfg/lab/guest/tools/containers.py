@@ -14,7 +14,8 @@ from vgpu_cfg.lab.guest.work import Work
 VALUED = frozenset(
     {
         "-v", "--volume", "-e", "--env", "--name", "--gpus", "--network", "--net", "--ipc", "--ulimit",
-        "--device", "--cap-add", "--shm-size", "-w", "--workdir", "-u", "--user", "--entrypoint", "--env-file", "--mount",
+        "--device", "--cap-add", "--shm-size", "-w", "--workdir", "-u", "--user", "--entrypoint",
+        "--env-file", "--mount",
         "--pull", "--runtime", "--hostname", "--format", "-f", "--filter",
     }
 )  # fmt: skip

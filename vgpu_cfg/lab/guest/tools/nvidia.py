@@ -22,7 +22,8 @@ from vgpu_cfg.lab.shell.nvidia_summary import table
 from vgpu_cfg.lab.shell.nvidia_topo import LEGEND, LINKS
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
-EXPIRES = "2027-1-1 0:0:0 GMT"
+LICENSED_YEARS = 10
+"""How long a licence of the lab lasts, from its clock on: longer than a real one, so that none ends here."""
 NO_DEVICES = "No devices were found"
 
 
@@ -113,7 +114,9 @@ def _tree(session: Session, gpu: SeenGpu) -> Tree:
         },
     }
     if gpu.profile:
-        status = f"Licensed (Expiry: {EXPIRES})" if is_licensed(session) else "Unlicensed (Unrestricted)"
+        now = as_datetime(session.lab.clock.now())
+        ends = f"{now.year + LICENSED_YEARS}-{now.month}-{now.day} {now.hour}:{now.minute}:{now.second} GMT"
+        status = f"Licensed (Expiry: {ends})" if is_licensed(session) else "Unlicensed (Unrestricted)"
         tree["vGPU Software Licensed Product"] = {
             "Product Name": "NVIDIA AI Enterprise",
             "License Status": status,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.lab.guest.gpus import driver_loads
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.nics import nics_of_guest
-from vgpu_cfg.lab.guest.rdma import gids_of, rdma_nics
+from vgpu_cfg.lab.guest.rdma import gbps_of, gids_of, rdma_nics
 from vgpu_cfg.lab.state import LabState, VirtualMachine
 
 MADE = ("/sys/", "/proc/", "/etc/os-release", "/etc/hostname")
@@ -66,6 +67,9 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
     yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
     yield "/etc/hostname", f"{guest.host_name}\n"
     yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
+    if driver_loads(state, vm):
+        text = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {guest.driver}  Release Build\n"
+        yield "/proc/driver/nvidia/version", text
     for nic in nics_of_guest(state, vm):
         folder = f"/sys/class/net/{nic.name}"
         yield f"{folder}/address", f"{nic.mac}\n"
@@ -82,6 +86,7 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
         yield f"{folder}/fw_ver", f"{FIRMWARE}\n"
         yield f"{folder}/ports/1/state", "4: ACTIVE\n"
         yield f"{folder}/ports/1/link_layer", "Ethernet\n"
+        yield f"{folder}/ports/1/rate", f"{gbps_of(nic):g} Gb/sec (4X EDR)\n"
         yield f"{folder}/device/net/{nic.name}/address", f"{nic.mac}\n"
         gids = {gid.index: gid for gid in gids_of(nic)}
         for index in range(GID_SLOTS):

@@ -13,7 +13,9 @@ from vgpu_cfg.lab.guest.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.sh import Result, Session
 from vgpu_cfg.lab.guest.tools.base import fail, out
 
-INACTIVE, NO_SUCH_SERVICE = 3, 4
+INACTIVE = 3
+FIRST = "first"
+"""The word of the run that cloud-init starts: it goes on as long as that."""
 ALWAYS = frozenset({"ssh", "sshd", "systemd-networkd", "cloud-init", "open-vm-tools", "vmtoolsd"})
 KIB_A_MIB = 1024
 
@@ -108,6 +110,8 @@ def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
     if not words:
         return out("")
     verb, units = words[0], [word.removesuffix(".service") for word in words[1:]]
+    for unit in units if verb == "stop" else ():
+        _stop_transient(session, unit)
     states = ["active" if _is_active(session, unit) else "inactive" for unit in units]
     match verb:
         case "is-active":
@@ -117,7 +121,9 @@ def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
             return out(*("enabled" if state == "active" else "disabled" for state in states))
         case "start" | "restart" | "enable" | "reload" | "stop" | "disable":
             for unit, state in zip(units, states, strict=True):
-                if state == "inactive" and not _is_known(session, unit):
+                if verb == "stop":
+                    session.guest.services[unit] = False
+                elif state == "inactive" and not _is_known(session, unit):
                     return fail(f"Failed to {verb} {unit}.service: Unit {unit}.service not found.", status=5)
                 if unit in session.guest.services:
                     session.guest.services[unit] = verb not in ("stop", "disable")
@@ -131,6 +137,13 @@ def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
             return out(*(f"ActiveState={state}" for state in states))
         case _:
             return fail(f"Unknown command verb {verb}.")
+
+
+def _stop_transient(session: Session, unit: str) -> None:
+    """End what systemd-run started under this name."""
+    guest = session.guest
+    guest.listening = {port: text for port, text in guest.listening.items() if not text.endswith(f"#{unit}")}
+    guest.services.pop(unit, None)
 
 
 def _is_active(session: Session, unit: str) -> bool:
@@ -149,6 +162,31 @@ def _is_active(session: Session, unit: str) -> bool:
 def _is_known(session: Session, unit: str) -> bool:
     return unit in session.guest.services or any(
         path.endswith(f"/{unit}.service") for path in session.guest.files
+    )
+
+
+def cloud_init(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell how far cloud-init is: `done`, or `error`, or `disabled` where it found no data."""
+    guest = session.guest
+    if not guest.cloud_init:
+        return Result(127, err=b"sh: 1: cloud-init: not found\n")
+    if list(arguments[:1]) != ["status"]:
+        return fail("usage: cloud-init [-h] status")
+    state = guest.cloud_state or "disabled"
+    staged = guest.staging
+    if state == "done" and staged is not None and not staged.is_over and staged.run == FIRST:
+        state = "running"
+    return out(f"status: {state}", status=1 if state == "error" else 0)
+
+
+def apptainer(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell Apptainer's version."""
+    if "apptainer" not in session.guest.runtimes:
+        return Result(127, err=b"sh: 1: apptainer: not found\n")
+    return (
+        out("apptainer version 1.3.4")
+        if list(arguments) == ["--version"]
+        else fail("apptainer: unknown command")
     )
 
 

@@ -6,9 +6,11 @@ import posixpath
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.accounts import ROOT
-from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning, Tool
-from vgpu_cfg.lab.guest.staging import STAGE, begin_command
-from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, rdma, system
+from vgpu_cfg.lab.guest.modules_training import TRAIN
+from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning, Tool, run_words
+from vgpu_cfg.lab.guest.staging import LOCK, STAGE, STAGING, begin_command
+from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, peers, rdma, system, texts
+from vgpu_cfg.lab.guest.tools.sysfs import FULL_STACKS
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
@@ -46,11 +48,16 @@ PLAIN: dict[str, Tool] = {
     "test": base.test,
     "[": base.test,
     "ls": base.listing,
-    "grep": base.grep,
-    "head": base.head,
-    "wc": base.count,
+    "grep": texts.grep,
+    "head": texts.head,
+    "wc": texts.wc,
     "install": base.install,
-    "tee": base.tee,
+    "tee": texts.tee,
+    "cloud-init": system.cloud_init,
+    "apptainer": system.apptainer,
+    "ping": peers.ping,
+    "ssh": peers.ssh,
+    "ethtool": peers.ethtool,
     "sync": base.true,
     "ip": system.ip,
     "df": system.df,
@@ -82,15 +89,63 @@ def stage(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Run the stage command; it goes on by itself. Raises StillRunning until it is over."""
     if session.user != ROOT:
         return base.fail("vgpu-cfg-stage: only root may stage")
-    if not session.history.resumes:
-        status = begin_command(session.lab, session.vm, arguments)
-        if status is None:
-            raise StillRunning("staging")
-        return Result(status)
     running = session.guest.staging
-    if running is not None and running.status is None:
-        raise StillRunning("staging")
-    return Result(running.status or 0 if running is not None else base.GONE)
+    is_busy = running is not None and running.status is None
+    if session.history.resumes == STAGING:
+        if is_busy:
+            raise StillRunning(STAGING)
+        return Result(running.status or 0 if running is not None else base.GONE)
+    if is_busy:
+        raise StillRunning(LOCK)
+    status = begin_command(session.lab, session.vm, arguments)
+    if status is None:
+        raise StillRunning(STAGING)
+    return Result(status)
+
+
+def command(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell where a program is: `command -v NAME`."""
+    if len(arguments) != 2 or arguments[0] != "-v":
+        return base.fail("sh: command: the lab's guests know -v only", status=base.WRONG_USE)
+    known = find(session, arguments[1])
+    if known is None or _is_absent(session, arguments[1]):
+        return Result(127)
+    return base.out(f"/usr/bin/{arguments[1]}")
+
+
+def _is_absent(session: Session, name: str) -> bool:
+    """Whether a program is one that only some guests have, and not this one."""
+    guest = session.guest
+    full = guest.ofed in FULL_STACKS
+    having = {
+        **dict.fromkeys(("show_gids", "ibdev2netdev", "mlnx_qos", "mlxconfig", "mstconfig", "mst"), full),
+        **dict.fromkeys(("ibv_devinfo", "ib_write_bw"), guest.ofed != "none"),
+        "docker": "docker" in guest.runtimes,
+        "nerdctl": "containerd" in guest.runtimes,
+        "apptainer": "apptainer" in guest.runtimes,
+        "nvidia-smi": bool(guest.driver),
+        "cloud-init": guest.cloud_init,
+        "vmtoolsd": session.vm.tools_installed,
+        "all_reduce_perf": False,
+        "train": TRAIN in guest.files,
+    }
+    return not having.get(name, True)
+
+
+def systemd_run(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
+    """Start a program of its own under a unit's name; it goes on by itself."""
+    words, unit = list(arguments), ""
+    while words and words[0].startswith("-"):
+        name, _, value = words.pop(0).partition("=")
+        unit = value if name == "--unit" else unit
+    if session.user != ROOT:
+        return base.fail("Failed to start transient service unit: Access denied")
+    if unit:
+        session.guest.services[unit] = True
+    try:
+        return run_words(session.as_transient(unit), words, stdin, find)
+    except StillRunning:
+        return Result()
 
 
 def find(session: Session, name: str) -> Tool | None:
@@ -100,6 +155,10 @@ def find(session: Session, name: str) -> Tool | None:
         return None
     if base_name == posixpath.basename(STAGE):
         return stage if STAGE in session.guest.files else None
+    if base_name == "command":
+        return command
+    if base_name == "systemd-run":
+        return systemd_run
     if base_name in WRAPPERS:
         return _wrapper(base_name)
     if base_name in BUILTINS:

@@ -1,0 +1,121 @@
+"""What a guest learns of others over the network: ping, ssh in the mesh, and of its own NICs by ethtool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.nics import SeenNic, find_nic, nics_of_guest
+from vgpu_cfg.lab.guest.rdma import find_end
+from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.state import File
+from vgpu_cfg.lab.guest.tools.base import GONE, fail, out
+from vgpu_cfg.lab.guest.tools.sysfs import FIRMWARE
+from vgpu_cfg.lab.state import VirtualMachine
+
+ICMP_HEADERS = 28
+MESH = "/etc/vgpu-cfg/mesh"
+VALUED = frozenset({"-F", "-o", "-p", "-i", "-l", "-c", "-W", "-s", "-M", "-I", "-w"})
+
+
+def _words(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    found: dict[str, str] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        found[word] = rest.pop(0) if word in VALUED and rest else ""
+    return found, rest
+
+
+def _towards(session: Session, address: str) -> SeenNic | None:
+    """Return the NIC by which packets to an address leave: the one of the same first three numbers."""
+    nics = nics_of_guest(session.lab.state, session.vm)
+    near = address.rpartition(".")[0]
+    fitting = [nic for nic in nics if any(each.startswith(f"{near}.") for each in nic.addresses)]
+    return next(iter([*fitting, *nics]), None)
+
+
+def ping(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Send packets to another guest; with `-M do` none is cut."""
+    options, words = _words(arguments)
+    address = words[0] if words else ""
+    own, end = _towards(session, address), find_end(session.lab.state, address)
+    size = int(options.get("-s", "56") or 56)
+    count = int(options.get("-c", "3") or 3)
+    head = f"PING {address} ({address}) {size}({size + ICMP_HEADERS}) bytes of data."
+    if own is not None and size + ICMP_HEADERS > own.mtu and options.get("-M") == "do":
+        return Result(
+            1, f"{head}\n".encode(), f"ping: local error: message too long, mtu={own.mtu}\n".encode()
+        )
+    is_lost = end is None or size + ICMP_HEADERS > end[1].mtu
+    got, lost = (0, 100) if is_lost else (count, 0)
+    tail = f"{count} packets transmitted, {got} received, {lost}% packet loss"
+    if is_lost:
+        return out(head, "", f"--- {address} ping statistics ---", f"{tail}, time 2050ms", status=1)
+    replies = [
+        f"{size + 8} bytes from {address}: icmp_seq={number} ttl=64 time=0.100 ms"
+        for number in range(1, count + 1)
+    ]
+    return out(head, *replies, "", f"--- {address} ping statistics ---", f"{tail}, time 2050ms")
+
+
+def worker_of(session: Session, name: str) -> VirtualMachine | None:
+    """Return the running VM whose guest goes by a name, in this guest's /etc/hosts or by itself."""
+    hosts = session.guest.files.get("/etc/hosts")
+    for line in hosts.content.splitlines() if hosts is not None else ():
+        address, *names = line.split("#")[0].split() or [""]
+        end = find_end(session.lab.state, address) if name in names else None
+        if end is not None:
+            return end[0]
+    running = (vm for vm in session.lab.state.all(VirtualMachine) if vm.is_on)
+    return next((vm for vm in running if guest_of(vm).is_up and name == guest_of(vm).host_name), None)
+
+
+def why_no_ssh(session: Session, name: str) -> str | None:
+    """Return why the mesh's ssh does not get to a host, None where it does."""
+    vm = worker_of(session, name)
+    if vm is None:
+        return f"ssh: connect to host {name} port 2222: No route to host"
+    own, other = session.guest, guest_of(vm)
+    if not other.services.get("vgpu-cfg-worker") and not other.services.get("vgpu-cfg-mesh"):
+        return f"ssh: connect to host {name} port 2222: Connection refused"
+    if f"{MESH}/id" not in own.files:
+        return f"no such identity: {MESH}/id: No such file or directory"
+    shown, known = _text(other.files, "host_key.pub"), _text(own.files, "known_hosts")
+    if shown and " ".join(shown.split()[:2]) not in known:
+        return "Host key verification failed."
+    key, let_in = _text(own.files, "id.pub"), _text(other.files, "authorized_keys")
+    if key and " ".join(key.split()[:2]) not in let_in:
+        return f"root@{name}: Permission denied (publickey)."
+    return None
+
+
+def _text(known: Mapping[str, File], name: str) -> str:
+    found = known.get(f"{MESH}/{name}")
+    return found.content if found is not None else ""
+
+
+def ssh(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Log in to another worker by the mesh; what is run there says nothing."""
+    options, words = _words(arguments)
+    if not words or options.get("-F", f"{MESH}/ssh_config") != f"{MESH}/ssh_config":
+        return fail("usage: ssh [-F configfile] destination [command]", status=GONE)
+    refusal = why_no_ssh(session, words[0])
+    return Result() if refusal is None else fail(refusal, status=GONE)
+
+
+def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell the driver of an interface, and where it is on the bus."""
+    if len(arguments) != 2 or arguments[0] != "-i":
+        return fail("ethtool: bad command line argument(s)")
+    nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=arguments[1])
+    if nic is None:
+        return fail("Cannot get driver information: No such device", status=71)
+    return out(
+        f"driver: {nic.driver}",
+        f"version: {session.guest.kernel}",
+        f"firmware-version: {FIRMWARE if nic.nic is not None else ''}",
+        "expansion-rom-version: ",
+        f"bus-info: {nic.pci_id}",
+        "supports-statistics: yes",
+    )
