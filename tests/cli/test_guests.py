@@ -70,6 +70,8 @@ def texts(value: object, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
                 yield from texts(inner, *path)
         case str():
             yield path, value
+        case _:
+            return
 
 
 def told_secrets(vgpu_cfg: CommandLine, *ran: Ran) -> list[str]:

@@ -28,7 +28,7 @@ SUDO = '#!/bin/sh\n[ "$1 $2" = "-n --" ] || exit 9\nshift 2\nexec "$@"\n'
 
 @dataclass(slots=True)
 class Office:
-    """Where somebody sits who logs in to guests: a home, secrets, keys, and a server that stands for a guest."""
+    """Where somebody sits who logs in to guests: a home, secrets, keys, a server that stands for a guest."""
 
     home: Path
     server: SshServer
