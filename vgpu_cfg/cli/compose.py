@@ -98,7 +98,7 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
         yield RecordedReader(session, player)
 
 
-def _no_guests(keys: GuestKeys, secrets: Mapping[str, str]) -> GuestShells:
+def _no_guests(_keys: GuestKeys, _secrets: Mapping[str, str]) -> GuestShells:
     raise ValueError("whoever made this estate reaches no guests")
 
 
