@@ -1,4 +1,4 @@
-"""Guests over real SSH: strict host keys, the plan's own login, root's rights, commands that go on by themselves."""
+"""Guests over real SSH: strict host keys, the plan's own login, root's rights, what goes on by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUDO = '#!/bin/sh\n[ "$1 $2" = "-n --" ] || exit 9\nshift 2\nexec "$@"\n'
 
 @dataclass(slots=True)
 class Office:
-    """Where somebody sits who logs in to guests: a home, secrets, keys, and a server that stands for a guest."""
+    """Where somebody sits who logs in to guests: a home, secrets, keys, a server that stands for a guest."""
 
     home: Path
     server: SshServer
@@ -153,17 +153,22 @@ def test_a_user_who_may_not_become_root(office: Office) -> None:
     (office.home / "bin" / "sudo").write_text(
         "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n", encoding="ascii"
     )
-    with pytest.raises(GuestError, match="vgpu-cfg may not become root .* a password is required"):
+    with pytest.raises(GuestError, match=r"vgpu-cfg may not become root .* a password is required"):
         office.connect()
 
 
 # ------------------------------------------------------------- where it is
 
 
+def hang_up(listener: socket.socket) -> None:
+    """Take one connection, and end it."""
+    listener.accept()[0].close()
+
+
 def test_the_next_address_is_tried_where_one_does_not_answer(office: Office) -> None:
     office.config = f"Host *\n  Port {office.server.port}\n"
     with socket.create_server(("127.0.0.2", office.server.port)) as silent:
-        closing = threading.Thread(target=lambda: silent.accept()[0].close(), daemon=True)
+        closing = threading.Thread(target=hang_up, args=(silent,), daemon=True)
         closing.start()
         office.connect(addresses=("127.0.0.2", "127.0.0.1")).close()
         closing.join(timeout=10)

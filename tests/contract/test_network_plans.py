@@ -14,18 +14,15 @@ from tests.contract.vcenters import Desk, VCenter, lab_vcenter
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.host_facts import host_tools, with_facts
-from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution import exit_code_of, run_plan
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guest import GuestLogin
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Report
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.privileges import needed_privileges
-from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
 
 HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\n"
@@ -89,17 +86,9 @@ def open_site(folder: Path) -> Iterator[Site]:
             VCenterHostWriter(desk.session),
             LabRunClock(vcenter.lab),
             lambda _secrets: _NoShells(),
-            lambda _keys, _secrets: _NoGuests(),
             is_lab=True,
         )
         yield Site(vcenter, desk, estate, folder)
-
-
-class _NoGuests:
-    """Logs in nowhere, either."""
-
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
-        raise GuestError("no guest", subject=target.name, remedy="none is needed")
 
 
 class _NoShells:

@@ -98,6 +98,10 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
         yield RecordedReader(session, player)
 
 
+def _no_guests(_keys: GuestKeys, _secrets: Mapping[str, str]) -> GuestShells:
+    raise ValueError("whoever made this estate reaches no guests")
+
+
 @dataclass(frozen=True, slots=True)
 class Estate:
     """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
@@ -111,7 +115,7 @@ class Estate:
     host_writer: HostWriter
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
-    guest_logins: Callable[[GuestKeys, Mapping[str, str]], GuestShells]
+    guest_logins: Callable[[GuestKeys, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
 
 

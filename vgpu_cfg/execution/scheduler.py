@@ -9,14 +9,15 @@ from collections.abc import Collection, Sequence
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.turns import StartTurns
 from vgpu_cfg.execution.waves import Waves
-from vgpu_cfg.model.change import Change, PowerOnVm
+from vgpu_cfg.model.change import Change, PowerOnVm, StageGuest
 
 
 class Scheduler:
     """Hands out changes in the plan's order as soon as what they need has come true.
 
     At most `parallel` are under way at once, at most `per_host` of those that burden
-    one host. A power-on with a pin has the power-ons of its host to itself: only so
+    one host; a guest that sets itself up burdens none.
+    A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
     down at once than it allows; `down` names those (moids) that are down already. `turns` decide
     which of the VMs of a contest starts next. Raises PlanError where the needs of the changes have no order.
@@ -43,7 +44,7 @@ class Scheduler:
         self._needed_by: dict[int, list[int]] = {}
         self._ready: list[int] = []
         self._running: set[int] = set()
-        self._on_host: Counter[str] = Counter()
+        self._on_host: Counter[str | None] = Counter()
         self._waves = Waves(changes, down)
         for index, change in enumerate(changes):
             needs = {self._index_of(need, change) for need in change.needs}
@@ -80,7 +81,7 @@ class Scheduler:
                 del self._unmet[index]
                 self._running.add(index)
                 self._waves.begin(change)
-                if change.host_moid is not None:
+                if _burdens_host(change):
                     self._on_host[change.host_moid] += 1
                 return change
         return None
@@ -146,7 +147,7 @@ class Scheduler:
     def _end(self, change: Change) -> int:
         index = self._index[change.id]
         self._running.remove(index)
-        if change.host_moid is not None:
+        if _burdens_host(change):
             self._on_host[change.host_moid] -= 1
         return index
 
@@ -154,7 +155,7 @@ class Scheduler:
         if not self._waves.admits(change):
             return False
         host = change.host_moid
-        if host is None:
+        if not _burdens_host(change):
             return True
         if self._on_host[host] >= self._per_host:
             return False
@@ -191,3 +192,8 @@ class Scheduler:
             raise PlanError(
                 f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan anew"
             )
+
+
+def _burdens_host(change: Change) -> bool:
+    """Whether a change counts among those that burden its host: a guest works for half an hour by itself."""
+    return change.host_moid is not None and not isinstance(change, StageGuest)

@@ -244,7 +244,9 @@ def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
     lines = both_ends(left, Text(", ".join(facts), "dim"), width)
     message = outcome.message.removeprefix(f"{outcome.change_id}: ")
     is_servers_word = bool(outcome.cause) or (bool(outcome.tasks) and outcome.subject.kind != "host")
-    lines += hanging("vCenter" if is_servers_word else "why", message, width)
+    is_guests_word = any(one.id == outcome.change_id and one.kind == "stage_guest" for one in plan.changes)
+    who = "vCenter" if is_servers_word else "why"
+    lines += hanging("guest" if is_guests_word else who, message, width)
     lines += hanging("cause", outcome.cause, width) if outcome.cause else []
     pending = [reading_words(one) for one in outcome.readings if not is_settled(one)]
     lines += hanging("reads", "; ".join(pending), width) if pending else []

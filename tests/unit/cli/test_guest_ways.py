@@ -69,7 +69,7 @@ def test_where_one_way_fails_the_other_is_taken(failure: VgpuCfgError) -> None:
 
 def test_where_both_fail_both_are_told() -> None:
     shells, _ = ways(GuestError("wrong password", subject="hvd-01", remedy="check"), GuestError("no key"))
-    with pytest.raises(GuestError, match="^wrong password; the other way in: no key$") as caught:
+    with pytest.raises(GuestError, match=r"^wrong password; the other way in: no key$") as caught:
         shells.connect(TARGET, BOTH)
     assert not isinstance(caught.value, GuestNotReady)
     assert (caught.value.subject, caught.value.remedy) == ("hvd-01", "check")
@@ -83,5 +83,5 @@ def test_what_may_pass_in_one_way_may_pass() -> None:
 
 def test_a_single_way_tells_its_own_error() -> None:
     shells, _ = ways(ssh=GuestError("no key"))
-    with pytest.raises(GuestError, match="^no key$"):
+    with pytest.raises(GuestError, match=r"^no key$"):
         shells.connect(TARGET, GuestLogin())

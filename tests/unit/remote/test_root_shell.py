@@ -16,7 +16,7 @@ from vgpu_cfg.remote.root_shell import RootShell
 
 
 class LocalChannel:
-    """Runs lines in /bin/sh here. `cuts` takes so many bytes off what comes in; `breaks` loses the connection."""
+    """Runs lines in /bin/sh here. `cuts` takes bytes off what comes in, `breaks` loses the connection."""
 
     def __init__(self, cuts: int = 0, *, breaks: bool = False) -> None:
         self.lines: list[str] = []
