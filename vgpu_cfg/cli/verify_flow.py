@@ -74,7 +74,7 @@ def verify_in(
     )
     guests = make_guest_views(desired, observed, specs, now=begun, rates_gbps=rates)
     hosts, guests = _selected(hosts, guests, wanted)
-    if not hosts and not guests:
+    if not any(guest.is_there for guest in guests) and not hosts:
         _refuse(desired, observed, wanted)
     ways = _Ways(desired, observed, estate, specs, open_shells)
     channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, told=told)

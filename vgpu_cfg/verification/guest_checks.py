@@ -18,6 +18,13 @@ REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
 
 def ask_reached(view: GuestView) -> Asking:
     """See whether commands can be run in the guest."""
+    if not view.is_there:
+        return failed(
+            VerifyCode.GUEST_UNREACHED,
+            "the VM is not there",
+            "a VM that runs",
+            remedy="make it: vgpu-cfg apply",
+        )
     if not view.powered_on:
         return failed(VerifyCode.GUEST_UNREACHED, "the VM is off", "a VM that runs", remedy="power it on")
     answer = yield Command(("uname", "-r"))

@@ -84,6 +84,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inven
         name=vm.name,
         spec=spec,
         host=host.name if host is not None else "",
+        is_there=seen is not None,
         powered_on=seen is not None and seen.is_on,
         gpus=len(vm.gpus),
         vgpus=len(vgpus),

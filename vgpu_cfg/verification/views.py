@@ -94,6 +94,7 @@ class GuestView:
     name: str
     spec: GuestSpec
     host: str = ""
+    is_there: bool = True
     powered_on: bool = True
     gpus: int = 0
     vgpus: int = 0

@@ -1,0 +1,212 @@
+"""`verify` on the lab: two workers that were applied, and what it says when one thing at a time is broken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine, Ran
+from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.state import LabState, VirtualMachine
+
+PLAN = "plans/to-verify.yaml"
+ESTATE = "estates/ready-to-train.yaml"
+SECRETS = {"LICENCE_TOKEN": "token", "NGC_KEY": "key"}
+
+
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Apply the plan once; each test gets a copy of what it left behind."""
+    folder = tmp_path_factory.mktemp("applied")
+    with pytest.MonkeyPatch.context() as patch:
+        line = CommandLine(folder, patch)
+        line.done("apply", PLAN, "--yes", **SECRETS)
+    return folder / "state"
+
+
+@pytest.fixture
+def trained(vgpu_cfg: CommandLine, applied: Path) -> CommandLine:
+    shutil.copytree(applied, vgpu_cfg.state_folder)
+    return vgpu_cfg
+
+
+def vm_of(state: LabState, name: str) -> VirtualMachine:
+    return next(vm for vm in state.all(VirtualMachine) if vm.name == name)
+
+
+def broken(run: CommandLine, change: Callable[[LabState], object]) -> None:
+    """Change what the lab keeps, behind everybody's back."""
+    lab = run.lab(ESTATE)
+    with lab.transaction():
+        change(lab.state)
+        for vm in lab.state.all(VirtualMachine):
+            lab.state.touch(vm)
+
+
+def verified(run: CommandLine, *words: str) -> tuple[Ran, dict[tuple[str, str], dict[str, Any]]]:
+    """Run verify and return its results by (check, subject)."""
+    ran = run("verify", PLAN, "--output", "json", *words, **SECRETS)
+    assert ran.code in (0, 8), ran.told
+    results = json.loads(ran.out)["results"]
+    return ran, {(one["check"], one["subject"]["name"]): one for one in results}
+
+
+def test_all_of_it_holds_after_apply(trained: CommandLine) -> None:
+    ran, found = verified(trained)
+    assert ran.code == 0
+    assert {one["state"] for one in found.values()} == {"passed", "skipped"}
+    assert found["bandwidth-gpu", "hvd-01 -> hvd-02"]["measured"]["share"] > 0.9
+    assert found["allreduce", "hvd-01, hvd-02"]["observed"].endswith("NET/IB/GDRDMA")
+    assert not any(
+        path.endswith("verify-allreduce.py")
+        for name in ("hvd-01", "hvd-02")
+        for path in guest_of(vm_of(trained.lab(ESTATE).state, name)).files
+    )
+
+
+def test_nothing_is_changed_by_it(trained: CommandLine) -> None:
+    tasks = trained.look(ESTATE).tasks
+    trained.done("verify", PLAN, **SECRETS)
+    assert trained.look(ESTATE).tasks == tasks
+    assert not any(
+        waiting.startswith("server")
+        for vm in trained.lab(ESTATE).state.all(VirtualMachine)
+        if not vm.is_template
+        for waiting in guest_of(vm).listening.values()
+    )
+
+
+def test_ats_that_is_off_halves_what_gpu_memory_reaches_and_is_named(trained: CommandLine) -> None:
+    def off(state: LabState) -> None:
+        vm = vm_of(state, "hvd-01")
+        vm.extra_config["pciPassthru.RelaxACSforP2P"] = "FALSE"
+
+    broken(trained, off)
+    ran, found = verified(trained)
+    assert ran.code == 8
+    assert found["ats", "hvd-01"]["code"] == "VG669"
+    assert found["ats", "hvd-02"]["state"] == "passed"
+    pair = "hvd-01 -> hvd-02"
+    assert found["bandwidth", pair]["state"] == "passed"
+    slow = found["bandwidth-gpu", pair]
+    assert (slow["state"], slow["code"]) == ("failed", "VG677")
+    assert slow["measured"]["share"] < 0.6
+    assert "ATS is off on hvd-01" in slow["meaning"]
+    assert found["allreduce", "hvd-01, hvd-02"]["code"] == "VG679"
+    told = trained("verify", PLAN, **SECRETS)
+    assert told.code == 8
+    assert "-> mend VG669 of hvd-01 first" in told.told
+    assert "vgpu-cfg explain VG669 VG677 VG679" in told.told
+    assert "NEXT vgpu-cfg verify plans/to-verify.yaml --only=ats,bandwidth-gpu,allreduce" in told.told
+
+
+def test_a_driver_of_another_branch_stops_what_rests_on_it(trained: CommandLine) -> None:
+    def older(state: LabState) -> None:
+        guest_of(vm_of(state, "hvd-02")).driver = "470.239.06"
+
+    broken(trained, older)
+    ran, found = verified(trained)
+    assert ran.code == 8
+    assert found["driver", "hvd-02"]["code"] in ("VG659", "VG660")
+    for check in ("gpus", "licence", "container-gpus"):
+        result = found[check, "hvd-02"]
+        assert (result["state"], result["why"]) == ("not_asked", "driver failed")
+    assert found["rdma", "hvd-02"]["state"] == "passed"
+    assert found["allreduce", "hvd-01, hvd-02"]["state"] == "not_asked"
+    assert "driver failed on hvd-02" in found["allreduce", "hvd-01, hvd-02"]["why"]
+
+
+def test_a_licence_that_is_gone_is_told_of_each_vm(trained: CommandLine) -> None:
+    def without(state: LabState) -> None:
+        for name in ("hvd-01", "hvd-02"):
+            guest_of(vm_of(state, name)).licence = ""
+
+    broken(trained, without)
+    ran, found = verified(trained, "--only", "licence")
+    assert ran.code == 8
+    assert {found["licence", name]["code"] for name in ("hvd-01", "hvd-02")} == {"VG662"}
+    assert {check for check, _ in found} == {"licence", "host-licence"}
+
+
+def test_a_guest_that_lets_nobody_in_is_asked_nothing(trained: CommandLine) -> None:
+    def off(state: LabState) -> None:
+        guest_of(vm_of(state, "hvd-02")).accounts.clear()
+
+    broken(trained, off)
+    ran, found = verified(trained, "--quick")
+    assert ran.code == 8
+    assert found["reached", "hvd-02"]["code"] == "VG657"
+    others = {one["state"] for (_, name), one in found.items() if name == "hvd-02"}
+    assert others <= {"failed", "not_asked"}
+    assert found["ssh", "hvd-01 -> hvd-02"]["why"] == "reached failed on hvd-02"
+    assert found["licence", "hvd-01"]["state"] == "passed"
+
+
+def test_the_hosts_link_of_the_chain_is_told_at_the_host(trained: CommandLine) -> None:
+    def off(state: LabState) -> None:
+        host = next(host for host in state.all(Host) if host.name == "esx-02.lab")
+        host.kernel["atsSupport"].runtime = "FALSE"
+        state.touch(host)
+
+    broken(trained, off)
+    ran, found = verified(trained, "--quick")
+    assert ran.code == 8
+    assert found["host-ats", "esx-02.lab"]["code"] == "VG654"
+    assert found["ats", "hvd-02"]["code"] == "VG669"
+
+
+def test_one_vm_alone_has_no_pairs(trained: CommandLine) -> None:
+    ran, found = verified(trained, "--vm", "hvd-01")
+    assert ran.code == 0
+    assert {one["subject"]["kind"] for one in found.values()} == {"host", "vm", "training"}
+    assert found["allreduce", "hvd-01"]["state"] == "skipped"
+
+
+def test_a_page_is_written_that_needs_nothing_of_elsewhere(trained: CommandLine) -> None:
+    trained.done("verify", PLAN, "--quick", "--report", "out.html", **SECRETS)
+    page = (trained.folder / "out.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<script" not in page
+    assert "http" not in page
+    assert "Licensed to" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--only", "licens"), "did you mean"),
+        (("--threshold", "speed=1"), "is not NAME=SHARE"),
+        (("--threshold", "busbw=1.4"), "busbw"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_told(
+    vgpu_cfg: CommandLine, words: tuple[str, ...], said: str
+) -> None:
+    ran = vgpu_cfg("verify", PLAN, *words, **SECRETS)
+    assert ran.code == 2
+    assert said in ran.told
+
+
+def test_there_must_be_something_to_verify(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("verify", PLAN, **SECRETS)
+    assert ran.code == 5
+    assert "no VM of the plan is there to be verified" in ran.told
+    assert "make them first: vgpu-cfg apply" in ran.told
+
+
+def test_thresholds_come_from_the_plan_file_and_the_command_line(trained: CommandLine) -> None:
+    text = (trained.folder / PLAN).read_text(encoding="utf-8")
+    plan = trained.write("strict.yaml", f"{text}\nverify: {{host_memory: 0.99, seconds: 7}}\n")
+    ran = trained("verify", plan, "--only", "bandwidth", "--output", "json", **SECRETS)
+    assert ran.code == 8
+    found = json.loads(ran.out)
+    assert (found["thresholds"]["host_memory"], found["thresholds"]["seconds"]) == (0.99, 7)
+    assert [one["code"] for one in found["results"]] == ["VG676"]
+    again = trained("verify", plan, "--only", "bandwidth", "--threshold", "host_memory=80%", **SECRETS)
+    assert again.code == 0
