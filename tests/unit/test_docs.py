@@ -182,7 +182,9 @@ def test_the_page_has_every_exit_code() -> None:
         int(cell) for cell in FIRST_CELL.findall((REFERENCE / "exit-codes.md").read_text()) if cell.isdigit()
     }
     waiting, failed, differences = 7, 8, 10
-    assert listed == {0, 1, 2, waiting, failed, differences} | {kind.exit_code for kind in kinds_of(VgpuCfgError)}
+    assert listed == {0, 1, 2, waiting, failed, differences} | {
+        kind.exit_code for kind in kinds_of(VgpuCfgError)
+    }
 
 
 def kinds_of(kind: type[VgpuCfgError]) -> Iterator[type[VgpuCfgError]]:

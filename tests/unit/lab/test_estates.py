@@ -9,7 +9,7 @@ import pytest
 from tests.unit.lab.rig import Rig, built, estate_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import about_estate, estate_names, open_lab
-from vgpu_cfg.lab.estate import Part
+from vgpu_cfg.lab.estate_parts import Part
 from vgpu_cfg.lab.state import Cluster, Datastore, Folder, Host, Network, VirtualMachine
 
 BASE = """\
