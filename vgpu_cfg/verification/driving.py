@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_cfg.errors import GuestError, HostShellError, Interrupted, ReachError
+from vgpu_cfg.errors import GuestError, Interrupted, ReachError
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.ports import GuestShell, HostShell, ShellResult
@@ -44,8 +44,7 @@ def _drive(asking: Asking, machines: Machines) -> Verdict:
         while True:
             try:
                 answer = _carry_out(step, machines)
-            except (GuestError, HostShellError, Interrupted) as error:
-                # The check may have something to stop; its `finally` yields those commands.
+            except BaseException as error:  # noqa: BLE001 - the check stops what it started, then raises it again
                 step = asking.throw(error)
             else:
                 step = asking.send(answer)

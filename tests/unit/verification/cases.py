@@ -55,7 +55,7 @@ class Case:
 
 def _with_shell(scene: Scene, answers: dict[tuple[str, ...], object]) -> None:
     scene.hosts[0] = replace(scene.hosts[0], has_shell=True)
-    scene.host_shells.guests = {"esx-01": FakeGuest("esx-01", answers)}  # type: ignore[assignment,arg-type]  # a test's table
+    scene.host_shells.guests = {"esx-01": FakeGuest("esx-01", answers)}  # type: ignore[arg-type]  # a test's table
 
 
 def _host(scene: Scene, **fields: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
 from tests.unit.parsers.printed import printed
@@ -11,6 +12,7 @@ from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.guest_base import GuestNic
 from vgpu_cfg.model.guest_modules import (
     DriverModule,
+    GuestModule,
     LicenceModule,
     NetworkModule,
     NicFirmwareModule,
@@ -62,7 +64,7 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
     peers = tuple(
         MeshPeer(vm=name, names=(name,), addresses=(f"10.111.0.{11 + n}",)) for n, name in enumerate(names)
     )
-    modules = [
+    modules: list[GuestModule] = [
         NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
         SshMeshModule(vm=names[number - 1], peers=peers),
         DriverModule(branches=("580", "570")),
@@ -177,11 +179,9 @@ class Scene:
         self.views[name] = replace(self.views[name], **fields)  # type: ignore[arg-type]  # a test names them
 
     def run(self, choice: Choice | None = None) -> Verification:
-        channels = Channels(
-            guest=self.guests.connect,
-            host=self.host_shells.connect,
-            pause=self.pauses.append,  # type: ignore[arg-type]  # a fake reads no facts
-        )
+        guest: Any = self.guests.connect
+        host: Any = self.host_shells.connect  # a fake reads no facts
+        channels = Channels(guest=guest, host=host, pause=self.pauses.append)
         return verify(
             self.hosts,
             tuple(self.views.values()),
