@@ -80,7 +80,7 @@ def test_sysfs_tells_the_same_table() -> None:
 
 def test_qos_of_a_port_that_trusts_dscp() -> None:
     found = parse_qos(printed("mlnx-qos-dscp-with-buffers.txt"))
-    assert (found.trust, found.protected) == ("dscp", {3})
+    assert (found.trust, sorted(found.protected)) == ("dscp", [3])
     assert (found.priority_of[26], found.priority_of[0], len(found.priority_of)) == (3, 0, 64)
 
 
