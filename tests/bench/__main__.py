@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
 from vgpu_cfg.catalog import load_catalog
@@ -90,6 +91,7 @@ def main(arguments: Sequence[str]) -> int:
         for row in measure(count):
             print(f"{row.what:24}{row.vms:>7,}{row.trips:>13,}{row.tasks:>8,}{row.seconds:>10.2f}")
     print_hosts((4,) if chosen.quick else (4, 40))
+    print_guests((2,) if chosen.quick else (2, 20))
     print_placement([(10, 50)] if chosen.quick else PLACEMENTS)
     if not chosen.quick:
         hosts, vms = 1000, 10_000

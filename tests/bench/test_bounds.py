@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bench.guests import measure_guests
 from tests.bench.hosts import HostRow, measure_hosts
 
 MOST_TRIPS = {"plan": 20, "plan --open-shell": 25, "apply": 480, "apply again": 25}
@@ -23,3 +24,13 @@ def test_a_host_costs_no_more_where_there_are_more_of_them(
     assert many.trips / 6 <= few.trips / 3 <= MOST_TRIPS[step]
     assert many.commands / 6 == few.commands / 3
     assert many.tasks / 6 == few.tasks / 3 == TASKS[step]
+
+
+def test_a_guest_costs_three_tasks_and_one_worker_more_only_marks_the_others() -> None:
+    first, again, more = measure_guests(2)
+    assert (first.tasks, first.staged) == (3 * 2, 2)
+    assert first.trips <= 100 * 2
+    assert first.size <= 40_000
+    assert (again.trips, again.tasks, again.staged) == (16, 0, 0)
+    # A clone, a power-on and a mark for the new one; for the others a mark.
+    assert (more.tasks, more.staged) == (3 + 2, 3)

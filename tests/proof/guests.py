@@ -23,7 +23,7 @@ from vgpu_cfg.cli.saved_plan import load_plan_json
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.model.change import StageGuest
 from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.guest_modules import NetworkModule
+from vgpu_cfg.model.guest_modules import GuestModule, NetworkModule
 from vgpu_cfg.staging.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 
@@ -88,16 +88,13 @@ class Guests:
         found: dict[str, Any] = json.loads(line.partition("RESULT")[2])
         return found
 
-    @contextmanager
-    def host_file(self, content: str) -> Iterator[None]:
-        """Train with other slots."""
-        path = "/opt/vgpu-cfg/hostfile"
-        before = self["hvd-01"].read(path)
-        self["hvd-01"].write(path, content)
-        try:
-            yield
-        finally:
-            self["hvd-01"].write(path, before)
+    def restage(self, name: str, spec: GuestSpec, *modules: str) -> None:
+        """Bring modules with other parameters into a guest that runs, as `apply` does over a shell."""
+        bundle = Stager(SEED, {}, {}).bundle(spec, modules, "again")
+        for one in bundle.files:
+            self[name].write(one.path, one.content, one.mode)
+        done = self[name].execute(*bundle.command)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     @contextmanager
     def unplugged(self, name: str) -> Iterator[None]:
@@ -192,6 +189,12 @@ def seed_guest(on: Host, seed: dict[str, str] | Any) -> None:
         on.write(f"{SEED_FOLDER}/network-config", json.dumps(network))
     on.execute("rm", "-f", "/etc/cloud/cloud-init.disabled")
     on.write("/etc/cloud/cloud.cfg.d/99-nocloud.cfg", "datasource_list: [NoCloud]\nlocale: C.UTF-8\n")
+
+
+def changed(spec: GuestSpec, module: GuestModule) -> GuestSpec:
+    """Return the spec with another module of the same kind."""
+    modules = [module if one.kind == module.kind else one for one in spec.modules]
+    return spec.model_copy(update={"modules": tuple(modules)})
 
 
 def unpack(value: str) -> str:

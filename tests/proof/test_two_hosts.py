@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.guests import MESH_PORT, Guests
+from tests.proof.guests import MESH_PORT, Guests, changed
+from vgpu_cfg.model.training_modules import LauncherModule, MeshPeer, SshMeshModule, TrainWorker
 
 STRICT = ("-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes")
 PAIRS = [("hvd-01", "hvd-02"), ("hvd-02", "hvd-01")]
@@ -111,12 +112,37 @@ def test_horovod_trains_on_both_hosts(guests: Guests, horovod: Path, start_on: s
     assert sorted(result["hosts"]) == ["hvd-01", "hvd-02"]
 
 
-def test_horovod_takes_uneven_slots_and_no_more_than_asked_for(guests: Guests, horovod: Path) -> None:
-    # Horovod 0.28 starts a process in every slot of a host file, whatever -np says.
-    with guests.host_file("hvd-01 slots=2\nhvd-02 slots=1\n"):
-        done = guests.train("hvd-01", horovod, ALLREDUCE, "--np", "2")
+def test_horovod_takes_uneven_slots_and_starts_no_more_than_asked_for(guests: Guests, horovod: Path) -> None:
+    # Horovod 0.28 alone starts a process in every slot of a host file, whatever -np says.
+    spec = guests.specs["hvd-01"]
+    launcher = spec.module("launcher")
+    assert isinstance(launcher, LauncherModule)
+    workers = [TrainWorker(name="hvd-01", slots=2), TrainWorker(name="hvd-02", slots=1)]
+    uneven = changed(spec, launcher.model_copy(update={"workers": tuple(workers)}))
+    guests.restage("hvd-01", uneven, "launcher")
+    assert guests["hvd-01"].read("/opt/vgpu-cfg/hostfile") == "hvd-01 slots=2\nhvd-02 slots=1\n"
+    done = guests.train("hvd-01", horovod, ALLREDUCE, "--np", "2")
+    guests.restage("hvd-01", spec, "launcher")
     assert done.returncode == 0, done.stdout + done.stderr
     assert guests.result_of(done.stdout)["hosts"] == ["hvd-01", "hvd-01"]
+
+
+def test_a_worker_that_is_added_is_known_to_the_others_and_restarts_nothing(guests: Guests) -> None:
+    third = MeshPeer(vm="hvd-03", names=("hvd-03",), addresses=("10.111.0.13",))
+    for host in guests.hosts:
+        spec = guests.specs[host.name]
+        mesh = spec.module("ssh-mesh")
+        assert isinstance(mesh, SshMeshModule)
+        before = host.execute("pgrep", "-f", "/etc/vgpu-cfg/mesh/sshd_config").stdout
+        grown = changed(spec, mesh.model_copy(update={"peers": (*mesh.peers, third)}))
+        guests.restage(host.name, grown, "ssh-mesh")
+        known = host.execute(
+            "ssh-keygen", "-F", f"[hvd-03]:{MESH_PORT}", "-f", "/etc/vgpu-cfg/mesh/known_hosts"
+        )
+        assert guests.keys.host_key("hvd-03").public.split()[1] in known.stdout
+        assert host.execute("pgrep", "-f", "/etc/vgpu-cfg/mesh/sshd_config").stdout == before != ""
+    for here, there in PAIRS:
+        assert guests[here].execute(*guests.ssh(there), "true").returncode == 0
 
 
 def test_a_failure_on_one_rank_fails_the_run(guests: Guests, horovod: Path) -> None:

@@ -204,7 +204,7 @@ class _Builder:
             extra_config=dict(part.extra_config),
             tools_installed=part.guest.tools,
             made_guest=make_guest(
-                part.guest, sum(part.disks), name if isinstance(part, file.VmPart) else IMAGE_NAME
+                part.guest, part.disks, name if isinstance(part, file.VmPart) else IMAGE_NAME
             ),
         )
 

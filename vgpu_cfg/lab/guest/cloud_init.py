@@ -16,7 +16,7 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.guest import files, guestinfo
 from vgpu_cfg.lab.guest.accounts import add_account
 from vgpu_cfg.lab.guest.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
-from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.making import grow_root, guest_of
 from vgpu_cfg.lab.guest.netplan import BadNetplanError, settings_of
 from vgpu_cfg.lab.guest.nics import nics_of_guest
 from vgpu_cfg.lab.guest.staging import STAGE, begin_command
@@ -36,6 +36,7 @@ def boot(lab: Lab, vm: VirtualMachine) -> None:
     guest = guest_of(vm)
     if not guest.cloud_init or not vm.tools_installed:
         return
+    grow_root(vm)
     try:
         text = guestinfo.read(vm, "metadata")
         metadata = _metadata(text) if text else {}

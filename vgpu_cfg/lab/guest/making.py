@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.lab.devices import disks_of
 from vgpu_cfg.lab.estate_guests import GuestPart
 from vgpu_cfg.lab.guest.state import Account, File, Guest
 
@@ -22,10 +24,10 @@ RUNTIME_FOLDERS = ("/", "/etc", "/etc/ssh", "/home", "/opt", "/root", "/tmp", "/
 MORE_FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/var", "/var/lib", "/var/log", "/var/tmp", "/run")  # noqa: S108 - of one, too
 
 
-def make_guest(part: GuestPart, disks_mib: int, name: str) -> Guest:
-    """Return the guest that an estate file describes, on disks of a size in all."""
+def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
+    """Return the guest that an estate file describes, on disks of these sizes."""
     account = part.account
-    free = part.free if part.free is not None else max(0, disks_mib - SYSTEM_MIB)
+    free = part.free if part.free is not None else max(0, sum(disks_mib) - SYSTEM_MIB)
     accounts = {ROOT: Account(home="/root")}
     accounts[account.user] = Account(
         account.password,
@@ -39,6 +41,7 @@ def make_guest(part: GuestPart, disks_mib: int, name: str) -> Guest:
         cloud_init=part.cloud_init,
         boot_seconds=part.boot_seconds,
         free_mib=free,
+        disk_mib=disks_mib[0] if disks_mib else 0,
         accounts=accounts,
         host_name=name,
         driver="" if part.driver == "none" else part.driver,
@@ -60,10 +63,22 @@ def make_guest(part: GuestPart, disks_mib: int, name: str) -> Guest:
 def guest_of(vm: VirtualMachine) -> Guest:
     """Return a VM's guest, made on first use: an ordinary one, that is up where the VM runs."""
     if vm.made_guest is None:
-        vm.made_guest = make_guest(GuestPart(), SYSTEM_MIB * 5, vm.name)
+        vm.made_guest = make_guest(GuestPart(), _disks_of(vm) or (SYSTEM_MIB * 5,), vm.name)
         if vm.is_on:
             run_since_long(vm)
     return vm.made_guest
+
+
+def _disks_of(vm: VirtualMachine) -> tuple[int, ...]:
+    return tuple(disk.capacityInKB // 1024 for disk in disks_of(vm.devices))
+
+
+def grow_root(vm: VirtualMachine) -> None:
+    """Let the file system fill a first disk that has grown, as cloud-init's growpart does at each boot."""
+    guest, disks = guest_of(vm), _disks_of(vm)
+    if disks and guest.disk_mib and disks[0] > guest.disk_mib:
+        guest.free_mib += disks[0] - guest.disk_mib
+        guest.disk_mib = disks[0]
 
 
 def run_since_long(vm: VirtualMachine) -> None:

@@ -122,6 +122,8 @@ class Guest:
     cloud_init: bool = True
     boot_seconds: float = 20.0
     free_mib: int = 32_768
+    disk_mib: int = 0
+    """The size of the first disk as the file system on it knows it."""
     accounts: dict[str, Account] = field(default_factory=dict)
     files: dict[str, File] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)

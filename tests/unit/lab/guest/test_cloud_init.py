@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
+from pyVmomi import vim
 
 from tests.unit.lab.guest.guest_rig import (
     KEY,
@@ -17,7 +19,7 @@ from tests.unit.lab.guest.guest_rig import (
     packed,
     user_data,
 )
-from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.making import grow_root, guest_of
 from vgpu_cfg.lab.guest.nics import nics_of_guest
 from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
 
@@ -125,3 +127,19 @@ def test_other_commands_are_noted_and_not_run(rig: GuestRig) -> None:
     assert "/x" not in guest_of(vm).files
     assert "not run by the lab" in guest_of(vm).files["/var/log/cloud-init-output.log"].content
     assert rig.states() == {"host-name": "present"}
+
+
+def test_a_disk_that_has_grown_gives_its_room_at_the_next_boot(rig: GuestRig) -> None:
+    vm = rig.up("a", guestinfo(user_data(bundle(NAME))))
+    guest = guest_of(vm)
+    before = guest.free_mib
+    key, disk = next(
+        (key, one) for key, one in vm.devices.items() if isinstance(one, vim.vm.device.VirtualDisk)
+    )
+    grown = copy.copy(disk)
+    grown.capacityInKB = disk.capacityInKB + 10 * 1024 * 1024
+    vm.devices[key] = grown
+    assert guest.free_mib == before
+    grow_root(vm)
+    grow_root(vm)
+    assert guest.free_mib == before + 10 * 1024
