@@ -92,6 +92,7 @@ class GuestRig(Rig):
                 for gpu in host.gpus:
                     gpu.graphics_type = "sharedDirect"
                 host.default_graphics_type = host.configured_default_graphics_type = "sharedDirect"
+                host.kernel["atsSupport"].configured = host.kernel["atsSupport"].runtime = "TRUE"
                 host.passthrough[NIC] = Passthrough(enabled=True, active=True)
                 self.lab.state.touch(host)
 
@@ -104,6 +105,7 @@ class GuestRig(Rig):
             id=NIC, deviceId="101d", systemId=host.system_id, vendorId=0x15B3, deviceName="ConnectX-6 Dx"
         )
         keys = {"pciPassthru.allowP2P": "TRUE", "pciPassthru.RelaxACSforP2P": "TRUE", **(extra or {})}
+        more.setdefault("source", "ubuntu-22.04-plain")
         vm = self.clone(name, "grid_a100-40c", host=host.name, extra=keys, devices=(backing,), **more)
         self.done(vm, "PowerOnVM_Task", host=vim.HostSystem(host.moid))
         self.booted(vm)

@@ -152,7 +152,7 @@ clusters:
     nics: [{{vmnic: vmnic2, pci_id: "0000:24:00.0"}}]
 folders: [training]
 templates:
-- {{name: ubuntu-22.04-efi, disks: [128GiB], guest: {{{guest}}}}}
+- {{name: ubuntu-22.04-plain, disks: [128GiB], guest: {{{guest}}}}}
 internet: {{{internet}}}
 """
 
