@@ -44,12 +44,20 @@ def ask_staged(view: GuestView) -> Asking:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
         raise UnreadableOutput(REPORT_FILE, "no report", line=answer.stdout[:200]) from error
-    return _judge_report(report)
+    return _judge_report(report, view.spec.digest)
 
 
-def _judge_report(report: GuestReport) -> Verdict:
-    if report.state == "done":
+def _judge_report(report: GuestReport, wanted: str) -> Verdict:
+    if report.state == "done" and report.spec == wanted:
         return passed(f"{len(report.modules)} modules")
+    if report.state == "done":
+        return failed(
+            VerifyCode.GUEST_UNSTAGED,
+            "it is done with what an earlier plan asked for",
+            "all modules of this plan done",
+            meaning="the plan asks for something else by now",
+            remedy="vgpu-cfg apply",
+        )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
     at = f" at {_module_words(stuck)}" if stuck is not None else ""
     words = {"hand": "it waits for a hand", "reboot": "it waits for a restart", "running": "it still runs"}
