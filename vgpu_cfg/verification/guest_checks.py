@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import combinations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.guest import GuestReport, ModuleState
+from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia_topology import TOPOLOGY, parse_topology
@@ -44,17 +44,18 @@ def ask_staged(view: GuestView) -> Asking:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
         raise UnreadableOutput(REPORT_FILE, "no report", line=answer.stdout[:200]) from error
-    return _judge_report(report, view.spec.digest)
+    return _judge_report(report, view.spec)
 
 
-def _judge_report(report: GuestReport, wanted: str) -> Verdict:
-    if report.state == "done" and report.spec == wanted:
+def _judge_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
+    old = [one.name for one in report.modules if _is_old(one, wanted)]
+    if report.state == "done" and not old:
         return passed(f"{len(report.modules)} modules")
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,
-            "it is done with what an earlier plan asked for",
-            "all modules of this plan done",
+            f"of an earlier plan: {', '.join(old)}",
+            "the modules of this plan",
             meaning="the plan asks for something else by now",
             remedy="vgpu-cfg apply",
         )
@@ -64,6 +65,12 @@ def _judge_report(report: GuestReport, wanted: str) -> Verdict:
     return failed(
         VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
     )
+
+
+def _is_old(module: ModuleState, wanted: GuestSpec) -> bool:
+    """Whether a module was staged with other parameters; one that the plan has no more stays as it is."""
+    own = wanted.module(module.name)
+    return own is not None and bool(module.digest) and module.digest != own.digest
 
 
 def _module_words(module: ModuleState) -> str:

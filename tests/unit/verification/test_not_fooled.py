@@ -86,9 +86,22 @@ def test_a_server_that_does_not_listen_yet_is_asked_again(said: str) -> None:
 
 def test_a_staging_of_an_earlier_plan_is_none_of_this_one() -> None:
     scene = make_scene()
-    report = json.dumps({"spec": "0123456789", "state": "done", "modules": []})
+    modules = [
+        {"name": "driver", "state": "done", "digest": "0123456789"},
+        {"name": "launcher-of-old", "state": "done", "digest": "0123456789"},
+    ]
+    report = json.dumps({"spec": "0123456789", "state": "done", "modules": modules})
     scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=report)
-    assert _result(scene, "staged", "hvd-01").code == VerifyCode.GUEST_UNSTAGED
+    found = _result(scene, "staged", "hvd-01")
+    assert (found.code, found.observed) == (VerifyCode.GUEST_UNSTAGED, "of an earlier plan: driver")
+
+
+def test_what_the_plan_asks_for_no_more_does_not_make_a_staging_old() -> None:
+    scene = make_scene()
+    modules = [{"name": "monitoring", "state": "done", "digest": "0123456789"}]
+    report = json.dumps({"spec": "0123456789", "state": "done", "modules": modules})
+    scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=report)
+    assert _result(scene, "staged", "hvd-01").state is CheckState.PASSED
 
 
 @pytest.mark.parametrize("said", ["\x1b[2J\x1b[31mall is well", "a\rb\x07\u202e" + "x" * 100_000])
