@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.verification.cases import RATE, TRAIN
-from tests.unit.verification.scene import IMAGE, PROBE, RUN_IMAGE, VIA, Scene, failing, make_scene
+from tests.unit.verification.scene import (
+    FACTS,
+    IMAGE,
+    PROBE,
+    RUN_IMAGE,
+    VIA,
+    Scene,
+    failing,
+    host_view,
+    make_scene,
+)
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.network_checks import rdma_mtu
+from vgpu_cfg.verification.views import WantedVm
 
 SENT = "hvd-01:310:355 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0(0)\n"
 RECEIVED = "hvd-01:310:355 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0(0)"
@@ -114,3 +126,13 @@ def test_what_a_guest_says_cannot_paint_over_the_table(said: str) -> None:
         told = f"{found.observed}{found.meaning}{found.remedy}{found.why}{found.expected}"
         assert told.isprintable()
         assert len(found.observed) <= 2000
+
+
+def test_a_host_that_does_not_trust_dscp_protects_nothing_that_guests_mark() -> None:
+    scene = make_scene()
+    vm = WantedVm("hvd-01", {}, ("sriov",), gpudirect=True)
+    modules = {"nmlx5_core": "pfctx=0x08 pfcrx=0x08", "nmlx5_rdma": "pcp_force=3 dscp_force=26"}
+    facts = FACTS.model_copy(update={"modules": modules})
+    scene.hosts[0] = replace(host_view(), vms=(vm,), facts=facts)
+    found = _result(scene, "host-roce")
+    assert (found.code, found.observed) == (VerifyCode.HOST_ROCE, "nmlx5_core trust_state not set")
