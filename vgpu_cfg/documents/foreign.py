@@ -17,7 +17,10 @@ from ruamel.yaml.representer import SafeRepresenter
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 _BLOCK = re.compile(r"[^ \n\t][^\t\r]*\n")
-"""Text that reads well as a block: more than one line, no tabs, and it begins with no blank."""
+"""Text that reads well as a block: more than one line, no tabs, and it begins with no blank.
+
+What cannot be printed has no place in a block: nothing can be escaped there, and readers refuse it.
+"""
 
 
 def read_foreign(text: str, name: str) -> dict[str, Any]:
@@ -54,7 +57,8 @@ class _Quoting(SafeRepresenter):
         return True
 
     def represent_text(self, data: str) -> Any:
-        style = "|" if data.count("\n") > 1 and _BLOCK.fullmatch(data) else '"'
+        is_block = data.count("\n") > 1 and _BLOCK.fullmatch(data) and data.replace("\n", "").isprintable()
+        style = "|" if is_block else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
 

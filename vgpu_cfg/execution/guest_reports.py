@@ -99,7 +99,7 @@ def _is_finished(told: ModuleState | None, spec: GuestSpec, name: str) -> bool:
     module = spec.module(name)
     if told is None or module is None:
         return False
-    return told.state in _FINISHED and told.digest in ("", module.digest)
+    return told.state in _FINISHED and told.digest == module.digest
 
 
 def _remedy(name: str) -> str:

@@ -201,7 +201,10 @@ class _Staging:
             self._mark = stager.mark(self._spec, names, before.get(GUEST_MARK_KEY, "")) if names else ""
         if self._mark and self._mark != before.get(GUEST_MARK_KEY):
             wanted[GUEST_MARK_KEY] = self._mark
-        if before.get(USERDATA_KEY, "") not in ("", REDACTED):
+        # What a guest writes may last no longer than it runs: after a clone the task that marks the VM says
+        # the same to its configuration, where the secrets were put.
+        seen = before.get(USERDATA_KEY, "")
+        if seen not in ("", REDACTED) or (wanted and seen and self._change.with_clone):
             wanted |= _REDACTION
         if wanted:
             # Nobody else writes these keys: whatever moves the VM's version meanwhile, they may be written.

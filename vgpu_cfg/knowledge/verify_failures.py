@@ -113,7 +113,7 @@ _ROWS: tuple[Failure, ...] = (
         "ATS is off in the firmware of a NIC",
         "verified",
         "the NIC never asks for translations, whatever host and VM allow",
-        "`vgpu-cfg apply` sets ATS_ENABLED; it is in force after the host was switched off and on",
+        "`vgpu-cfg apply` sets ATS_ENABLED; it is in force after the host's restart, or else its cold boot",
     ),
     Failure(
         _C.GUEST_UNREACHED,
@@ -204,7 +204,7 @@ _ROWS: tuple[Failure, ...] = (
         "ATS is off in the NIC that the guest has",
         "verified",
         "data between GPU and NIC goes over the root port, at about half the rate",
-        "`vgpu-cfg plan` shows the chain; after a change of firmware the host must be switched off and on",
+        "`vgpu-cfg plan` shows the chain; after a change of firmware the host must restart, or else boot cold",
     ),
     Failure(
         _C.RUNTIME_DOWN,

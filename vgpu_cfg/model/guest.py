@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guest_modules import GuestModule
@@ -22,6 +22,9 @@ USERDATA_KEY = "guestinfo.userdata"
 
 REDACTED = "---"
 """What cloud-init leaves of a value that it was told to redact."""
+
+LONGEST_WHY = 200
+"""The signs of a module's reason that are kept."""
 
 WITHHELD = "withheld"
 """What a reading keeps of user data that is still there: that it is."""
@@ -127,13 +130,20 @@ class ModuleState(Frozen):
     """What became of one module in the guest.
 
     `state` is "waiting", "present" (it was there already), "done", "reboot" (the guest restarts for it),
-    "hand" (somebody must do the rest, `why` says what) or "failed".
+    "hand" (somebody must do the rest, `why` says what) or "failed". Of name and reason, which the guest can
+    write as it likes, one short line is kept that any terminal may show.
     """
 
     name: str
     state: Literal["waiting", "present", "done", "reboot", "hand", "failed"]
     digest: str = ""
     why: str = ""
+
+    @field_validator("name", "why")
+    @classmethod
+    def _one_line(cls, text: str) -> str:
+        head = "".join(sign if sign.isprintable() else " " for sign in text[: 2 * LONGEST_WHY])
+        return " ".join(head.split())[:LONGEST_WHY]
 
 
 class GuestReport(Frozen):

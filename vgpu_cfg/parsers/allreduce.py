@@ -30,6 +30,7 @@ _WRONG = re.compile(r"#\s*Out of bounds values\s*:\s*(?P<count>\d{1,18})\s+(?P<w
 _RANK = re.compile(r"#\s+Rank\s+\d+\s")
 _ROW = re.compile(r"\d{1,18}\s+\d{1,18}\s+\w+\s+\w+\s+.*")
 _VIA = re.compile(r"NCCL INFO Channel .* via (?P<via>\S+)")
+_RECEIVED = re.compile(r"NCCL INFO Channel .*\[receive\] via (?P<via>NET/\S+)")
 
 
 class AllReduce(Frozen):
@@ -128,3 +129,14 @@ def transports(text: str) -> frozenset[str]:
             parts = [part for part in told["via"].split("/") if not part.isdigit()]
             found.add("/".join(parts))
     return frozenset(found)
+
+
+def is_direct(text: str) -> bool | None:
+    """Tell whether the network reaches GPU memory on every channel; None where NCCL told of no network.
+
+    Where NCCL says which way a channel goes, what receives counts: without NVLink it sends by way of the
+    host's memory unless NCCL_NET_GDR_READ is 1.
+    """
+    received = [found["via"] for found in map(_RECEIVED.search, text.splitlines()) if found is not None]
+    told = received or [via for via in transports(text) if via.startswith("NET")]
+    return all("GDRDMA" in via for via in told) if told else None

@@ -96,7 +96,7 @@ def by_hand_words(module: GuestModule) -> str:
             return f"install {stack[module.stack]}{source}{peermem}"
         case NicFirmwareModule():
             values = " ".join(f"{key}={value}" for key, value in module.parameters.items())
-            return f"mlxconfig -y set {values} on the NIC; in force once the host was switched off and on"
+            return f"mlxconfig -y set {values} on the NIC; in force once the host has restarted"
         case RoceModule():
             return _roce_words(module)
         case LimitsModule():

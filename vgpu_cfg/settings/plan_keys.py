@@ -48,8 +48,14 @@ class PlanSeed:
 
 
 def seed_file(folder: Path, plan: str, vcenter_uuid: str) -> Path:
-    """Return the file of the state folder that keeps the seed of a plan for one vCenter."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{plan}-{vcenter_uuid}")
+    """Return the file of the state folder that keeps the seed of a plan for one vCenter.
+
+    Where a name has signs that a file's name shall not have, its digest keeps it apart from likes of it.
+    """
+    whole = f"{plan}-{vcenter_uuid}"
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", whole)
+    if name != whole:
+        name += f"-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
     return folder / _FOLDER / f"{name}{_SUFFIX}"
 
 

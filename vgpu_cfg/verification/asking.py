@@ -18,6 +18,9 @@ from vgpu_cfg.verification.learned import Learned
 NO_SUCH_COMMAND = 127
 """What a shell answers for a command that is not there (POSIX)."""
 
+LONGEST_WORDS = 2000
+"""No answer of a check needs more."""
+
 TIMED_OUT = 124
 """What `timeout` answers (coreutils)."""
 
@@ -113,6 +116,15 @@ def said(answer: ShellResult) -> str:
         if lines:
             return lines[-1][:200]
     return f"exit status {answer.status}"
+
+
+def printable(text: str) -> str:
+    """Return what a machine said as any terminal may show it: no control characters, and of a bounded length.
+
+    A guest says what it likes; it shall not paint over the table that it stands in.
+    """
+    clean = "".join(sign if sign.isprintable() else " " for sign in text[: 2 * LONGEST_WORDS])
+    return clean if len(clean) <= LONGEST_WORDS else f"{clean[: LONGEST_WORDS - 3]}..."
 
 
 def is_absent(answer: ShellResult) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import combinations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.guest import GuestReport, ModuleState
+from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia_topology import TOPOLOGY, parse_topology
@@ -44,18 +44,33 @@ def ask_staged(view: GuestView) -> Asking:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
         raise UnreadableOutput(REPORT_FILE, "no report", line=answer.stdout[:200]) from error
-    return _judge_report(report)
+    return _judge_report(report, view.spec)
 
 
-def _judge_report(report: GuestReport) -> Verdict:
-    if report.state == "done":
+def _judge_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
+    old = [one.name for one in report.modules if _is_old(one, wanted)]
+    if report.state == "done" and not old:
         return passed(f"{len(report.modules)} modules")
+    if report.state == "done":
+        return failed(
+            VerifyCode.GUEST_UNSTAGED,
+            f"of an earlier plan: {', '.join(old)}",
+            "the modules of this plan",
+            meaning="the plan asks for something else by now",
+            remedy="vgpu-cfg apply",
+        )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
     at = f" at {_module_words(stuck)}" if stuck is not None else ""
     words = {"hand": "it waits for a hand", "reboot": "it waits for a restart", "running": "it still runs"}
     return failed(
         VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
     )
+
+
+def _is_old(module: ModuleState, wanted: GuestSpec) -> bool:
+    """Whether a module was staged with other parameters; one that the plan has no more stays as it is."""
+    own = wanted.module(module.name)
+    return own is not None and bool(module.digest) and module.digest != own.digest
 
 
 def _module_words(module: ModuleState) -> str:

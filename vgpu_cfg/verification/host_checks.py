@@ -25,6 +25,7 @@ ATS_SETTINGS = ("atsSupport", "vtdAtsSupport")
 
 MLXCONFIG = "/opt/mellanox/bin/mlxconfig"
 CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
+TRUST_DSCP = 2
 
 _DRIVER = re.compile(r"NVD-AIE|NVD-VGPU|NVIDIA-VMware", re.IGNORECASE)
 _NO_SHELL = "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service"
@@ -145,7 +146,8 @@ def ask_host_roce(view: HostView) -> Asking:
         )
     dscp, priority = view.roce
     wanted = {
-        CORE: {"pfctx": 1 << priority, "pfcrx": 1 << priority},
+        # Without trust in DSCP what guests mark by it falls on priority 0, which nothing protects.
+        CORE: {"pfctx": 1 << priority, "pfcrx": 1 << priority, "trust_state": TRUST_DSCP},
         RDMA: {"pcp_force": priority, "dscp_force": dscp},
     }
     wrong = []

@@ -36,8 +36,11 @@ from vgpu_cfg.verification.views import GuestView
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 """What an RDMA device may use; RoCE takes the largest that fits into the interface's MTU."""
 
-ROCE_HEADROOM = 58
-"""Ethernet payload that RoCE v2's own headers take: IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4, less 2 spare."""
+ROCE_HEADROOM = 96
+"""What the kernel takes off for RoCE's headers: GRH 40, UDP 8, BTH 12, XRC 4, atomics 28, ICRC 4.
+
+Source: `iboe_get_mtu`, include/rdma/ib_addr.h; mlx5 makes `active_mtu` by it.
+"""
 
 _SYSFS = "/sys/class/infiniband"
 _DRIVER = re.compile(r"^driver: *(\S+)", re.MULTILINE)
@@ -192,7 +195,8 @@ def _rdma_nic(
         line_rate = view.rates_gbps.get(device.part_id)
     return RdmaNic(
         interface=interface.name,
-        address=own[0] if own else "",
+        # The address that the GID holds: only over that one do both ends meet as RDMA devices.
+        address=chosen.ipv4 if chosen is not None and chosen.ipv4 else own[0] if own else "",
         mtu=interface.mtu,
         device=device.name,
         port=port.number,

@@ -31,7 +31,21 @@ MESH_CONFIG = "/etc/vgpu-cfg/mesh/ssh_config"
 FIRST_PORT = 18515
 """Perftest's own port; each pair that is measured at the same time takes the next one."""
 
-ICMP_HEADERS = 28
+ICMP_HEADERS = {4: 28, 6: 48}
+"""Of a ping, by the version of IP: 20 or 40 for IP, and 8 for ICMP."""
+
+_NO_SERVER = (
+    "Couldn't connect",
+    "Unable to perform rdma_client function",
+    "Unable to init the socket connection",
+    "Unexpected CM event",
+    "Failed to create RDMA CM connection",
+)
+"""What a client says whose server does not listen yet: over a socket, and with `-R`, which all use here.
+
+Source: linux-rdma/perftest, src/perftest_communication.c and src/write_bw.c, old and new.
+"""
+
 _CONNECT_ATTEMPTS = 5
 _START_SECONDS = 30
 _HALF = 0.65
@@ -85,7 +99,18 @@ def ask_path_mtu(view: PairView) -> Asking:
         if own.mtu is None or not other.address:
             continue
         size = min(own.mtu, other.mtu or own.mtu)
-        words = ("ping", "-M", "do", "-c", "3", "-W", "2", "-s", str(size - ICMP_HEADERS), other.address)
+        words = (
+            "ping",
+            "-M",
+            "do",
+            "-c",
+            "3",
+            "-W",
+            "2",
+            "-s",
+            str(size - _headers(other.address)),
+            other.address,
+        )
         answer = yield Command(words, timeout_seconds=30)
         if is_absent(answer):
             return missing("ping", "iputils-ping (Debian, Ubuntu) or iputils (Red Hat)")
@@ -95,6 +120,10 @@ def ask_path_mtu(view: PairView) -> Asking:
     if not told:
         return skipped("the training network has no addresses of both")
     return passed(", ".join(dict.fromkeys(told)))
+
+
+def _headers(address: str) -> int:
+    return ICMP_HEADERS[6 if ":" in address else 4]
 
 
 def _ping_words(answer: ShellResult, address: str) -> str:
@@ -183,7 +212,7 @@ def _write_bw(
             yield Pause(1)
             bounded = ("timeout", "--kill-after=5", str(limit), *client, other.address)
             answer = yield Command(bounded, on=on_source, timeout_seconds=limit + 20)
-            if "Couldn't connect" not in answer.stdout + answer.stderr:
+            if not any(words in answer.stdout + answer.stderr for words in _NO_SERVER):
                 break
     finally:
         yield Command(("systemctl", "stop", unit), on=on_target, is_cleanup=True)

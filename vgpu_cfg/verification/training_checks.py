@@ -13,7 +13,7 @@ from importlib import resources
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import Thresholds
-from vgpu_cfg.parsers.allreduce import AllReduce, parse_nccl_tests, parse_probe, transports
+from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
@@ -34,6 +34,11 @@ from vgpu_cfg.verification.views import GuestView
 TRAIN = "/usr/local/bin/train"
 PROBE_FILE = "/opt/vgpu-cfg/verify-allreduce.py"
 """In the folder that every worker container mounts read-only at the same path."""
+
+_HAS_NCCL_TESTS = (
+    r"command -v all_reduce_perf && command -v mpirun && horovodrun --check-build | grep '\[X\] MPI'"
+)
+"""`train --mpi` starts it, which wants Open MPI and a Horovod that was built with it."""
 
 NCCL_TESTS = ("all_reduce_perf", "-b", "256M", "-e", "256M", "-n", "20", "-g", "1")
 _LIMIT_SECONDS = 600.0
@@ -84,12 +89,12 @@ def ask_allreduce(view: TrainingView) -> Asking:
         result = _read(answer, by_nccl_tests=False)
     if isinstance(result, Verdict):
         return result
-    return _judge(view, result, transports(answer.stdout + answer.stderr))
+    return _judge(view, result, answer.stdout + answer.stderr)
 
 
 def _has_nccl_tests(view: TrainingView) -> Generator[Step, ShellResult, bool]:
     image = view.launcher.image
-    words = ("sh", "-c", "command -v all_reduce_perf")
+    words = ("sh", "-c", _HAS_NCCL_TESTS)
     command = in_image(image.runtime, image.image, words, gpus=False) if image is not None else words
     answer = yield Command(command, timeout_seconds=180)
     return answer.status == 0 and "all_reduce_perf" in answer.stdout
@@ -122,9 +127,12 @@ def _read(answer: ShellResult, *, by_nccl_tests: bool) -> AllReduce | Verdict:
         return failed(VerifyCode.ALLREDUCE_FAILED, seen, "an allreduce that ends")
 
 
-def _judge(view: TrainingView, result: AllReduce, via: frozenset[str]) -> Verdict:
-    ways = ", ".join(sorted(way for way in via if way.startswith("NET"))) or "transport not told"
-    words = f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth by {result.by}, {result.ranks} ranks, {ways}"
+def _judge(view: TrainingView, result: AllReduce, text: str) -> Verdict:
+    ways = ", ".join(sorted(way for way in transports(text) if way.startswith("NET")))
+    words = (
+        f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth by {result.by}, {result.ranks} ranks, "
+        f"{ways or 'transport not told'}"
+    )
     measured = {"busbw_gigabytes": result.busbw_gigabytes, "ranks": float(result.ranks)}
     if result.ranks != view.ranks:
         return failed(
@@ -135,9 +143,17 @@ def _judge(view: TrainingView, result: AllReduce, via: frozenset[str]) -> Verdic
         )
     if result.is_exact is False:
         return failed(VerifyCode.ALLREDUCE_WRONG, words, "exact sums", measured=measured)
+    if result.is_exact is None:
+        return failed(VerifyCode.ALLREDUCE_FAILED, f"{words}, and nothing checked the sums", "exact sums")
+    if result.is_on_gpu is False and any(worker.gpus for worker in view.workers):
+        return failed(
+            VerifyCode.ALLREDUCE_FAILED,
+            f"{words}, on CPUs",
+            "sums on the GPUs",
+            remedy="see whether the image's framework was built for GPUs, and with which CUDA",
+        )
     gpudirect = bool(view.workers) and all(worker.gpudirect for worker in view.workers)
-    used = {way for way in via if way.startswith("NET")}
-    if gpudirect and used and not any("GDRDMA" in way for way in used):
+    if gpudirect and is_direct(text) is False:
         return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
     line = view.line_rate_gbps
     if line is None:

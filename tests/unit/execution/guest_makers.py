@@ -43,10 +43,12 @@ def new_with_guest(name: str, **fields: Any) -> tuple[Change, ...]:
     return (create(name), power_on(name), stage(name, **(made | fields)))
 
 
-def guests_of(*names: str, **fields: Any) -> tuple[GuestVCenter, FakeGuests]:
+def guests_of(
+    *names: str, kind: type[GuestVCenter] = GuestVCenter, **fields: Any
+) -> tuple[GuestVCenter, FakeGuests]:
     """Make a vCenter on which VMs of these names have guests."""
     gpus = {"host-1": {f"0000:{number:02x}:00.0": 0 for number in range(1, 9)}}
-    server = GuestVCenter(gpus=gpus)
+    server = kind(gpus=gpus)
     server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
     server.guests = {name: FakeGuest(**({"spec": spec_of(name)} | fields)) for name in names}
     return server, FakeGuests(server)

@@ -21,6 +21,7 @@ from vgpu_cfg.execution import exit_code_of, run_plan
 from vgpu_cfg.model.guest import GUEST_MARK_KEY, GuestReport, parse_mark
 from vgpu_cfg.model.report import EventKind
 from vgpu_cfg.model.vm import PowerState
+from vgpu_cfg.model.vm_spec import VmSpec
 
 # ------------------------------------------------------------- the first boot
 
@@ -39,6 +40,20 @@ def test_a_new_vm_is_staged_by_cloud_init_marked_and_rid_of_its_secrets() -> Non
     assert [method for method, _ in server.calls] == ["create_vm", "power_on_vm", "reconfigure_vm"]
     told = [event.message for event in events if event.kind is EventKind.NOTE]
     assert told == ["host-name (1 of 3)", "nouveau (2 of 3)", "driver (3 of 3)", "3 of 3 modules"]
+
+
+def test_what_the_guest_has_redacted_is_redacted_in_the_vms_configuration_too() -> None:
+    specs: list[VmSpec] = []
+
+    class Noting(GuestVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            specs.append(spec)
+            return super().reconfigure_vm(moid, spec)
+
+    server, guests = guests_of("hvd-01", kind=Noting)
+    run_guests(server, guests, *new_with_guest("hvd-01"))
+    (spec,) = specs
+    assert (spec.extra_config[SEED_KEY], spec.extra_config[f"{SEED_KEY}.encoding"]) == ("---", " ")
 
 
 def test_what_a_clone_carries_stands_in_no_event_and_no_report() -> None:

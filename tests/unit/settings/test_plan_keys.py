@@ -17,6 +17,8 @@ def path(tmp_path: Path) -> Path:
 def test_the_file_is_named_by_plan_and_vcenter_whatever_they_are_called(tmp_path: Path) -> None:
     assert seed_file(tmp_path, "demo", "1234").relative_to(tmp_path) == Path("keys/demo-1234.seed")
     assert seed_file(tmp_path, "../it's", "").parent == tmp_path / "keys"
+    # Names that a file's name cannot tell apart are not one plan.
+    assert len({seed_file(tmp_path, name, "1") for name in ("a b", "a_b", "a/b")}) == 3
 
 
 def test_a_seed_is_made_once_and_read_by_every_later_run(path: Path) -> None:

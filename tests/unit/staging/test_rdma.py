@@ -157,7 +157,8 @@ def test_a_parameter_is_set_and_waits_for_the_host(guest: Sandbox, name: str) ->
     ran = guest.run(script, "apply")
     assert (ran.status, ran.why) == (
         20,
-        "power the ESXi host off and on: it brings ATS_ENABLED of the NIC's firmware into force",
+        "restart the ESXi host: it brings ATS_ENABLED of the NIC's firmware into force, "
+        "else power it off and on",
     )
     assert f"{name} -d 0000:03:00.0 -y set ATS_ENABLED=true" in guest.calls(name)
     assert guest.run(script, "apply").status == 20

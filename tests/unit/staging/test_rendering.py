@@ -217,3 +217,10 @@ def test_text_stays_text_for_readers_of_any_version(text: str) -> None:
 def test_every_kind_of_module_has_a_file_of_its_own(kind: str) -> None:
     found = importlib.import_module(f"vgpu_cfg.staging.modules.{kind.replace('-', '_')}")
     assert callable(found.stage)
+
+
+@pytest.mark.parametrize("odd", ["\x1b[31m", "\x00", "\x7f", "\x85", "\u2028", "\ufeff", "\x0b"])
+def test_text_of_several_lines_that_cannot_be_printed_is_read_as_it_was_written(odd: str) -> None:
+    data = {"write_files": [{"path": "/a", "content": f"one\ntwo {odd} three\nfour\n"}]}
+    assert read_foreign(write_foreign(data), "a") == data
+    assert odd not in write_foreign(data)

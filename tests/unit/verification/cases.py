@@ -75,7 +75,11 @@ def _host_owned(scene: Scene) -> None:
     vm = WantedVm("hvd-01", {}, ("sriov",), gpudirect=True)
     scene.hosts[0] = replace(host_view(), vms=(vm,))
     _facts_of(
-        scene, modules={"nmlx5_core": "pfctx=0x08 pfcrx=0x00", "nmlx5_rdma": "pcp_force=3 dscp_force=26"}
+        scene,
+        modules={
+            "nmlx5_core": "pfctx=0x08 pfcrx=0x00 trust_state=2",
+            "nmlx5_rdma": "pcp_force=3 dscp_force=26",
+        },
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, ManualStep, StageGuest, Subject
+from vgpu_cfg.model.change import Change, Impact, ManualStep, StageGuest, Subject
 from vgpu_cfg.model.guest import fingerprint_of
 from vgpu_cfg.model.guest_base import PLAN_KEYS
 from vgpu_cfg.model.guest_modules import MODULE_ORDER
@@ -14,6 +14,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.guest.stage import GuestTurn, present_report
 from vgpu_cfg.planning.new_vms import with_needs
+from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
 from vgpu_cfg.planning.words import listed
 
 FIRMWARE = "nic-firmware"
@@ -124,15 +125,20 @@ def restart_steps(hands: Sequence[HandOnHost], changes: Sequence[Change]) -> lis
             id=f"restart {hand.host_name} for NIC firmware",
             subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
             text=(
-                f"switch {hand.host_name} off and on: the firmware that was set in {listed(names)} is in "
-                "force only then; shut its VMs down first, and power them on again"
+                f"shut {listed(names)} down, restart {hand.host_name}, start them again: the firmware that "
+                "was set in them is in force only then, and a restart of a VM does not bring it; only where "
+                "Current still shows the old value switch the host off and on"
             ),
             proof=f"in the guest: mlxconfig -e query shows the same under Current and Next Boot ({hand.why})",
+            commands=restart_commands(hand.host_name),
+            impact=Impact.HOST_REBOOT,
             host_moid=hand.host_moid,
         )
     waiting = {hand.vm: steps[hand.host_moid].id for hand in hands if hand.host_moid in steps}
     joined: list[Change] = list(steps.values())
     for change in changes:
+        if change.host_moid in steps and change.id == restart_for_ats(steps[change.host_moid].subject.name):
+            continue  # the same restart, for which no guest waits
         if isinstance(change, StageGuest) and FIRMWARE in change.modules and change.vm.name in waiting:
             joined.append(with_needs(change, (waiting[change.vm.name],)))
         else:

@@ -166,9 +166,10 @@ def _firmware(placed: Placed, view: HostView, told: Mapping[str, str]) -> ChainL
             remedy=f"write `firmware: {{{ATS}: true}}` on the NIC's rule under `hosts`, with `access`",
         )
     staged = firmware_in_guest(placed.extra_config)
-    if staged is not None and staged.state == "present":
+    if staged is not None and staged.state in ("present", "done"):
+        # Its check wants the value that is in force, not the one of the next boot.
         return ChainLink(FIRMWARE, LinkState.ON, f"its guest found {what} on")
-    if staged is not None and staged.state in ("done", "hand"):
+    if staged is not None and staged.state == "hand":
         return ChainLink(FIRMWARE, LinkState.PENDING, f"its guest has set {what}")
     if staged is not None and staged.state == "failed":
         remedy = "see the guest's log; a NIC whose mlxconfig lists no ATS_ENABLED needs newer firmware"

@@ -5,7 +5,7 @@ Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4; vSphere Networking 8.0,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vgpu_cfg.model.change import Change, Impact, ManualStep, Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
@@ -202,7 +202,7 @@ class RdmaChecks:
         host = self._observed.host_by_moid[moid]
         guests = listed(sorted(names), shown=8)
         return ManualStep(
-            id=f"restart {host.name} for ATS",
+            id=restart_for_ats(host.name),
             subject=Subject(kind="host", name=host.name, moid=moid),
             text=(
                 f"The guest of {guests} has set ATS_ENABLED in its NIC's firmware. A restart of the VM does "
@@ -210,13 +210,21 @@ class RdmaChecks:
                 "guest; only where Current still shows False switch the host off and on."
             ),
             proof="in the guest, `mlxconfig -d DEVICE -e query ATS_ENABLED` shows True(1) under Current",
-            commands=tuple(_restart_commands(host.name)),
+            commands=restart_commands(host.name),
             impact=Impact.HOST_REBOOT,
             host_moid=moid,
         )
 
 
-def _restart_commands(host: str) -> Iterator[str]:
-    yield f"govc host.maintenance.enter {host}"
-    yield f"govc host.shutdown -r -f=false {host}"
-    yield f"govc host.maintenance.exit {host}"
+def restart_for_ats(host: str) -> str:
+    """Return the id of the step that restarts a host for its ATS."""
+    return f"restart {host} for ATS"
+
+
+def restart_commands(host: str) -> tuple[str, ...]:
+    """Return the commands of a restart by hand."""
+    return (
+        f"govc host.maintenance.enter {host}",
+        f"govc host.shutdown -r -f=false {host}",
+        f"govc host.maintenance.exit {host}",
+    )

@@ -403,3 +403,22 @@ def test_a_name_that_is_no_image_is_refused(guest: Sandbox, name: str) -> None:
 )
 def test_a_name_of_an_image_is_taken(guest: Sandbox, name: str) -> None:
     guest.bring(image(image=name), context_for(image(image=name)))
+
+
+@pytest.mark.parametrize("folder", ["conf.d", "config.d"])
+def test_a_toolkit_that_writes_beside_containerds_own_file_is_well_configured(
+    guest: Sandbox, folder: str
+) -> None:
+    guest.stand_in("systemctl")
+    beside = f"{guest.root}/etc/containerd/{folder}"
+    line = 'BinaryName = "/usr/bin/nvidia-container-runtime"'
+    guest.stand_in("nvidia-ctk", f"mkdir -p {beside}; echo '{line}' >{beside}/99-nvidia.toml")
+    module = ToolkitModule(runtime="containerd")
+    guest.bring(module, context_for(module))
+    assert guest.run("toolkit", "check") != 0
+    assert guest.run("toolkit", "apply") == 0, guest.output
+    assert "systemctl restart containerd.service" in guest.calls
+    assert guest.run("toolkit", "check") == 0
+    guest.forget_calls()
+    assert guest.run("toolkit", "apply") == 0
+    assert not [call for call in guest.calls if "restart" in call]

@@ -133,8 +133,8 @@ def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
         "NCCL_SOCKET_IFNAME": "=ens224",
     }
     assert shlex.split(rest.splitlines()[0]) == [
-        *("horovodrun", "-np", "2", "--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "-p", "2222"),
-        *("--disable-cache", "--network-interfaces", "ens224"),
+        *("horovodrun", "-np", "2", "-p", "2222", "--disable-cache"),
+        *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "--network-interfaces", "ens224"),
         *("python", "train.py", "--lr", "0.1 $(reboot)"),
     ]
     assert not (first.root / "started").exists()
@@ -214,7 +214,31 @@ def test_without_peermem_gpudirect_is_not_promised(first: Sandbox, tmp_path: Pat
     (tmp_path / "hvd-02/sys/module/nvidia_peermem").rmdir()
     _, told, rest = train(first, "--check")
     assert "NCCL_NET_GDR_LEVEL" not in told
-    assert "nvidia_peermem is not loaded on hvd-02" in rest
+    assert "neither nvidia_peermem nor dma-buf is there on hvd-02" in rest
+
+
+@pytest.mark.parametrize(
+    ("driver", "release", "is_direct"),
+    [
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "5.15.0-91-generic", True),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "6.8.0-49-generic", True),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "5.4.0-200-generic", False),
+        ("NVIDIA UNIX x86_64 Kernel Module  580.95.05", "5.15.0-91-generic", False),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "unknown", False),
+    ],
+)
+def test_the_open_modules_dma_buf_is_as_good_as_peermem(
+    first: Sandbox, tmp_path: Path, driver: str, release: str, *, is_direct: bool
+) -> None:
+    install(first)
+    for name in ("hvd-01", "hvd-02"):
+        guest = Sandbox(tmp_path / name)
+        (guest.root / "sys/module/nvidia_peermem").rmdir()
+        guest.write("/proc/driver/nvidia/version", f"NVRM version: {driver}\n")
+        guest.write("/proc/sys/kernel/osrelease", f"{release}\n")
+    status, told, rest = train(first, "--check")
+    assert status == 0, rest
+    assert ("NCCL_NET_GDR_LEVEL" in told) == is_direct
 
 
 def test_interfaces_of_other_names_are_left_to_horovod(first: Sandbox, tmp_path: Path) -> None:
