@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tests.cli.command_line import CommandLine, Ran
 from vgpu_cfg.lab.guest.making import guest_of
@@ -25,7 +25,7 @@ vcenter: lab:{ESTATE}
 secrets: {{token: "env:TOKEN", ngc: "env:NGC", seed: "env:SEED", admin: "env:ADMIN"}}
 networks:
 - {{name: vm-network, subnet: 10.20.0.0/24, pool: 10.20.0.11-10.20.0.99, gateway: 10.20.0.1}}
-- {{name: roce-111, physical: true, vlan: 111, mtu: 9000, subnet: 10.111.0.0/24, pool: 10.111.0.11-10.111.0.60}}
+- {{name: roce-111, physical: true, mtu: 9000, subnet: 10.111.0.0/24, pool: 10.111.0.11-10.111.0.20}}
 vms:
 - name: hvd-{{01..02}}
   template: good
@@ -45,6 +45,13 @@ training:
   registry: {{secret: ngc}}
   keys: {{secret: seed}}
 """
+
+ALONE = (
+    WORKERS.replace("{01..02}", "01")
+    .replace("  - {network: roce-111, type: passthrough, near: gpu, ip: pool, rdma: gpudirect}\n", "")
+    .replace("  rdma_network: roce-111\n", "")
+)
+"""One worker without RDMA: what stages sooner."""
 
 
 def vm_of(state: LabState, name: str) -> VirtualMachine:
@@ -79,3 +86,12 @@ def staged_modules(run: CommandLine, plan: object, *words: str, **environment: s
 def kinds(ran: Ran) -> set[str]:
     """Return the kinds of the changes that `plan --output json` printed."""
     return {change["kind"] for change in json.loads(ran.out)["plan"]["changes"]}
+
+
+def codes(ran: Ran) -> set[str]:
+    """Return the codes of errors and warnings that `plan --output json` printed."""
+    return {
+        one["code"]
+        for one in json.loads(ran.out)["plan"]["diagnostics"]
+        if one["severity"] in ("error", "warning")
+    }

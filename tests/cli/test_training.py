@@ -1,4 +1,4 @@
-"""VMs that train together, from the command line: staged once, then only what changed, and nobody restarted."""
+"""VMs that train together, from the command line: staged once, then what changed, and nobody restarted."""
 
 from __future__ import annotations
 

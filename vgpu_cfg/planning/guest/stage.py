@@ -138,8 +138,8 @@ def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest 
 def restarting(turn: GuestTurn, modules: Iterable[GuestModule]) -> tuple[str, ...]:
     """Name the modules that may restart a guest which runs now and is not switched off anyway.
 
-    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest that was never
-    staged whole, or was on its way to a module it never had, disturb anybody: nothing can rely on it yet.
+    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest disturb
+    anybody that was never staged whole, or was on its way to a module it never had: nothing can rely on it.
     """
     is_down = turn.is_new or not turn.is_on or turn.power_on is not None
     if is_down or turn.known.is_begun or _comes_with_clone(turn):
