@@ -73,7 +73,7 @@ def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> 
 
 @pytest.mark.parametrize("choice", GPU_CHOICES)
 def test_the_guides_case_however_the_host_chooses_gpus(choice: str, vgpu_cfg: CommandLine) -> None:
-    plan = Path("examples/multi-node-horovod.yaml")
+    plan = Path("plans/pair.yaml")
     vgpu_cfg.done("apply", "--yes", plan, VGPU_CFG_LAB_GPU_CHOICE=choice)
     state = vgpu_cfg.lab("two-a100").state
     held = {}

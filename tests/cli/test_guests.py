@@ -99,8 +99,8 @@ def programs_of(vgpu_cfg: CommandLine, name: str) -> list[str]:
     return [] if guest is None else [one.command for one in guest.processes]
 
 
-def options_of(vgpu_cfg: CommandLine, name: str) -> dict[str, str]:
-    lab = vgpu_cfg.lab(ESTATE)
+def options_of(vgpu_cfg: CommandLine, name: str, estate: str = ESTATE) -> dict[str, str]:
+    lab = vgpu_cfg.lab(estate)
     vm = next(vm for vm in lab.state.all(VirtualMachine) if vm.name == name)
     return dict(vm.extra_config)
 

@@ -177,7 +177,7 @@ def test_a_session_that_ends_is_renewed(serve: Serve, vgpu_cfg: CommandLine) -> 
 
 def test_the_main_job_over_https(serve: Serve, vgpu_cfg: CommandLine) -> None:
     server = serve("two-a100")
-    plan = "examples/multi-node-horovod.yaml"
+    plan = "plans/pair.yaml"
     vgpu_cfg.done("apply", "--yes", plan, *pinned(server), VGPU_CFG_PASSWORD="lab")
     applied = Seen.of(server.lab.state)
     assert applied.vms == {"hvd-01", "hvd-02"}

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from vgpu_cfg.documents import read_document
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 COMMANDS = {
     "validate": ["validate", PLAN],
     "plan": ["plan", PLAN],

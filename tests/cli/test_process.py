@@ -17,7 +17,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from vgpu_cfg.lab.state import VirtualMachine
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"
 PROGRAM = (sys.executable, "-m", "vgpu_cfg")
 DEADLINE_SECONDS = 60

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"
 
 

@@ -13,7 +13,7 @@ from vgpu_cfg.execution import hold_lock
 from vgpu_cfg.lab.state import VirtualMachine
 from vgpu_cfg.model.change import PlanTarget
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"
 
 

@@ -13,7 +13,7 @@ from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.recording import load_recording, save_recording
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 SERVER = ("--server", "lab:two-a100")
 MONSTERS = [
     pytest.param("[" * 100_000, "nested too deeply", id="deep"),

@@ -17,7 +17,7 @@ from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.vsphere.transport import Trust, split_address
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 LAB = "lab:two-a100"
 
 

@@ -16,7 +16,7 @@ from vgpu_cfg.lab.state import VirtualMachine
 from vgpu_cfg.vsphere.faults import is_session_over
 from vgpu_cfg.vsphere.writer import VCenterWriter
 
-PLAN = "examples/multi-node-horovod.yaml"
+PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"
 VMS = {"hvd-01", "hvd-02"}
 

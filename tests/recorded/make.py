@@ -45,7 +45,7 @@ def record(name: str, *words: str | Path) -> None:
 
 def record_labs() -> None:
     """Record estates of the lab; one of them full."""
-    vgpu_cfg("apply", "--yes", ROOT / "examples/multi-node-horovod.yaml")
+    vgpu_cfg("apply", "--yes", ROOT / "tests/cli/plans/pair.yaml")
     record("lab-full-pool", "--server", "lab:two-a100")
     record("lab-others-desktops", "--server", "lab:mixed-fleet")
     for estate in ("old-api", "hosts-lost", "silent-numa"):

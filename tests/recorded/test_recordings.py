@@ -48,7 +48,7 @@ def test_it_can_be_looked_at_in_text_and_as_json(path: Path, vgpu_cfg: CommandLi
 
 
 def test_a_full_pool_is_in_sync_for_who_filled_it(vgpu_cfg: CommandLine) -> None:
-    example = ROOT / "examples/multi-node-horovod.yaml"
+    example = ROOT / "tests/cli/plans/pair.yaml"
     status = vgpu_cfg.done("status", "--exit-code", example, *of("lab-full-pool"))
     assert "2 VMs, in sync" in status.told
     assert vgpu_cfg("plan", "--exit-code", example, *of("lab-full-pool")).code == 0

@@ -274,6 +274,7 @@ def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool 
         if is_reviewed
         else how.command(work.verb),
         check_command=plan_again if work.verb == "apply" else how.command("status"),
+        prove_command=how.command("verify") if work.verb == "apply" else "",
     )
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]

@@ -106,6 +106,7 @@ def report(
     journal: str,
     next_command: str,
     check_command: str,
+    prove_command: str = "",
 ) -> None:
     """Print what became of a run."""
     from vgpu_cfg.render.data import report_data
@@ -123,6 +124,7 @@ def report(
             journal=journal,
             next_command=next_command,
             check_command=check_command,
+            prove_command=prove_command,
         )
     )
 

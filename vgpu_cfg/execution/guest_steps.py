@@ -37,12 +37,14 @@ from vgpu_cfg.execution.session import PLAN_AGAIN
 from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.model.change import StageGuest
 from vgpu_cfg.model.guest import (
+    BEGUN,
     GUEST_MARK_KEY,
     REDACTED,
     REPORT_KEY,
     USERDATA_KEY,
     GuestFile,
     GuestReport,
+    parse_mark,
     parse_report,
 )
 from vgpu_cfg.model.vm import Vm
@@ -55,6 +57,7 @@ _REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
 """What cloud-init itself writes over data that it was told to redact."""
 _KEYS = (REPORT_KEY, GUEST_MARK_KEY)
 """Read with the VM. Of its user data, which holds secrets, a reading tells only whether it is there."""
+_SILENT = "it has reported nothing yet"
 _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
 """What says nothing of the guest: it is left to itself, and the next run goes on with it."""
 
@@ -107,7 +110,8 @@ class _Staging:
                 subject=self.vm.name,
                 remedy=PLAN_AGAIN,
             )
-        self._run.half_staged[self._spec.vm] = "it has reported nothing yet"
+        if self._change.with_clone:
+            self._run.half_staged[self._spec.vm] = _SILENT
 
     # ------------------------------------------------------------- the first boot
 
@@ -152,6 +156,7 @@ class _Staging:
         yield from self._await_quiet()
         for file in bundle.files:
             yield from self._in_shell(partial(_write, file))
+            self._run.half_staged.setdefault(self._spec.vm, _SILENT)
             yield from self._pause(0)
         self._report = None
         yield from self._in_shell(lambda shell: shell.start(bundle.command))
@@ -198,7 +203,11 @@ class _Staging:
         if self._report is not None:
             names = finished_in(self._report, self._spec, self._change.modules)
             stager = self._guests.tools.stager
-            self._mark = stager.mark(self._spec, names, before.get(GUEST_MARK_KEY, "")) if names else ""
+            until_now = before.get(GUEST_MARK_KEY, "")
+            self._mark = stager.mark(self._spec, names, until_now) if names else ""
+            is_whole = parse_mark(self._mark).keys() >= {one.kind for one in self._spec.modules}
+            if self._mark and BEGUN in until_now.split() and not is_whole:
+                self._mark = f"{BEGUN} {self._mark}"
         if self._mark and self._mark != before.get(GUEST_MARK_KEY):
             wanted[GUEST_MARK_KEY] = self._mark
         # What a guest writes may last no longer than it runs: after a clone the task that marks the VM says
@@ -224,7 +233,7 @@ class _Staging:
                 subject=self.vm.name,
                 remedy=f"look at {self.vm.name} in vCenter for who else sets this; then {PLAN_AGAIN}",
             )
-        del self._run.half_staged[self._spec.vm]
+        self._run.half_staged.pop(self._spec.vm, None)
 
     def note(self, message: str) -> None:
         """Tell whoever watches the run."""

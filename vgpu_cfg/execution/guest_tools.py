@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.session import RunSession
 from vgpu_cfg.model.change import CreateVm, StageGuest
-from vgpu_cfg.model.guest import GUEST_MARK_KEY, REPORT_KEY, GuestSpec
+from vgpu_cfg.model.guest import BEGUN, GUEST_MARK_KEY, REPORT_KEY, GuestSpec
 from vgpu_cfg.model.vm import GuestSeen, Vm
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
@@ -47,7 +47,7 @@ class GuestSession:
         self._seeds = {
             change.vm.name: {
                 # A template that was once a VM of a plan hands these down.
-                GUEST_MARK_KEY: "",
+                GUEST_MARK_KEY: BEGUN,
                 REPORT_KEY: "",
                 **(tools.stager.seed(change.spec) if change.with_clone else {}),
             }

@@ -14,6 +14,9 @@ from vgpu_cfg.model.guest_modules import GuestModule
 GUEST_MARK_KEY = "vgpu_cfg.guest"
 """The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`."""
 
+BEGUN = "begun"
+"""The word of a mark whose guest was made for a plan, and has never been staged whole."""
+
 REPORT_KEY = "guestinfo.vgpu_cfg.report"
 """The guestinfo key in which the guest reports what became of its modules."""
 

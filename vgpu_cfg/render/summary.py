@@ -102,11 +102,13 @@ def render_summary(
     journal: str = "",
     next_command: str = "",
     check_command: str = "",
+    prove_command: str = "",
 ) -> list[Text]:
     """Lay out the end of a run.
 
     `after` is a reading made after it, from which the table takes host, GPU and node.
-    `check_command` proves a whole run, `next_command` goes on with a partial one.
+    `check_command` shows that a whole run is whole, `next_command` goes on with a partial one.
+    `prove_command` tests what the guests that were staged can do.
     """
     changes = {change.id: change for change in plan.changes}
     lines = _head(plan, report, width)
@@ -146,7 +148,14 @@ def render_summary(
             lines += hanging(
                 "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
             )
-    return [*lines, *_tail(report, journal, next_command, check_command, width)]
+    is_whole = not report.failed and not report.waiting_for and not report.is_interrupted
+    if not is_whole:
+        commands = {"NEXT": next_command}
+    elif _has_staged(report, changes):
+        commands = {"CHECK": check_command, "PROVE": prove_command}
+    else:
+        commands = {"CHECK": check_command}
+    return [*lines, *_tail({**commands, "LOG": journal}, width)]
 
 
 def step_number(plan: Plan, change_id: str) -> int:
@@ -305,11 +314,18 @@ def _to_type(label: str, command: str) -> Text:
     return Text.assemble(f"  {label:<8} ", (command, "bold"))
 
 
-def _tail(report: Report, journal: str, next_command: str, check_command: str, width: int) -> list[Text]:
-    is_whole = not report.failed and not report.waiting_for and not report.is_interrupted
-    label, command = ("CHECK", check_command) if is_whole else ("NEXT", next_command)
-    lines = hanging(label, command, width, indent=0, label_width=6, style="bold") if command else []
-    lines += hanging("LOG", journal, width, indent=0, label_width=6, style="dim") if journal else []
+def _has_staged(report: Report, changes: Mapping[str, Change]) -> bool:
+    return any(
+        outcome.status is OutcomeStatus.DONE and changes[outcome.change_id].kind == "stage_guest"
+        for outcome in report.outcomes
+    )
+
+
+def _tail(words: Mapping[str, str], width: int) -> list[Text]:
+    lines: list[Text] = []
+    for label, text in words.items():
+        style = "dim" if label == "LOG" else "bold"
+        lines += hanging(label, text, width, indent=0, label_width=6, style=style) if text else []
     return [Text(""), *lines] if lines else []
 
 

@@ -18,7 +18,7 @@ from tests.unit.execution.guest_makers import (
 from tests.unit.execution.makers import create, plan_of, statuses
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.execution import exit_code_of, run_plan
-from vgpu_cfg.model.guest import GUEST_MARK_KEY, GuestReport, parse_mark
+from vgpu_cfg.model.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark
 from vgpu_cfg.model.report import EventKind
 from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.model.vm_spec import VmSpec
@@ -32,6 +32,7 @@ def test_a_new_vm_is_staged_by_cloud_init_marked_and_rid_of_its_secrets() -> Non
     assert set(statuses(report).values()) == {"done"}
     options = options_of(server, "hvd-01")
     assert tuple(parse_mark(options[GUEST_MARK_KEY])) == tuple(sorted(NAMES))
+    assert BEGUN not in options[GUEST_MARK_KEY]
     assert (options[SEED_KEY], options[f"{SEED_KEY}.encoding"]) == ("---", " ")
     assert options["guestinfo.metadata"] == "meta"
     assert guests.connections == []
@@ -81,7 +82,7 @@ def test_a_template_that_was_once_staged_hands_no_mark_down() -> None:
         detail=template.detail.model_copy(update={"extra_config": {GUEST_MARK_KEY: "driver:0123456789"}}),
     )
     run_guests(server, guests, create("hvd-01"), stage("hvd-01", needs=("create hvd-01",)))
-    assert GUEST_MARK_KEY not in options_of(server, "hvd-01")
+    assert options_of(server, "hvd-01")[GUEST_MARK_KEY] == BEGUN
 
 
 def test_a_guest_that_restarts_is_waited_for() -> None:
@@ -103,6 +104,7 @@ def test_what_failed_is_told_with_module_reason_and_remedy_and_the_rest_is_marke
     assert exit_code_of(report) == 6
     options = options_of(server, "hvd-01")
     assert sorted(parse_mark(options[GUEST_MARK_KEY])) == ["host-name", "nouveau"]
+    assert options[GUEST_MARK_KEY].startswith(f"{BEGUN} ")
     assert options[SEED_KEY] == "---"
     assert report.left_behind == ("hvd-01: its guest is set up in part: driver (3 of 3)",)
 

@@ -216,7 +216,14 @@ def shown_plan(plan: Plan, *, with_all: bool = False) -> Callable[[int], list[Te
 
 def guests_result(width: int) -> list[Text]:
     plan, report, after = guest_samples.done()
-    return render_summary(plan, report, width, after=after, check_command="vgpu-cfg plan plan.yaml")
+    return render_summary(
+        plan,
+        report,
+        width,
+        after=after,
+        check_command="vgpu-cfg plan plan.yaml",
+        prove_command="vgpu-cfg verify plan.yaml",
+    )
 
 
 def guests_status(width: int) -> list[Text]:

@@ -53,9 +53,13 @@ def check_way_in(case: Case, turn: GuestTurn, findings: Findings) -> bool:
         )
         remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
         findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
-    elif turn.will_run and not turn.known.is_marked and not turn.known.is_seeded:
+    elif turn.will_run and not turn.known.is_marked and (turn.is_silent or not turn.known.is_seeded):
+        minutes = turn.spec.wait_seconds // 60
         message = (
-            "it was made without `guest`: cloud-init has had its first boot, and no other way in is named"
+            f"cloud-init was silent for {minutes} min from its first boot on, and no other way in is named"
+            if turn.known.is_seeded
+            else "it was made without `guest`: cloud-init has had its first boot, and no other way in is "
+            "named"
         )
         remedy = "write guest: {login: {user: …, key: {secret: …}}}, or make the VM anew"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
 from vgpu_cfg.model.guest import (
+    BEGUN,
     GUEST_MARK_KEY,
     REPORT_KEY,
     USERDATA_KEY,
@@ -36,12 +37,18 @@ _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 
 @dataclass(frozen=True, slots=True)
 class GuestKnown:
-    """What a VM tells of its guest: what was staged, what it reports, whether a clone brought user data."""
+    """What a VM tells of its guest: what was staged, what it reports, whether a clone brought user data.
+
+    `is_begun`: it was made for a plan, and has never been staged whole. `uptime_seconds` is None while it
+    is off.
+    """
 
     mark: Mapping[str, StagedModule]
     report: GuestReport | None = None
     is_marked: bool = False
     is_seeded: bool = False
+    is_begun: bool = False
+    uptime_seconds: int | None = None
 
 
 def known_of(detail: VmDetail | None) -> GuestKnown:
@@ -51,8 +58,10 @@ def known_of(detail: VmDetail | None) -> GuestKnown:
     return GuestKnown(
         mark=parse_mark(mark),
         report=parse_report(options.get(REPORT_KEY, "")),
-        is_marked=bool(mark),
+        is_marked=bool(parse_mark(mark)),
         is_seeded=bool(options.get(USERDATA_KEY, "")),
+        is_begun=BEGUN in mark.split(),
+        uptime_seconds=detail.uptime_seconds if detail is not None else None,
     )
 
 
@@ -93,6 +102,17 @@ class GuestTurn:
             return True
         return self.is_on and not any(one.kind == "power_off_vm" for one in self.changes)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has been up for longer than a first boot may take, and has never reported anything."""
+        uptime = self.known.uptime_seconds
+        return (
+            self.known.report is None
+            and not self.known.is_marked
+            and uptime is not None
+            and uptime >= self.spec.wait_seconds
+        )
+
 
 def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest | None:
     """Return the change that brings what is outdated; None where nothing is, or the VM does not run."""
@@ -118,11 +138,11 @@ def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest 
 def restarting(turn: GuestTurn, modules: Iterable[GuestModule]) -> tuple[str, ...]:
     """Name the modules that may restart a guest which runs now and is not switched off anyway.
 
-    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest that was on
-    its way to a module it never had disturb anybody: nothing can rely on it yet.
+    What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest disturb
+    anybody that was never staged whole, or was on its way to a module it never had: nothing can rely on it.
     """
     is_down = turn.is_new or not turn.is_on or turn.power_on is not None
-    if is_down or _comes_with_clone(turn):
+    if is_down or turn.known.is_begun or _comes_with_clone(turn):
         return ()
     return tuple(one.kind for one in modules if one.MAY_REBOOT and not _is_expected(one, turn.known))
 
@@ -141,15 +161,18 @@ def _is_expected(module: GuestModule, known: GuestKnown) -> bool:
 def _comes_with_clone(turn: GuestTurn) -> bool:
     """Whether cloud-init brings it: at the first boot of a new VM, or of one that a broken run has left.
 
-    One that has failed there is not waited for again.
+    One that has failed there is not waited for again, nor one that has been silent for all of its time.
     """
     if turn.spec.by != "cloud-init":
         return False
     if turn.is_new:
         return True
     report = turn.known.report
-    is_waiting = report is None or (
-        report.spec == turn.spec.digest and report.run == "first" and report.state in _ON_ITS_WAY
+    is_waiting = (report is None and not turn.is_silent) or (
+        report is not None
+        and report.spec == turn.spec.digest
+        and report.run == "first"
+        and report.state in _ON_ITS_WAY
     )
     return turn.known.is_seeded and not turn.known.is_marked and is_waiting
 
