@@ -117,3 +117,11 @@ def test_a_folder_that_cannot_be_made_is_told(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("hand-over", path, "--format", "slurm", "--to", "taken/folder")
     assert ran.code == 3
     assert "taken" in ran.err
+
+
+def test_a_file_is_no_folder_to_write_to(vgpu_cfg: CommandLine) -> None:
+    path = vgpu_cfg.write("pair.yaml", PLAN)
+    ran = vgpu_cfg("hand-over", path, "--format", "torchrun", "--to", path)
+    assert ran.code == 2
+    assert "is a file, and a folder is wanted" in " ".join(ran.told.split())
+    assert (vgpu_cfg.folder / "pair.yaml").read_text(encoding="utf-8") == PLAN

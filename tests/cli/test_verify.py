@@ -182,7 +182,9 @@ def test_a_page_is_written_that_needs_nothing_of_elsewhere(trained: CommandLine)
     [
         (("--only", "licens"), "did you mean"),
         (("--threshold", "speed=1"), "is not NAME=SHARE"),
-        (("--threshold", "busbw=1.4"), "busbw"),
+        (("--threshold", "busbw=1.4"), "as 0.8 or 80%"),
+        (("--only", ","), "it names no check"),
+        (("--report", "nowhere/out.html"), "cannot be written"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told(
@@ -197,7 +199,17 @@ def test_there_must_be_something_to_verify(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("verify", PLAN, **SECRETS)
     assert ran.code == 5
     assert "no VM of the plan is there to be verified" in ran.told
-    assert "make them first: vgpu-cfg apply" in ran.told
+    assert f"make them first: vgpu-cfg apply {PLAN}" in ran.told
+    assert vgpu_cfg("verify", PLAN, "--report", "out.html", **SECRETS).code == 5
+    assert not (vgpu_cfg.folder / "out.html").exists()
+
+
+def test_a_choice_that_means_nothing_names_what_there_is(trained: CommandLine) -> None:
+    hosts = trained("verify", PLAN, "--host", "nope", **SECRETS)
+    vms = trained("verify", PLAN, "--vm", "nope", **SECRETS)
+    assert (hosts.code, vms.code) == (5, 5)
+    assert "they run on" in hosts.told
+    assert "its VMs are hvd-{01..02}" in vms.told
 
 
 def test_thresholds_come_from_the_plan_file_and_the_command_line(trained: CommandLine) -> None:

@@ -44,7 +44,12 @@ def register(app: typer.Typer) -> None:
 def hand_over(
     path: PlanArgument,
     *,
-    format_: Annotated[HandOverFormat, typer.Option("--format", help="Whose format.", show_default=False)],
+    format_: Annotated[
+        HandOverFormat,
+        typer.Option(
+            "--format", metavar="FORMAT", help=f"Whose: {', '.join(HandOverFormat)}.", show_default=False
+        ),
+    ],
     to: Annotated[
         Path | None,
         typer.Option("--to", help="Write the files into this folder, which is made.", show_default=False),
@@ -82,6 +87,8 @@ def hand_over(
 
     if port is not None and format_ not in (HandOverFormat.TORCHRUN, HandOverFormat.TF_CONFIG):
         raise typer.BadParameter("it goes with --format torchrun or tf-config", param_hint="--port")
+    if to is not None and to.exists() and not to.is_dir():
+        raise typer.BadParameter(f"{to} is a file, and a folder is wanted", param_hint="--to")
     desired, observed = flow.read_of(flow.read_asked(path, variables, variable_files), connection)
     options = HandOverOptions(login or "", identity_file or "", port)
     hosts = make_hand_over(desired, observed, load_catalog())

@@ -201,8 +201,10 @@ def _through_shells(
 ) -> Inventory:
     if tools is None:
         return observed
+    told = tools.shells.opened
     observed = with_shell_facts(desired, observed, tools, options)
-    show.shells_opened(tools)
+    if tools.shells.opened != told:
+        show.shells_opened(tools)
     return observed
 
 

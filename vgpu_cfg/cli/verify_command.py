@@ -80,10 +80,13 @@ def verify(
     asked = flow.read_asked(path, variables, variable_files)
     choice = Choice(globs, quick, parallel, _thresholds(asked, threshold or []))
     wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_)
-    found = verify_plan(asked, connection, wanted, _progress())
+    if report is not None:
+        _refuse_unwritable(report)
+    options = CommandOptions(connection, variables, variable_files)
+    make = options.command("apply", path)
+    found = verify_plan(asked, connection, wanted, _progress(), make_command=make)
     if report is not None:
         _write(report, found)
-    options = CommandOptions(connection, variables, variable_files)
     again = [f"--only={','.join(dict.fromkeys(one.check for one in found.failed))}"] if found.failed else []
     _show(found, output, options.command("verify", path, *again) if again else "", verbose=verbose)
     if found.failed:
@@ -97,6 +100,8 @@ def _globs(only: list[str] | None) -> tuple[str, ...]:
     from vgpu_cfg.verification.choice import unknown_globs
 
     globs = tuple(word for text in only or () for word in text.split(",") if word)
+    if only and not globs:
+        raise typer.BadParameter("it names no check, as in licence,ats", param_hint="--only")
     keys = [check.key for check in CHECKS]
     for glob in unknown_globs(globs, keys):
         hint = did_you_mean(glob, keys, noun="checks") or f"they are {', '.join(keys)}"
@@ -125,8 +130,11 @@ def _thresholds(asked: Asked, given: list[str]) -> Thresholds:
         return Thresholds.model_validate(values)
     except ValidationError as error:
         wrong = error.errors()[0]
+        hint = (
+            "write 10 seconds as seconds=10" if wrong["loc"][0] == "seconds" else "write 80 % as 0.8 or 80%"
+        )
         raise typer.BadParameter(
-            f"{wrong['loc'][0]}: {wrong['msg'].lower()}", param_hint="--threshold"
+            f"{wrong['loc'][0]}: {wrong['msg'].lower()}; {hint}", param_hint="--threshold"
         ) from error
 
 
@@ -147,6 +155,19 @@ def _progress() -> Callable[[CheckResult], None]:
             show.say(f"{result.subject.name}: {result.title}: {result.state.value.replace('_', ' ')}")
 
     return told
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """Find out before anything is measured whether the page can be written; nothing is left behind."""
+    was_there = path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{path} cannot be written: {error.strerror}", param_hint="--report"
+        ) from error
+    if not was_there:
+        path.unlink()
 
 
 def _write(path: Path, found: Verification) -> None:

@@ -12,6 +12,7 @@ from vgpu_cfg.cli.guest_access import login_shells
 from vgpu_cfg.cli.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
 from vgpu_cfg.planning.options import PlanOptions, matches_any
+from vgpu_cfg.render.layout import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
@@ -41,15 +42,20 @@ class Wanted:
 
 
 def verify_plan(
-    asked: Asked, flags: ConnectionFlags, wanted: Wanted, told: Callable[[CheckResult], None]
+    asked: Asked,
+    flags: ConnectionFlags,
+    wanted: Wanted,
+    told: Callable[[CheckResult], None],
+    *,
+    make_command: str = "vgpu-cfg apply",
 ) -> Verification:
     """Read the estate, log in where that is needed, and make the checks.
 
-    Raises NotFound where no VM of the plan is there to be verified.
+    Raises NotFound where no VM of the plan is there to be verified; `make_command` is what makes them.
     """
     connection, desired = flow.locate(asked, flags)
     with compose.connect_writer(connection) as estate:
-        return verify_in(desired, estate, wanted, told, server=connection.server)
+        return verify_in(desired, estate, wanted, told, server=connection.server, make_command=make_command)
 
 
 def verify_in(
@@ -59,6 +65,7 @@ def verify_in(
     told: Callable[[CheckResult], None] = lambda _: None,
     *,
     server: str,
+    make_command: str = "vgpu-cfg apply",
 ) -> Verification:
     """Verify a plan on an estate that is logged in to; `apply` may call it after its last wave."""
     from vgpu_cfg.catalog.nic import load_nics
@@ -73,9 +80,16 @@ def verify_in(
         desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
     )
     guests = make_guest_views(desired, observed, specs, now=begun, rates_gbps=rates)
+    host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
     if not any(guest.is_there for guest in guests) and not hosts:
-        _refuse(desired, observed, wanted)
+        if host_names and (wanted.vms or wanted.hosts):
+            _refuse_choice(desired, host_names, observed, wanted)
+        raise NotFound(
+            "no VM of the plan is there to be verified",
+            subject=observed.vcenter.address,
+            remedy=f"make them first: {make_command}",
+        )
     ways = _Ways(desired, observed, estate, specs, open_shells)
     channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, told=told)
     # The lab is one process with one clock: its machines are asked one after the other.
@@ -148,18 +162,15 @@ def _selected(
     return kept_hosts, kept_guests
 
 
-def _refuse(desired: DesiredPlan, observed: Inventory, wanted: Wanted) -> None:
-    globs = " ".join([*wanted.vms, *wanted.hosts])
-    if globs:
-        raise NotFound(
-            f"nothing of the plan matches {globs}",
-            subject=observed.vcenter.address,
-            remedy=f"its VMs are {', '.join(vm.name for vm in desired.vms)}",
-        )
+def _refuse_choice(
+    desired: DesiredPlan, host_names: Sequence[str], observed: Inventory, wanted: Wanted
+) -> None:
+    known = [f"its VMs are {fold_names(vm.name for vm in desired.vms)}"] if wanted.vms else []
+    known += [f"they run on {fold_names(host_names)}"] if wanted.hosts else []
     raise NotFound(
-        "no VM of the plan is there to be verified",
+        f"nothing of the plan matches {' '.join([*wanted.vms, *wanted.hosts])}",
         subject=observed.vcenter.address,
-        remedy="make them first: vgpu-cfg apply",
+        remedy="; ".join(known),
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.text import Text
 
 from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
 from vgpu_cfg.render.layout import hanging
 
+_LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
 _MEND = "mend the file and run `vgpu-cfg validate` on it"
 
 
@@ -34,7 +37,9 @@ def render_error(error: VgpuCfgError, width: int) -> list[Text]:
 
 
 def _fault_line(text: str) -> Text:
-    """Leave a fault on one line, however long: editors and CI find file:line:column there."""
+    """Leave a fault on one line: editors and CI find file:line:column there. A long value is cut."""
+    text = _LONG_QUOTE.sub(r"'\1…'", text)
+    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
     line = Text(text)
     place = ":".join(text.split(":")[:3])
     line.stylize("bold", 0, len(place))

@@ -97,7 +97,7 @@ def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None]
                 found.setdefault(moid, []).append((gpu.pci_id, gpu.numa_node))
         nodes = {device.pci_id: device.numa_node for device in host.pci_devices}
         for vm in observed.vms_by_host.get(host.moid, ()):
-            for device in vm.detail.passthrough if vm.detail and vm.is_on else ():
+            for device in vm.detail.passthrough_gpus if vm.detail and vm.is_on else ():
                 pci_id = device.pci_id or device.assigned_id
                 if pci_id is not None:
                     found.setdefault(vm.moid, []).append((pci_id, nodes.get(pci_id)))

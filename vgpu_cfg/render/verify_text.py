@@ -51,7 +51,8 @@ def render_verification(
         lines += [Text(""), Text(part.title, style="bold")]
         lines += _blocks(part, width, with_all=with_all)
     lines += _failures(found.failed, width)
-    lines += _end(found, width, next_command)
+    hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
+    lines += _end(found, width, next_command, hides_skipped=hides_skipped)
     return lines
 
 
@@ -122,8 +123,9 @@ def finding_lines(one: CheckResult, name_width: int, width: int, *, name: str = 
     return lines
 
 
-def _end(found: Verification, width: int, next_command: str) -> list[Text]:
-    total = f"TOTAL  {count_states(found.results) or 'nothing'} in {duration(found.seconds)}"
+def _end(found: Verification, width: int, next_command: str, *, hides_skipped: bool) -> list[Text]:
+    hint = "  (-v shows what was skipped)" if hides_skipped else ""
+    total = f"TOTAL  {count_states(found.results) or 'nothing'} in {duration(found.seconds)}{hint}"
     shares = found.thresholds
     least = (
         f"at least {shares.host_memory:.0%} of the line rate from host memory, "

@@ -22,12 +22,14 @@ from vgpu_cfg.model.plan_file.guest_values import (
     check_absolute_path,
     check_domain,
     check_feature_type,
+    check_folder,
     check_host_name,
     check_image,
     check_mount,
     check_package,
     check_public_key,
     check_registry,
+    check_registry_user,
     check_sha256,
     check_shell_variable,
     check_url,
@@ -61,9 +63,9 @@ def flag_or_mapping(written: Any) -> BeforeValidator:
     """Take `true` for an empty mapping, and `false` for an absent key."""
 
     def unfold(value: object) -> object:
-        if value in (True, "true"):
+        if value is True or value == "true":
             return {}
-        return None if value in (False, "false") else value
+        return None if value is False or value == "false" else value
 
     return BeforeValidator(unfold, json_schema_input_type=written)
 
@@ -76,12 +78,14 @@ PublicKeys = Annotated[
     one_or_list("a public key", str, Text | list[Text]),
 ]
 AbsolutePath = Annotated[str, _checked(check_absolute_path, _patterned("/.*"))]
+SharedPath = Annotated[str, _checked(check_folder, _patterned("/.*"))]
 Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
 Url = Annotated[str | None, _checked(check_url, _patterned("https?://[!-~]+", or_empty=True))]
 Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
 Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]
 NeededImage = Annotated[str, _checked(check_image, _patterned(IMAGE_PATTERN))]
 Registry = Annotated[str | None, _checked(check_registry, str)]
+RegistryUser = Annotated[str | None, _checked(check_registry_user, str)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Duration = Annotated[
     int, BeforeValidator(parse_duration, json_schema_input_type=_patterned(DURATION_PATTERN))

@@ -46,6 +46,9 @@ FEATURE_TYPES = (1, 2, 4)
 DEFAULT_REGISTRY = "docker.io"
 _NAMES_OF_DEFAULT = ("index.docker.io", "registry-1.docker.io")
 NVIDIA_REGISTRY = "nvcr.io"
+_OF_THE_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys"})
+_WITH_OTHERS_IN_THEM = frozenset({"home", "opt", "root", "usr", "var"})
+"""Folders of every guest: nothing of the first ones can be shared, and not the whole of the second ones."""
 
 
 def check_host_name(name: str) -> str:
@@ -127,6 +130,24 @@ def check_absolute_path(text: str) -> str:
     return text
 
 
+def check_folder(text: str) -> str:
+    """Return a folder that the head can share with its workers: none that a system needs for itself."""
+    path = check_absolute_path(text)
+    first, *below = [part for part in path.split("/") if part] or [""]
+    if not first or first in _OF_THE_SYSTEM or (first in _WITH_OTHERS_IN_THEM and not below):
+        raise ValueError(f"{text!r} belongs to the system of every guest\nas in /srv/training")
+    return path
+
+
+def check_registry_user(text: str) -> str:
+    """Return the user of a registry; the login joins it to the password by a colon."""
+    if not text or not is_printed(text) or ":" in text or set(text) & set(" \u00a0"):
+        raise ValueError(
+            f"{text!r} cannot be the user of a registry\nleave out blanks, line breaks and colons"
+        )
+    return text
+
+
 def check_feature_type(number: int) -> int:
     """Return a FeatureType of gridd.conf that is licensed."""
     if number not in FEATURE_TYPES:
@@ -139,8 +160,8 @@ def check_package(text: str) -> str:
     """Return where a package is: an address, or a path in the guest."""
     if re.match("https?://", text):
         if re.fullmatch(_URL, text):
-            return text
-    elif text.startswith("/") and is_printed(text) and ".." not in text.split("/"):
+            return _without_login(text)
+    elif text.strip("/") != "" and text.startswith("/") and is_printed(text) and ".." not in text.split("/"):
         return text
     hint = "write an https:// address, or its whole path in the guest"
     raise ValueError(f"{text!r} says not where the package is\n{hint}")
@@ -150,7 +171,15 @@ def check_url(text: str) -> str:
     """Return the address of a package source."""
     if re.fullmatch(_URL, text) is None:
         raise ValueError(f"{text!r} is not an address\nas in https://packages.example.com/toolkit")
-    return text.rstrip("/")
+    return _without_login(text).rstrip("/")
+
+
+def _without_login(url: str) -> str:
+    """Refuse an address that holds a login: it would stand in plans and in files that all may read."""
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        message = "an address with a login in it would be shown in plans and guests"
+        raise ValueError(f"{message}\nlet the guests fetch it without one, or put the file into the template")
+    return url
 
 
 def check_sha256(text: str) -> str:

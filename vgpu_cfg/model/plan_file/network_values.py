@@ -15,6 +15,8 @@ CIDR_PATTERN = r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}"
 ADDRESS_PATTERN = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 POOL_PATTERN = rf"{ADDRESS_PATTERN} ?- ?{ADDRESS_PATTERN}"
 _POOL = re.compile(rf"(?P<first>{ADDRESS_PATTERN}) ?- ?(?P<last>{ADDRESS_PATTERN})")
+_LARGEST_PREFIX = 8
+"""A subnet with a shorter prefix holds addresses that nobody can have as his own."""
 _SMALLEST_PREFIX = 30
 """A subnet with a longer prefix has no room for two machines beside its own two addresses."""
 
@@ -29,6 +31,8 @@ def parse_subnet(value: object) -> str:
         raise ValueError(f"{value!r} is not an IPv4 subnet\nas in 10.111.0.0/24") from None
     if str(subnet) != value:
         raise ValueError(f"{value} is an address in a subnet, not a subnet\nwrite {subnet}")
+    if subnet.prefixlen < _LARGEST_PREFIX:
+        raise ValueError(f"the subnet {value} is larger than any network of one's own\nas in 10.0.0.0/8")
     if subnet.prefixlen > _SMALLEST_PREFIX:
         raise ValueError(f"the subnet {value} has no room for two machines\nas in {subnet[0]}/24")
     return value

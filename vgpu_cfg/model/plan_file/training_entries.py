@@ -18,7 +18,6 @@ from vgpu_cfg.model.plan_file.fields import (
 )
 from vgpu_cfg.model.plan_file.guest_fields import (
     SHELL_VARIABLES,
-    AbsolutePath,
     Image,
     Mounts,
     NeededImage,
@@ -26,6 +25,8 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     Port,
     Rate,
     Registry,
+    RegistryUser,
+    SharedPath,
     ShellVariable,
     VariableValue,
     flag_or_mapping,
@@ -45,14 +46,14 @@ class RegistryEntry(Frozen):
         "A name that stands under `secrets`: short for {password: {secret: NAME}}.", IN_GUEST
     )
     server: Registry = key("The registry's address, without https://.", IN_GUEST, "that of the image")
-    user: OptionalText = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; else it is needed")
+    user: RegistryUser = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; else it is needed")
     password: NamedSecret = key("The secret that holds the password, or the API key.", IN_GUEST)
 
 
 class SharedFolderEntry(Frozen):
     """A folder that the head exports over NFS, and the workers mount at the same path."""
 
-    path: AbsolutePath = key("Its path.", IN_GUEST, "/srv/training")
+    path: SharedPath = key("Its path.", IN_GUEST, "/srv/training")
 
 
 class MonitoringEntry(Frozen):
