@@ -204,7 +204,7 @@ _ROWS: tuple[Failure, ...] = (
         "ATS is off in the NIC that the guest has",
         "verified",
         "data between GPU and NIC goes over the root port, at about half the rate",
-        "`vgpu-cfg plan` shows the chain; after a change of firmware the host must restart, or else boot cold",
+        "`vgpu-cfg plan` shows the chain; changed firmware needs the host's restart, or else its cold boot",
     ),
     Failure(
         _C.RUNTIME_DOWN,
