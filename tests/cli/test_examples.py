@@ -61,6 +61,8 @@ def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> 
     assert vgpu_cfg.look(estate) == applied, again.out
     assert vgpu_cfg("plan", plan, "--exit-code").code == 0
     assert vgpu_cfg("status", plan, "--exit-code").code == 0
+    if load_plan(plan).desired.training is not None:
+        vgpu_cfg.done("verify", plan)
 
     vgpu_cfg.done("destroy", "--yes", plan)
     destroyed = vgpu_cfg.look(estate)

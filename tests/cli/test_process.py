@@ -15,6 +15,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
+from tests.cli.team import ALONE, SECRETS, boots
+from tests.cli.test_guests import told_secrets
 from vgpu_cfg.lab.state import VirtualMachine
 
 PLAN = "plans/pair.yaml"
@@ -99,6 +101,22 @@ def test_ctrl_c_twice_leaves_at_once_and_names_what_still_runs(vgpu_cfg: Command
     vgpu_cfg.done("apply", "--yes", PLAN)
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def test_ctrl_c_leaves_guests_to_themselves_and_the_next_run_goes_on_with_them(vgpu_cfg: CommandLine) -> None:
+    plan = vgpu_cfg.write("plan.yaml", ALONE)
+    with started("apply", "--yes", str(plan), VGPU_CFG_LAB_SPEED="50", **SECRETS) as process:
+        read_until(process, "start   stage hvd-01")
+        process.send_signal(signal.SIGINT)
+        code, told = end_of(process)
+    assert code == 130, told
+    assert "LEFT hvd-01: its guest is set up in part" in told
+    before = boots(vgpu_cfg)
+    again = vgpu_cfg.done("apply", "--yes", plan, **SECRETS)
+    assert boots(vgpu_cfg) == before
+    assert vgpu_cfg("plan", "--exit-code", plan, **SECRETS).code == 0
+    assert told_secrets(vgpu_cfg, again) == []
+    assert "SECRET" not in told
 
 
 # ---------------------------------------------------------------- no terminal, and one

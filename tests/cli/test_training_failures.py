@@ -1,4 +1,4 @@
-"""Guests that cannot be staged: what is told of each cause, that no secret is, and that the run goes on after."""
+"""Guests that cannot be staged: what is told of each cause, no secret among it, and that mending helps."""
 
 from __future__ import annotations
 

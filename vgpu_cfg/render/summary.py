@@ -93,7 +93,7 @@ def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[Re
     return tuple(sorted(rows, key=lambda row: order.get(row.name, len(order))))
 
 
-def render_summary(
+def render_summary(  # noqa: PLR0913 - what was done, and each command that may come after it
     plan: Plan,
     report: Report,
     width: int,

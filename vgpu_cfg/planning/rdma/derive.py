@@ -42,6 +42,8 @@ def rdma_facts(vms: Sequence[DesiredVm]) -> frozenset[FactGroup]:
         groups |= {FactGroup.KERNEL, FactGroup.OPTIONS, FactGroup.SHELL_NICS}
     if any(nic.is_pvrdma for vm in vms for nic in vm.nics):
         groups |= {FactGroup.OPTIONS, FactGroup.MODULES}
+    if any(True for _ in _needs(vms, NicKind.SRIOV)):
+        groups.add(FactGroup.MODULES)
     return frozenset(groups)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import posixpath
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.gpus import driven
@@ -74,6 +76,23 @@ def docker(session: Session, arguments: Sequence[str], stdin: bytes, find: Finde
             return out("Docker version 26.1.3")
         case _:
             return fail(f"docker: '{words[0] if words else ''}' is not a docker command.")
+
+
+def apptainer(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+    """Answer Apptainer: its version, and what runs in the file of an image."""
+    guest, words = session.guest, list(arguments)
+    if "apptainer" not in guest.runtimes:
+        return Result(127, err=b"sh: 1: apptainer: not found\n")
+    if words == ["--version"]:
+        return out("apptainer version 1.3.4")
+    if words[:1] != ["exec"]:
+        return fail("apptainer: unknown command")
+    options, path, command = _split(words[1:])
+    files = {hashlib.sha256(image.encode()).hexdigest()[:16]: image for image in guest.images}
+    image = files.get(posixpath.basename(path).removesuffix(".sif"))
+    if image is None:
+        return fail(f"FATAL:   could not open image {path}: no such file or directory", status=255)
+    return _inside(session, image, "", command, stdin, find, gpus="--nv" in options)
 
 
 def _split(words: Sequence[str]) -> tuple[dict[str, str], str, list[str]]:

@@ -179,17 +179,6 @@ def cloud_init(session: Session, arguments: Sequence[str], _stdin: bytes) -> Res
     return out(f"status: {state}", status=1 if state == "error" else 0)
 
 
-def apptainer(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell Apptainer's version."""
-    if "apptainer" not in session.guest.runtimes:
-        return Result(127, err=b"sh: 1: apptainer: not found\n")
-    return (
-        out("apptainer version 1.3.4")
-        if list(arguments) == ["--version"]
-        else fail("apptainer: unknown command")
-    )
-
-
 def host_name(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
     return out(session.guest.host_name)
 

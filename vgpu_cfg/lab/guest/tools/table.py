@@ -24,6 +24,7 @@ WRAPPERS = {
     **dict.fromkeys(("env", "nohup", "timeout", "nice", "setsid", "exec", "ionice", "stdbuf"), base.wrapped),
     "docker": containers.docker,
     "nerdctl": containers.docker,
+    "apptainer": containers.apptainer,
 }
 
 BUILTINS: dict[str, Tool] = {
@@ -54,7 +55,6 @@ PLAIN: dict[str, Tool] = {
     "install": base.install,
     "tee": texts.tee,
     "cloud-init": system.cloud_init,
-    "apptainer": system.apptainer,
     "ping": peers.ping,
     "ssh": peers.ssh,
     "ethtool": peers.ethtool,
