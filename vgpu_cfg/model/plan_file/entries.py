@@ -306,7 +306,7 @@ class FileHeader(Frozen):
         "Another severity for a finding that rests on a recalled fact, by its code.",
         propertyNames={"pattern": CHECK_PATTERN},
     )
-    verify: VerifyEntry = key("What `verify` asks of measured bandwidth.")
+    verify: VerifyEntry = key("What measured bandwidth must reach, as shares of the line rate.")
 
 
 class PlanFile(FileHeader):
