@@ -116,6 +116,8 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
             else None
         )
         observed = _through_shells(desired, observed, tools, options)
+        if tools is not None:
+            show.shells_opened(tools)
         plan = plan_for(observed)
         _show(plan, how)
         refuse_errors(plan)
@@ -201,11 +203,7 @@ def _through_shells(
 ) -> Inventory:
     if tools is None:
         return observed
-    told = tools.shells.opened
-    observed = with_shell_facts(desired, observed, tools, options)
-    if tools.shells.opened != told:
-        show.shells_opened(tools)
-    return observed
+    return with_shell_facts(desired, observed, tools, options)
 
 
 def _show(plan: Plan, how: How) -> None:

@@ -306,7 +306,7 @@ class FileHeader(Frozen):
         "Another severity for a finding that rests on a recalled fact, by its code.",
         propertyNames={"pattern": CHECK_PATTERN},
     )
-    verify: VerifyEntry = key("Which bandwidth `verify` asks for, and how long it measures.")
+    verify: VerifyEntry = key("What measured bandwidth must reach, as shares of the line rate.")
 
 
 class PlanFile(FileHeader):
