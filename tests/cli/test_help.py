@@ -17,6 +17,7 @@ CONNECTED = {
     "hand-over",
     "plan",
     "apply",
+    "verify",
     "runbook",
     "status",
     "destroy",
