@@ -234,7 +234,7 @@ CHECKS: dict[Code, Check] = {
         (Code.GUEST_NOT_LINUX, "a guest to be staged is no Linux", _E, _V),
         (Code.GUEST_NO_SYSTEM, "a guest to be staged has no system yet", _E, _V),
         (Code.ONLY_CLOUD_INIT, "cloud-init is the only way into a guest", _I, _V),
-        (Code.GUEST_NO_WAY_IN, "there is no way into a guest that was made without `guest`", _E, _V),
+        (Code.GUEST_NO_WAY_IN, "there is no way into a guest that cloud-init does not set up", _E, _V),
         (Code.GUEST_STAYS_OFF, "a VM is off, so its guest is not staged", _I, _V),
         (Code.GUEST_FAILED, "something failed in a guest", _W, _V),
         (Code.GUEST_HAND, "a guest waits for a hand", _W, _V),
