@@ -12,6 +12,8 @@ from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, mis
 from vgpu_cfg.verification.views import GuestView
 
 MELLANOX = "15b3"
+VIRTUAL = "Virtual Function"
+"""What pci.ids calls a function that is cut from a NIC."""
 
 _BUS = re.compile(r"^bus-info: *(\S+)", re.MULTILINE)
 _KERNEL = re.compile(r"(\d{1,3})\.(\d{1,4})")
@@ -57,6 +59,8 @@ def ask_ats(view: GuestView) -> Asking:
     if any(not one.is_readable for one in controllers):
         return failed(VerifyCode.NOT_UNDERSTOOD, "lspci may not read the capabilities", "root's rights")
     off = [one for one in controllers if not one.ats]
+    if off and all(one.ats is None and VIRTUAL in one.name for one in off):
+        return skipped("its virtual functions show no ATS of their own: the bandwidth from GPU memory tells")
     if off:
         words = "; ".join(f"{one.pci_id} {_ats_words(one)}" for one in off)
         return failed(VerifyCode.ATS_OFF, words, "ATSCtl: Enable+")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.verification.scene import found_in, make_scene
+from tests.unit.verification.scene import found_in, make_scene, printed
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.verification import CHECKS, Choice
 from vgpu_cfg.verification.order import rounds
@@ -128,3 +128,12 @@ def test_pairs_of_one_round_use_ports_of_their_own() -> None:
         if words[0] == "timeout"
     }
     assert ports == {"18515", "18516"}
+
+
+def test_a_virtual_function_without_ats_of_its_own_is_left_to_the_bandwidth() -> None:
+    scene = make_scene()
+    text = printed("lspci-two-functions-one-ats-off.txt")
+    scene.answer("lspci", "-vvv", "-s", "0000:0b:00.0", by=text[text.index("0000:13:00.0 ") :])
+    found = found_in(scene.run(), "ats", "hvd-01")
+    assert found.state is CheckState.SKIPPED
+    assert "virtual functions" in found.why
