@@ -20,8 +20,8 @@ ROOT_SCRIPT = r"""
 set -eu
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mkdir "$1/upper" "$1/scratch" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/scratch" "$1/root"
 mount -t proc proc "$1/root/proc"
 mount -t sysfs sysfs "$1/root/sys"
 mount --rbind /dev "$1/root/dev"
