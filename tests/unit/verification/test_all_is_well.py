@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.verification.scene import found_in, make_scene, printed
+from tests.unit.parsers.printed import printed
+from tests.unit.verification.scene import found_in, make_scene
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.verification import CHECKS, Choice
 from vgpu_cfg.verification.order import rounds
