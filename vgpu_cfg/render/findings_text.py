@@ -37,19 +37,27 @@ def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: boo
 
 
 def _finding(found: Diagnostic, name_width: int, width: int) -> list[Text]:
-    name = found.subject.name
+    head = (found.code, _STYLES[found.severity], found.subject.name)
+    return lay_out(head, found.message, found.remedy, name_width, width)
+
+
+def lay_out(
+    head: tuple[str, str, str], message_text: str, remedy_text: str, name_width: int, width: int
+) -> list[Text]:
+    """Lay out what was found: `head` is its code, the code's style and whom it is about."""
+    code, style, name = head
     margin = " " * (2 + _CODE_WIDTH + name_width + 2)
-    head = Text.assemble("  ", (f"{found.code:<{_CODE_WIDTH}}", _STYLES[found.severity]))
-    message = fold(Text(found.message), width - len(margin))
+    start = Text.assemble("  ", (f"{code:<{_CODE_WIDTH}}", style))
+    message = fold(Text(message_text), width - len(margin))
     lines: list[Text] = []
     if len(name) > name_width:
-        lines.append(head + Text(name))
-        head = Text(margin)
+        lines.append(start + Text(name))
+        start = Text(margin)
     else:
-        head = Text.assemble(head, f"{name:<{name_width}}  ")
-    lines.append(head + message[0])
+        start = Text.assemble(start, f"{name:<{name_width}}  ")
+    lines.append(start + message[0])
     lines += [Text(margin) + part for part in message[1:]]
-    if found.remedy:
-        remedy = fold(Text(f"-> {found.remedy}"), width - len(margin), hang=3)
+    if remedy_text:
+        remedy = fold(Text(f"-> {remedy_text}"), width - len(margin), hang=3)
         lines += [Text(margin) + part for part in remedy]
     return lines

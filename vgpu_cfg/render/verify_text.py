@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.render.findings_text import lay_out
 from vgpu_cfg.render.layout import Cell, Column, both_ends, duration, fold, fold_names, table
 from vgpu_cfg.render.verify_view import (
     Block,
@@ -33,7 +34,6 @@ _SIGNS = {
     CheckState.SKIPPED: "skip",
 }
 _COLUMNS = (Column("", drop=0), Column("CHECK"), Column("RESULT", is_flexible=True))
-_CODE_WIDTH = 7
 _MOST_NAME_WIDTH = 16
 
 
@@ -107,20 +107,8 @@ def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
 
 def finding_lines(one: CheckResult, name_width: int, width: int, *, name: str = "") -> list[Text]:
     """Lay out a failure of one subject, or of several under one `name`."""
-    name = name or one.subject.name
-    margin = " " * (2 + _CODE_WIDTH + name_width + 2)
-    head = Text.assemble("  ", (f"{one.code:<{_CODE_WIDTH}}", "bold red"))
-    lines: list[Text] = []
-    if len(name) > name_width:
-        lines.append(head + Text(name))
-        head = Text(margin)
-    else:
-        head = Text.assemble(head, f"{name:<{name_width}}  ")
-    message = fold(Text(f"{one.title}: {one.message}"), width - len(margin))
-    lines.append(head + message[0])
-    lines += [Text(margin) + part for part in message[1:]]
-    lines += [Text(margin) + part for part in fold(Text(f"-> {one.remedy}"), width - len(margin), hang=3)]
-    return lines
+    head = (one.code, "bold red", name or one.subject.name)
+    return lay_out(head, f"{one.title}: {one.message}", one.remedy, name_width, width)
 
 
 def _end(found: Verification, width: int, next_command: str, *, hides_skipped: bool) -> list[Text]:
