@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
+from tests.cli.team import SECRETS
 from vgpu_cfg.lab.state import VirtualMachine
 
 ESTATE = "estates/guests.yaml"
-SECRETS = {
-    "TOKEN": "tok-SECRET-licence",
-    "NGC": "ngc-SECRET-registry",
-    "SEED": "seed-SECRET-of-the-plans-keys-0123456789",
-    "ADMIN": "the-admins-SECRET",
-}
 HEAD = f"""\
 version: 1
 name: demo

@@ -150,16 +150,7 @@ def _training(entry: TrainingEntry, workers: Sequence[str], head: str | None, or
     given = entry.model_fields_set
     stated: dict[str, Any] = {
         name: getattr(entry, name)
-        for name in (
-            "framework",
-            "image",
-            "archive",
-            "slots",
-            "rdma_network",
-            "port",
-            "mounts",
-            "environment",
-        )
+        for name in _SAME_WORDS
         if name in given and getattr(entry, name) is not None
     }
     if "registry" in given:
