@@ -61,17 +61,14 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     """
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
+    name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
     if report.state == "hand":
-        name = _clean(stopped.name) if stopped is not None else "its guest"
-        why = _clean(stopped.why) if stopped is not None else ""
         raise NeedsHand(
             f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
         )
     if report.state == "failed":
-        name = _clean(stopped.name) if stopped is not None else "its guest"
-        why = _clean(stopped.why) if stopped is not None else ""
         raise NotConfirmed(
             f"{spec.vm}: {name} could not be brought into the guest: {why or 'it does not say why'}",
             subject=spec.vm,
@@ -104,9 +101,3 @@ def _is_finished(told: ModuleState | None, spec: GuestSpec, name: str) -> bool:
 
 def _remedy(name: str) -> str:
     return _REMEDIES.get(name, f"see what stands against {name} in the guest")
-
-
-def _clean(why: str) -> str:
-    """Keep of what a guest says one short line that any terminal may show."""
-    printable = "".join(char if char.isprintable() else " " for char in why)
-    return " ".join(printable.split())[:LONGEST_WHY]

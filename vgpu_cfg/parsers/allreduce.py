@@ -94,11 +94,6 @@ def _bus_bandwidth(row: list[str]) -> float:
     raise UnreadableOutput(NCCL_TESTS, "no busbw", line=" ".join(row))
 
 
-def has_nccl_table(text: str) -> bool:
-    """Whether nccl-tests ended with its summary."""
-    return _AVERAGE.search(text) is not None
-
-
 def parse_probe(text: str) -> AllReduce:
     """Read the line of this tool's own probe among what the launcher and the ranks print.
 

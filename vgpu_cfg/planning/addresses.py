@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from vgpu_cfg.model.addresses import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
+from vgpu_cfg.model.addresses import ADDRESSES_KEY, KeptAddress, print_addresses
 from vgpu_cfg.model.change import Placement
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Inventory
@@ -129,10 +129,6 @@ class AddressBook:
             if address or mac:
                 kept[index] = KeptAddress(address=address, mac=mac)
         return print_addresses(kept)
-
-    def kept_on(self, vm: str) -> str:
-        """Return what is kept on a VM that exists, in this tool's own spelling; "" where nothing is."""
-        return print_addresses(parse_addresses(kept_text(self._existing.get(vm))))
 
     def _nic(self, vm: DesiredVm, index: int, nic: DesiredNic, mac: str, driver: str) -> NicAddress:
         network = network_of(self._desired, nic)

@@ -12,7 +12,6 @@ from vgpu_cfg.model.guest_modules import (
     DriverModule,
     LicenceModule,
     NetworkModule,
-    NicFirmwareModule,
     OfedModule,
     RoceModule,
 )
@@ -146,11 +145,6 @@ class GuestView:
         """The RDMA stack."""
         found = self.spec.module("ofed")
         return found if isinstance(found, OfedModule) else None
-
-    @property
-    def owns_nic_firmware(self) -> bool:
-        """Whether its NICs were passed through whole, firmware and all."""
-        return isinstance(self.spec.module("nic-firmware"), NicFirmwareModule)
 
     @property
     def containers(self) -> ContainersModule | None:

@@ -20,7 +20,6 @@ LINE_RATE = 0.965
 WITHOUT_ATS = 0.5
 WITHOUT_PFC = 0.72
 SMALL_MTU = 0.88
-JUMBO = 4200
 P2P, RELAX = "pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P"
 KERNEL = ("atsSupport", "vtdAtsSupport")
 

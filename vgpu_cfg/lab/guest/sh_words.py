@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 OPERATORS = ("&&", "||", ">>", "2>&1", ">&2", "1>&2", "2>>", "2>", ";", "|", "&", ">", "<", "\n")
-JOINERS = frozenset({"&&", "||", ";", "&", "\n"})
 REDIRECTIONS = frozenset({">", ">>", "<", "2>", "2>>", "2>&1", ">&2", "1>&2"})
 TO_NOTHING = frozenset({"2>&1", ">&2", "1>&2"})
 RESERVED = frozenset(

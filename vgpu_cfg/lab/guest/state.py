@@ -11,7 +11,6 @@ from typing import Literal
 
 Phase = Literal["off", "booting", "up"]
 CloudState = Literal["", "running", "done", "error"]
-ModuleWord = Literal["waiting", "present", "done", "reboot", "hand", "failed"]
 
 
 @dataclass(slots=True)

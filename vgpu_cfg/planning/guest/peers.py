@@ -6,7 +6,7 @@ that the plan knows: that of the training first, then any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
@@ -110,8 +110,3 @@ def _reached_by(nics: Sequence[PlannedNic], meeting: str | None) -> PlannedNic |
 
 def _is_on(nic: PlannedNic, network: str) -> bool:
     return nic.network == network and bool(nic.address)
-
-
-def peer_by_name(team: Team | None) -> Mapping[str, Peer]:
-    """Map the names of a team's VMs to what they are in it."""
-    return {} if team is None else {one.vm.name: one for one in team.everybody}
