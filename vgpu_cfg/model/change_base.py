@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+
+from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 
@@ -29,7 +32,9 @@ class Subject(Frozen):
 class Edit(Frozen):
     """One value before and after, as shown to a reader; None is "absent".
 
-    `is_default` marks a value that the plan file does not state, `note` adds a reason.
+    `is_default` marks a value that the plan file does not state, `note` adds a reason. `sets` is what goes
+    over the wire for it: each path in the request with its value, as in
+    {"bootOptions.efiSecureBootEnabled": "true"}.
     """
 
     key: str
@@ -37,6 +42,7 @@ class Edit(Frozen):
     after: str | None = None
     is_default: bool = False
     note: str = ""
+    sets: Mapping[str, str] = Field(default_factory=dict)
 
 
 class ChangeBase(Frozen):
