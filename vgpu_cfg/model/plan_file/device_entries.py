@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import OptionalText, PciAddress, RemovableText, TakesEffect, Text, key
+from vgpu_cfg.model.plan_file.fields import OptionalText, PciAddress, RemovableText, Text
 from vgpu_cfg.model.plan_file.host_fields import (
     FIRMWARE_NAMES,
     FirmwareName,
@@ -19,6 +19,7 @@ from vgpu_cfg.model.plan_file.host_fields import (
     VmknicAddress,
     Vmnic,
 )
+from vgpu_cfg.model.plan_key import TakesEffect, key
 
 LIVE = TakesEffect.LIVE
 MAINTENANCE = TakesEffect.MAINTENANCE

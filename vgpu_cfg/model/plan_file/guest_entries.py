@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import OptionalText, Size, TakesEffect, Text, key, one_or_many_of
+from vgpu_cfg.model.plan_file.fields import OptionalText, Size, Text, one_or_many_of
 from vgpu_cfg.model.plan_file.guest_fields import (
     AbsolutePath,
     Containers,
@@ -28,6 +28,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     word_or_mapping,
 )
 from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret_use
+from vgpu_cfg.model.plan_key import TakesEffect, key
 
 IN_GUEST = TakesEffect.IN_GUEST
 GUEST_RESTART = TakesEffect.GUEST_RESTART

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.device_entries import HostGpuEntry, HostNicEntry, PvrdmaEntry, VmknicEntry
-from vgpu_cfg.model.plan_file.fields import OptionalText, TakesEffect, Text, Texts, key
+from vgpu_cfg.model.plan_file.fields import OptionalText, Text, Texts
 from vgpu_cfg.model.plan_file.host_fields import (
     Depots,
     DrsValue,
@@ -19,6 +19,7 @@ from vgpu_cfg.model.plan_file.host_fields import (
     WindowText,
     one_or_list,
 )
+from vgpu_cfg.model.plan_key import TakesEffect, key
 
 LIVE = TakesEffect.LIVE
 HOST_REBOOT = TakesEffect.HOST_REBOOT

@@ -7,15 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import (
-    Count,
-    OptionalText,
-    TakesEffect,
-    Text,
-    Texts,
-    key,
-    mapping_or_text,
-)
+from vgpu_cfg.model.plan_file.fields import Count, OptionalText, Text, Texts, mapping_or_text
 from vgpu_cfg.model.plan_file.guest_fields import (
     SHELL_VARIABLES,
     Image,
@@ -32,6 +24,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     flag_or_mapping,
 )
 from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret_use
+from vgpu_cfg.model.plan_key import TakesEffect, key
 
 IN_GUEST = TakesEffect.IN_GUEST
 NEXT_RUN = TakesEffect.NEXT_RUN
