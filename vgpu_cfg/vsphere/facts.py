@@ -154,13 +154,6 @@ def option_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def option_value(value: object) -> bool | int | str:
-    """Return an option's value as a plain one; pyvmomi has integer types of its own."""
-    if isinstance(value, bool):
-        return value
-    return int(value) if isinstance(value, int) else str(value)
-
-
 def _utc(moment: datetime | None) -> datetime | None:
     """Return a moment with Python's own zone: pyvmomi's is a type of its own."""
     return None if moment is None else moment.astimezone(UTC)

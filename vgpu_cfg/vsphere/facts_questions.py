@@ -35,8 +35,8 @@ from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.vsphere import facts_paths
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.esxcli import Esxcli
-from vgpu_cfg.vsphere.facts import option_value
 from vgpu_cfg.vsphere.faults import fault_name, is_host_silent, is_not_offered, to_error
+from vgpu_cfg.vsphere.paths import plain
 from vgpu_cfg.vsphere.session import Session
 from vgpu_cfg.vsphere.versions import is_at_least
 
@@ -82,7 +82,7 @@ class HostQuestions:
                     answer = manager.QueryOptions(name)
                 except vim.fault.InvalidName:
                     continue
-                found.update((option.key, option_value(option.value)) for option in answer or ())
+                found.update((option.key, plain(option.value)) for option in answer or ())
         return {"options": found}
 
     def modules(self) -> Answer:

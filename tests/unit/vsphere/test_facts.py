@@ -28,9 +28,9 @@ from vgpu_cfg.vsphere.facts import (
     base_unread,
     cluster_facts,
     option_text,
-    option_value,
     silence,
 )
+from vgpu_cfg.vsphere.paths import plain as plain_value
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MARK = HostMark(plan="train", since=NOON, maintenance=True, waiting={"ats": NOON})
@@ -319,12 +319,12 @@ def test_an_old_server_leaves_open_who_owns_a_cluster() -> None:
 )
 def test_option_values_are_plain(value: Any, text: str, plain: Any) -> None:
     assert option_text(value) == text
-    assert option_value(value) == plain
-    assert type(option_value(value)) is type(plain)
+    assert plain_value(value) == plain
+    assert type(plain_value(value)) is type(plain)
 
 
 def test_a_long_option_is_a_plain_number() -> None:
-    found = option_value(VmomiSupport.vmodlTypes["long"](7))
+    found = plain_value(VmomiSupport.vmodlTypes["long"](7))
     assert found == 7
     assert type(found) is int
 
