@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.vm import SettingValue
 
 
 class ClusterRule(Frozen):
@@ -44,3 +45,10 @@ class VmHostRule(Frozen):
     vm_group: str
     host_group: str = ""
     avoided_group: str = ""
+
+
+class VmOverrides(Frozen):
+    """What a cluster says of one VM: values by the keys of the table of VM settings, in the table's order."""
+
+    vm_moid: str
+    settings: tuple[tuple[str, SettingValue], ...]

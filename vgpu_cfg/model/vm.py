@@ -18,6 +18,10 @@ AFFINITY_KEY = "numa.nodeAffinity"
 """The extraConfig key that ties a VM to NUMA nodes, as in "0,1"."""
 
 
+SettingValue = bool | int | str
+"""The value of a row of the table of VM settings."""
+
+
 class PowerState(StrEnum):
     """vim `VirtualMachinePowerState`, in this house's spelling."""
 
@@ -127,14 +131,15 @@ class VmDetail(Frozen):
     `device_groups` maps the keys that devices name to the groups' names. `cores_per_numa_node` is 0
     where ESXi shapes the virtual NUMA nodes, None where the API does not tell. `cpu_mhz` is what the VM
     used of its CPUs of late, of `max_cpu_mhz` at most (vim quickStats.overallCpuUsage, maxCpuUsage);
-    these and `uptime_seconds` are None where vCenter does not tell.
+    these and `uptime_seconds` are None where vCenter does not tell. `options` holds what else the rows of
+    the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
+    `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
     """
 
     change_version: str = ""
     hardware_version: int | None = None
     guest_id: str = ""
     firmware: str = ""
-    secure_boot: bool = False
     cpus: int = 0
     cores_per_socket: int = 1
     memory_mib: int = 0
@@ -148,6 +153,9 @@ class VmDetail(Frozen):
     nics: tuple[VirtualNic, ...] = ()
     disks: tuple[VirtualDisk, ...] = ()
     controllers: tuple[DiskController, ...] = ()
+    options: Mapping[str, SettingValue] = Field(default_factory=dict)
+    attributes: Mapping[str, str] = Field(default_factory=dict)
+    tpm_key: int | None = None
     resource_pool_moid: str = ""
     datastore_moids: tuple[str, ...] = ()
     snapshot_moid: str | None = None

@@ -91,6 +91,8 @@ class Code(StrEnum):
     MANY_CPUS = "VG213"
     TOO_MANY_NICS = "VG214"
     SIZE_UNKNOWN = "VG215"
+    OPTION_NEEDS_EFI = "VG217"
+    HOT_ADD = "VG219"
 
     HOST_MEMORY = "VG301"
     NUMA_TOO_SMALL = "VG302"

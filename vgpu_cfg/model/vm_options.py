@@ -1,0 +1,40 @@
+"""The options of a VM that a plan file may state: one model, from the file to what is desired.
+
+Each is a row of the table of VM settings (`planning.vms.table`), which says how it is read, written and
+shown. An option that is absent is None and not among `model_fields_set`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_key import TakesEffect, key
+
+
+class VmOptions(Frozen):
+    """The options of a VM, each a row of the table of VM settings."""
+
+    secure_boot: bool = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
+    cpu_hot_add: bool = key(
+        "Whether CPUs can be added while the VM runs. That hides the virtual NUMA nodes from the guest.",
+        TakesEffect.AT_POWER_CYCLE,
+        "false",
+    )
+    memory_hot_add: bool = key(
+        "Whether memory can be added while the VM runs; not where a device is passed through.",
+        TakesEffect.AT_POWER_CYCLE,
+        "false",
+    )
+
+
+OPTIONS = frozenset(VmOptions.model_fields)
+
+
+def stated_options(options: VmOptions) -> Iterator[tuple[str, Any]]:
+    """Yield the options that have a value."""
+    for name in sorted(OPTIONS):
+        value = getattr(options, name)
+        if value is not None:
+            yield name, value

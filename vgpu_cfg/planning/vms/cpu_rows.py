@@ -1,0 +1,228 @@
+"""CPUs and memory of a VM, what of them is reserved, and how both are tied to NUMA nodes.
+
+Sources: vSphere API reference, VirtualMachineConfigSpec, ResourceAllocationInfo, LatencySensitivity,
+VirtualNuma; vSphere Resource Management 8.0: a VM of latency sensitivity high needs all its memory and, of
+CPU, at least the number of its CPUs times the clock of the host's cores reserved.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.vm import AFFINITY_KEY, SettingValue
+from vgpu_cfg.planning.codes import Code
+from vgpu_cfg.planning.other_devices import PVRDMA
+from vgpu_cfg.planning.vms.extra_config import current
+from vgpu_cfg.planning.vms.placed import PlacedVm
+from vgpu_cfg.planning.vms.setting import Carrier, Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.words import counted, gib, node_list
+
+_CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
+_CPU_COUNT = "VirtualMachine.Config.CPUCount"
+_MEMORY = "VirtualMachine.Config.Memory"
+_RESOURCE = "VirtualMachine.Config.Resource"
+
+
+def _final_cpus(vm: PlacedVm) -> int:
+    return vm.desired.cpus if vm.manages("cpus") and vm.desired.cpus else vm.base.cpus
+
+
+def _final_memory(vm: PlacedVm) -> int:
+    return vm.desired.memory_mib if vm.manages("memory") and vm.desired.memory_mib else vm.base.memory_mib
+
+
+def _cpus(vm: PlacedVm) -> Wanted | None:
+    if not vm.manages("cpus") or vm.desired.cpus is None:
+        return None
+    return Wanted(vm.desired.cpus, is_default=vm.is_default("cpus"))
+
+
+def _cores_per_socket(vm: PlacedVm) -> Wanted | None:
+    """Ask for one socket per NUMA node, or, where the template's number does not divide, for one socket."""
+    if not vm.manages("cpus"):
+        return None
+    cpus, found = _final_cpus(vm), vm.base.cores_per_socket
+    if vm.nodes > 1 and cpus % vm.nodes == 0:
+        return Wanted(cpus // vm.nodes, is_default=True)
+    return Wanted(cpus, is_default=True) if cpus and found and cpus % found else None
+
+
+def _memory(vm: PlacedVm) -> Wanted | None:
+    if not vm.manages("memory") or vm.desired.memory_mib is None:
+        return None
+    return Wanted(vm.desired.memory_mib, is_default=vm.is_default("memory"))
+
+
+def _reservation(vm: PlacedVm) -> Wanted | None:
+    """Ask for all memory: a VM with a device that reads and writes it cannot start with less."""
+    is_asked = vm.manages("gpus") or vm.manages("memory") or (vm.manages("nics") and _pins_memory(vm))
+    return Wanted(_final_memory(vm), is_default=True) if is_asked else None
+
+
+def _pins_memory(vm: PlacedVm) -> bool:
+    """Whether a NIC needs all of the VM's memory reserved: a function of a physical one, or PVRDMA."""
+    return bool(vm.functions) or any(nic.kind == PVRDMA for nic in vm.nics or ())
+
+
+def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
+    stated = vm.stated(key)
+    if isinstance(stated, bool):
+        return Wanted(stated)
+    return Wanted(value=False, is_default=True) if vm.is_new else None
+
+
+def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value or not vm.case.gpus or vm.nodes == 1:
+        return None
+    message = f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}"
+    return Objection(Code.HOT_ADD, message, "drop `cpu_hot_add`")
+
+
+def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value or not (vm.case.gpus or vm.functions):
+        return None
+    message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
+    return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
+
+
+def _affinity(vm: PlacedVm) -> Wanted | None:
+    if not vm.manages("numa") or vm.affinity is None:
+        return None
+    return Wanted(node_list(vm.affinity), is_default=vm.is_default("numa"), note=vm.affinity_note)
+
+
+def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
+    """Follow `numa`, and the number of CPUs where the nodes were shaped before."""
+    is_resized = vm.manages("cpus") and vm.desired.cpus not in (None, vm.base.cpus)
+    is_asked = vm.manages("numa") or (is_resized and bool(vm.base.cores_per_numa_node))
+    if not is_asked or vm.cores_per_numa_node is None:
+        return None
+    return Wanted(vm.cores_per_numa_node, is_default=True)
+
+
+def _virtual_nodes_client(value: SettingValue) -> str:
+    nodes = f"so many that each has {value} CPUs" if value else "assigned at power on"
+    return f"NUMA nodes of the CPU topology: {nodes}"
+
+
+CPU_SETTINGS = (
+    VmSetting(
+        key="cpus",
+        topic=Topic.CPU,
+        name="CPUs",
+        source=_CONFIG_SPEC,
+        wish=_cpus,
+        path="numCPUs",
+        read=lambda detail: detail.cpus or None,
+        plan_key="cpus",
+        default="the template's",
+        privilege=_CPU_COUNT,
+        govc=lambda value: ("vm.change", "-c", str(value)),
+    ),
+    VmSetting(
+        key="cores_per_socket",
+        topic=Topic.CPU,
+        name="cores per socket",
+        source=_CONFIG_SPEC,
+        wish=_cores_per_socket,
+        path="numCoresPerSocket",
+        read=lambda detail: detail.cores_per_socket,
+        default="a socket for each NUMA node, where the VM is on several",
+        privilege=_CPU_COUNT,
+        client="CPU > Cores per Socket: {value}",
+    ),
+    VmSetting(
+        key="memory",
+        topic=Topic.CPU,
+        name="memory",
+        source=_CONFIG_SPEC,
+        wish=_memory,
+        path="memoryMB",
+        read=lambda detail: detail.memory_mib or None,
+        words=lambda value: gib(int(value)),
+        plan_key="memory",
+        default="the template's",
+        privilege=_MEMORY,
+        govc=lambda value: ("vm.change", "-m", str(value)),
+    ),
+    VmSetting(
+        key="memory_reservation",
+        topic=Topic.CPU,
+        name="memory reserved:",
+        source=f"{_CONFIG_SPEC}; the amount is said too, for servers that do not follow the flag",
+        wish=_reservation,
+        leaves=lambda value: {
+            "memoryReservationLockedToMax": bool(value),
+            "memoryAllocation.reservation": value,
+        },
+        read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
+        same=lambda _value, detail: detail.memory_reservation_locked,
+        words=lambda _value: "all",
+        found_words=lambda detail: gib(detail.memory_reservation_mib),
+        default="all: devices read and write all of a VM's memory",
+        privilege=_RESOURCE,
+        is_always=True,
+        govc=lambda _value: ("vm.change", "-memory-pin=true"),
+        undo="govc vm.change -vm NAME -memory-pin=false",
+    ),
+    VmSetting(
+        key="cpu_hot_add",
+        topic=Topic.CPU,
+        name="CPU hot-add",
+        source=f"{_CONFIG_SPEC}; hot-add of CPUs hides the virtual NUMA nodes (vSphere Resource Management)",
+        wish=lambda vm: _hot_add(vm, "cpu_hot_add"),
+        path="cpuHotAddEnabled",
+        read_path="config.cpuHotAddEnabled",
+        unset=False,
+        plan_key="cpu_hot_add",
+        default="off, so that the guest sees its NUMA nodes",
+        privilege=_CPU_COUNT,
+        is_always=True,
+        govc=lambda value: ("vm.change", f"-cpu-hot-add-enabled={str(value).lower()}"),
+        objects=_objects_to_cpu_hot_add,
+    ),
+    VmSetting(
+        key="memory_hot_add",
+        topic=Topic.CPU,
+        name="memory hot-add",
+        source=f"{_CONFIG_SPEC}; a VM with passthrough cannot add memory while it runs",
+        wish=lambda vm: _hot_add(vm, "memory_hot_add"),
+        path="memoryHotAddEnabled",
+        read_path="config.memoryHotAddEnabled",
+        unset=False,
+        plan_key="memory_hot_add",
+        default="off: with a device that is passed through it cannot work",
+        privilege=_MEMORY,
+        is_always=True,
+        govc=lambda value: ("vm.change", f"-memory-hot-add-enabled={str(value).lower()}"),
+        objects=_objects_to_memory_hot_add,
+    ),
+    VmSetting(
+        key=AFFINITY_KEY,
+        topic=Topic.CPU,
+        name="nodeAffinity",
+        source="vSphere Resource Management 8.0, numa.nodeAffinity",
+        wish=_affinity,
+        path=AFFINITY_KEY,
+        carrier=Carrier.EXTRA_CONFIG,
+        read=lambda detail: current(AFFINITY_KEY, detail) or "",
+        same=lambda value, detail: (current(AFFINITY_KEY, detail) or "").replace(" ", "") == value,
+        words=str,
+        plan_key="numa",
+        default="the nodes of its GPUs",
+        privilege="VirtualMachine.Config.AdvancedConfig",
+    ),
+    VmSetting(
+        key="cores_per_numa_node",
+        topic=Topic.CPU,
+        name="cores per vNUMA node",
+        source="vSphere API reference, VirtualNuma (API 8.0.0.1, hardware version 20); 0 leaves it to ESXi",
+        wish=_virtual_nodes,
+        path="virtualNuma.coresPerNumaNode",
+        read=lambda detail: detail.cores_per_numa_node or 0,
+        words=lambda value: str(value) if value else "",
+        default="as many as the VM has on each NUMA node",
+        privilege=_CPU_COUNT,
+        api="8.0.0.1",
+        hardware=20,
+        client="NUMA nodes of the CPU topology: {value} CPUs each",
+    ),
+)
