@@ -28,7 +28,7 @@ from vgpu_cfg.model.guest import GuestBundle, GuestLogin, GuestSpec
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.vm import SettingValue, Vm
 from vgpu_cfg.model.vm_spec import VmSpec
 
 
@@ -67,7 +67,8 @@ class ReadScope(Frozen):
     `template_names` are read in detail too, `extra_config_keys` are kept of each VM besides the
     tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
     all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
-    round trip each: a plan with fixed passthrough needs it.
+    round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
+    one round trip: a plan with virtual TPMs needs it.
     """
 
     plan: str | None = None
@@ -78,6 +79,7 @@ class ReadScope(Frozen):
     hosts: tuple[HostScope, ...] = ()
     everything: bool = False
     system_ids: bool = False
+    key_providers: bool = False
 
 
 class InventoryReader(Protocol):
@@ -181,6 +183,14 @@ class ChangeWriter(Protocol):
 
     def set_host_rule(self, change: SetHostRule, vm_moids: Sequence[str]) -> str:
         """Create or edit a VM group, and the rule from it to a host group."""
+        ...
+
+    def set_overrides(self, cluster_moid: str, overrides: Mapping[str, Mapping[str, SettingValue]]) -> str:
+        """Set what a cluster does with single VMs: by their moids, values by the keys of the VMs' table."""
+        ...
+
+    def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a VM; those that are not defined are, first. Starts no task."""
         ...
 
     def remove_rule(self, change: RemoveRule) -> str:

@@ -123,7 +123,9 @@ def detail_of(vm: Vm) -> VmDetail:
 
 
 MARK = {"vgpu_cfg.plan": "p", "vgpu_cfg.vm": "a"}
-SMALL = VmSpec(hardware_version=20, cpus=2, cores_per_socket=2, memory_mib=1024, extra_config=MARK)
+SMALL = VmSpec(
+    settings={"hardware_version": 20, "cpus": 2, "cores_per_socket": 2, "memory": 1024}, extra_config=MARK
+)
 
 
 def test_a_vm_from_scratch_has_everything_at_once(desk: Desk, place: Place) -> None:
@@ -195,9 +197,7 @@ def test_a_vm_is_reconfigured_in_one_task(desk: Desk, place: Place) -> None:
     before = detail_of(desk.vm(moid))
     distributed = place.network(NetworkKind.DISTRIBUTED)
     change = VmSpec(
-        cpus=4,
-        memory_mib=2048,
-        reserve_all_memory=True,
+        settings={"cpus": 4, "memory": 2048, "memory_reservation": True},
         extra_config={"numa.nodeAffinity": "0", "vgpu_cfg.vm": "b"},
         devices=(
             EditNic(key=before.nics[0].key, backing=distributed),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
@@ -21,6 +22,7 @@ from vgpu_cfg.model.vm import (
     OwnerMark,
     PassthroughDevice,
     PowerState,
+    SettingValue,
     VgpuDevice,
     VirtualDisk,
     VirtualNic,
@@ -72,6 +74,7 @@ class FakeVCenter:
     time: datetime = START
     calls: list[tuple[str, str]] = field(default_factory=list)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    overrides: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
     vm_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     most_at_once: int = 0
     most_on_host: Counter[str] = field(default_factory=Counter)
@@ -164,7 +167,9 @@ class FakeVCenter:
             before = VmDetail()
             if isinstance(change.source, CloneFrom) and change.source.template.moid:
                 before = self.vms[change.source.template.moid].detail or before
-            kept = change.spec.model_copy(update={name: _unset(name) for name in self.drops})
+            settings = {key: value for key, value in change.spec.settings.items() if key not in self.drops}
+            unset = {name: _UNSET[name] for name in self.drops if name in _UNSET}
+            kept = change.spec.model_copy(update={"settings": settings, **unset})
             vm = Vm(moid=moid, name=change.vm.name, host_moid=change.location.host_moid, detail=before)
             self.vms[moid] = vm
             self._apply(moid, kept)
@@ -176,7 +181,7 @@ class FakeVCenter:
         return self._start(
             "upgrade_vm",
             *self._of(moid),
-            lambda: self._apply(moid, VmSpec(hardware_version=hardware_version)),
+            lambda: self._apply(moid, VmSpec(settings={"hardware_version": hardware_version})),
         )
 
     def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
@@ -234,6 +239,21 @@ class FakeVCenter:
             self.rules[change.rule_name] = (change.vm_group, change.host_group)
 
         return self._start("set_host_rule", change.rule_name, None, finish)
+
+    def set_overrides(self, cluster_moid: str, overrides: Mapping[str, Mapping[str, SettingValue]]) -> str:
+        def finish() -> None:
+            for moid, settings in overrides.items():
+                self.overrides.setdefault(moid, {}).update(settings)
+
+        return self._start("set_overrides", cluster_moid, None, finish)
+
+    def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
+        self.calls.append(("set_attributes", self.vms[moid].name))
+        detail = self.vms[moid].detail or VmDetail()
+        found = {name: text for name, text in {**detail.attributes, **values}.items() if text}
+        self._touch(
+            self.vms[moid].model_copy(update={"detail": detail.model_copy(update={"attributes": found})})
+        )
 
     def remove_vm_group(self, change: RemoveVmGroup) -> str:
         def finish() -> None:
@@ -327,20 +347,8 @@ class FakeVCenter:
     def _apply(self, moid: str, spec: VmSpec) -> None:
         vm = self.vms[moid]
         detail = vm.detail or VmDetail()
-        plain = (
-            "hardware_version",
-            "guest_id",
-            "firmware",
-            "secure_boot",
-            "cpus",
-            "cores_per_socket",
-            "memory_mib",
-        )
-        fields: dict[str, object] = {
-            name: value for name in plain if (value := getattr(spec, name)) is not None
-        }
-        if spec.reserve_all_memory is not None:
-            fields["memory_reservation_locked"] = spec.reserve_all_memory
+        detail = with_settings(detail, spec.settings)
+        fields: dict[str, object] = {}
         merged = {**detail.extra_config, **spec.extra_config}
         fields["extra_config"] = {key: value for key, value in merged.items() if value}
         for edit in spec.devices:
@@ -348,8 +356,7 @@ class FakeVCenter:
         self._touch(vm.model_copy(update={"detail": detail.model_copy(update=fields)}))
 
 
-def _unset(name: str) -> object:
-    return {"extra_config": {}, "devices": ()}.get(name)
+_UNSET: Mapping[str, object] = {"extra_config": {}, "devices": ()}
 
 
 def _with_device(detail: VmDetail, edit: object) -> VmDetail:

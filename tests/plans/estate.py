@@ -324,7 +324,6 @@ def _detail(row: Row) -> VmDetail:
         hardware_version=row.get("hardware", 21),
         guest_id=row.get("guest", "ubuntu64Guest"),
         firmware=row.get("firmware", "efi"),
-        secure_boot=row.get("secure_boot", False),
         cpus=row.get("cpus", 16),
         cores_per_socket=row.get("cores_per_socket", 1),
         cores_per_numa_node=row.get("cores_per_node"),
@@ -332,6 +331,9 @@ def _detail(row: Row) -> VmDetail:
         memory_reservation_mib=memory if is_reserved else 0,
         memory_reservation_locked=is_reserved,
         extra_config=extra,
+        options=row.get("options") or {},
+        attributes=row.get("attributes") or {},
+        tpm_key=11000 if row.get("vtpm") else None,
         vgpus=tuple(
             VgpuDevice(key=13000 + number, profile=profile, group_key=0 if "group" in row else None)
             for number, profile in enumerate(row.get("gpus") or ())

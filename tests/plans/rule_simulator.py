@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from vgpu_cfg.model.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, VmRef
-from vgpu_cfg.model.drs import ClusterRule, VmGroup, VmHostRule
+from vgpu_cfg.model.drs import ClusterRule, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.inventory import Cluster
+from vgpu_cfg.model.vm import SettingValue
 
 RuleChange = SetRule | SetHostRule | RemoveRule | RemoveVmGroup
 
@@ -17,6 +18,12 @@ class SimulatedCluster:
 
     def __init__(self, cluster: Cluster, moid_of: Callable[[VmRef], str]) -> None:
         self.cluster, self.moid_of = cluster, moid_of
+
+    def override(self, moid: str, settings: Mapping[str, SettingValue]) -> None:
+        """Do with one VM what is asked, beside what was asked before."""
+        own = {**self.cluster.overrides_of(moid), **settings}
+        others = [one for one in self.cluster.vm_overrides if one.vm_moid != moid]
+        self._set(vm_overrides=(*others, VmOverrides(vm_moid=moid, settings=tuple(own.items()))))
 
     def do(self, change: RuleChange) -> None:
         """Carry a change out, as strictly as vCenter may be."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
+from tests.fakes.vm_settings import with_settings
 from tests.plans.guest_rows import mark_of
 from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
@@ -32,8 +33,10 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     RemoveVmGroup,
     RestartService,
+    SetAttributes,
     SetClusterOption,
     SetHostRule,
+    SetOverrides,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -64,6 +67,7 @@ from vgpu_cfg.model.vm_spec import (
     NewPassthrough,
     NewPvrdmaNic,
     NewSriovNic,
+    NewTpm,
     NewVgpu,
     RemoveDevice,
     VmSpec,
@@ -193,6 +197,13 @@ class _World:
             case DestroyVm():
                 assert self._vm(change.vm).power_state is PowerState.OFF
                 del self.vms[self._vm(change.vm).moid]
+            case SetAttributes():
+                vm = self._vm(change.vm)
+                found = {**(vm.detail.attributes if vm.detail else {}), **change.values}
+                self._set_detail(vm, {"attributes": {name: text for name, text in found.items() if text}})
+            case SetOverrides():
+                for one in change.overrides:
+                    self.clusters[change.cluster_moid].override(self._vm(one.vm).moid, one.settings)
             case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
                 self.clusters[change.cluster_moid].do(change)
             case (
@@ -266,23 +277,8 @@ class _World:
         is_live &= all(key.startswith("vgpu_cfg.") for key in spec.extra_config)
         assert is_live or vm.power_state is PowerState.OFF, f"{vm.name} runs"
         detail = vm.detail or VmDetail()
-        update: dict[str, Any] = {
-            name: value
-            for name in (
-                "hardware_version",
-                "firmware",
-                "secure_boot",
-                "cpus",
-                "cores_per_socket",
-                "memory_mib",
-                "cores_per_numa_node",
-            )
-            if (value := getattr(spec, name)) is not None
-        }
         extra = {**detail.extra_config, **spec.extra_config}
-        if spec.reserve_all_memory:
-            update["memory_reservation_locked"] = True
-        detail = detail.model_copy(update=update)
+        detail = with_settings(detail, spec.settings)
         for edit in spec.devices:
             detail, learned = _with_device(detail, edit)
             extra |= learned
@@ -410,6 +406,8 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
             return detail.model_copy(update={"nics": kept}), {}
         case NewDisk():
             return _with_disk(detail, edit), {}
+        case NewTpm():
+            return detail.model_copy(update={"tpm_key": 11000}), {}
         case GrowDisk():
             grown = tuple(
                 disk.model_copy(update={"capacity_mib": edit.size_mib}) if disk.key == edit.key else disk
@@ -443,6 +441,7 @@ def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:
         "passthrough": tuple(device for device in detail.passthrough if device.key != key),
         "nics": tuple(nic for nic in detail.nics if nic.key != key),
         "disks": tuple(disk for disk in detail.disks if disk.key != key),
+        "tpm_key": None if detail.tpm_key == key else detail.tpm_key,
     }
 
 

@@ -67,10 +67,16 @@ def plan_of(case: str, observed: Inventory) -> Plan:
 
 
 def written(plan: Plan) -> str:
-    """Leave out what the plan file says itself, and what is as always."""
+    """Leave out what the plan file says itself, what is as always, and what goes over the wire for an edit.
+
+    That is compared with the wire itself: tests/properties/test_shown_is_run.py.
+    """
     data = plan.model_dump(mode="json", exclude={"desired", "read_at", "target"}, exclude_defaults=True)
     for change, model in zip(data.get("changes", ()), plan.changes, strict=True):
         change["kind"] = model.kind
+        change.pop("undo", None)
+        for edit in change.get("edits", ()):
+            edit.pop("sets", None)
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -41,7 +41,7 @@ def test_the_smallest_plan_is_three_header_lines_and_one_vm_line(load: Loader) -
     assert vm.source == TemplateSource(path_or_name="t")
     assert vm.gpus == (vgpu("grid_a100-40c"),)
     assert (vm.cpus, vm.memory_mib, vm.clusters, vm.folder, vm.datastore) == (None, None, (), None, None)
-    assert (vm.numa.policy, vm.power, vm.lock, vm.secure_boot) == (
+    assert (vm.numa.policy, vm.power, vm.lock, bool(vm.secure_boot)) == (
         "follow-gpu",
         DesiredPower.ON,
         False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from vgpu_cfg.model.vm import VirtualNic, Vm, VmDetail
 from vgpu_cfg.model.vm_spec import (
@@ -22,14 +22,15 @@ from vgpu_cfg.model.vm_spec import (
     NewPassthrough,
     NewPvrdmaNic,
     NewSriovNic,
+    NewTpm,
     NewVgpu,
     NicBacking,
     RemoveDevice,
     VmSpec,
 )
 from vgpu_cfg.planning.gpu_devices import uvm_key
+from vgpu_cfg.planning.vms.table import rows_of
 
-T = TypeVar("T")
 Identity = tuple[object, ...]
 
 
@@ -53,18 +54,11 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
     devices, learned = _missing_devices(spec, detail, before)
     groups = {edit.group for edit in devices if isinstance(edit, NewVgpu)}
     return VmSpec(
-        hardware_version=(
-            spec.hardware_version
-            if spec.hardware_version is not None and spec.hardware_version > (detail.hardware_version or 0)
-            else None
-        ),
-        guest_id=_unless_equal(spec.guest_id, detail.guest_id),
-        firmware=_unless_equal(spec.firmware, detail.firmware),
-        secure_boot=_unless_equal(spec.secure_boot, detail.secure_boot),
-        cpus=_unless_equal(spec.cpus, detail.cpus),
-        cores_per_socket=_unless_equal(spec.cores_per_socket, detail.cores_per_socket),
-        memory_mib=_unless_equal(spec.memory_mib, detail.memory_mib),
-        reserve_all_memory=_unless_equal(spec.reserve_all_memory, detail.memory_reservation_locked),
+        settings={
+            setting.key: value
+            for setting, value in rows_of(spec.settings)
+            if not setting.holds(value, detail)
+        },
         extra_config={
             key: value
             for key, value in spec.extra_config.items()
@@ -73,7 +67,6 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
         | learned,
         devices=devices,
         device_groups={key: name for key, name in spec.device_groups.items() if key in groups},
-        cores_per_numa_node=_unless_equal(spec.cores_per_numa_node, detail.cores_per_numa_node),
         change_version=detail.change_version or None,
     )
 
@@ -82,11 +75,8 @@ def describe_spec(spec: VmSpec) -> str:
     """List in vSphere's words what a request would set: "firmware, memory, vGPU grid_a100-40c"."""
     groups = (f"device group {name}" for name in spec.device_groups.values())
     devices = (_device_words(edit) for edit in spec.devices)
-    return ", ".join([*_fields(spec), *spec.extra_config, *groups, *devices])
-
-
-def _unless_equal(wanted: T | None, found: T) -> T | None:
-    return None if wanted == found else wanted
+    settings = (setting.name.rstrip(":") for setting, _ in rows_of(spec.settings))
+    return ", ".join([*settings, *spec.extra_config, *groups, *devices])
 
 
 def _missing_devices(
@@ -162,11 +152,20 @@ def _devices(detail: VmDetail) -> Iterator[_Device]:
         yield _Device(nic.key, (kind, nic.network, nic.mac.lower(), nic.function))
     for disk in detail.disks:
         yield _Device(disk.key, ("disk", disk.capacity_mib))
+    if detail.tpm_key is not None:
+        yield _Device(detail.tpm_key, ("tpm",))
 
 
 def _answers(
     device: _Device,
-    edit: NewVgpu | NewPassthrough | NewDynamicPassthrough | NewNic | NewSriovNic | NewPvrdmaNic | NewDisk,
+    edit: NewVgpu
+    | NewPassthrough
+    | NewDynamicPassthrough
+    | NewNic
+    | NewSriovNic
+    | NewPvrdmaNic
+    | NewDisk
+    | NewTpm,
     groups: Mapping[int, str],
 ) -> bool:
     match edit:
@@ -192,6 +191,8 @@ def _answers(
                 and (edit.mac is None or rest[1] == edit.mac.lower())
                 and rest[2] in (None, edit.function)
             )
+        case NewTpm():
+            return device.identity == ("tpm",)
         case NewDisk():
             return device.identity == ("disk", edit.size_mib)
         case _:
@@ -214,21 +215,6 @@ def _network_of(backing: NicBacking) -> str:
     return backing.portgroup_key or backing.network_moid
 
 
-def _fields(spec: VmSpec) -> Iterator[str]:
-    words = {
-        "hardware version": spec.hardware_version,
-        "guest id": spec.guest_id,
-        "firmware": spec.firmware,
-        "secure boot": spec.secure_boot,
-        "CPUs": spec.cpus,
-        "cores per socket": spec.cores_per_socket,
-        "memory": spec.memory_mib,
-        "memory reservation": spec.reserve_all_memory,
-        "cores per virtual NUMA node": spec.cores_per_numa_node,
-    }
-    return (word for word, value in words.items() if value is not None)
-
-
 def _device_words(edit: DeviceEdit) -> str:
     match edit:
         case NewVgpu():
@@ -245,6 +231,8 @@ def _device_words(edit: DeviceEdit) -> str:
             return f"NIC on {edit.backing.network_name}"
         case NewDisk() | GrowDisk():
             return f"disk of {edit.size_mib} MiB"
+        case NewTpm():
+            return "virtual TPM"
         case RemoveDevice():
             return f"removal of {edit.was}"
         case _:

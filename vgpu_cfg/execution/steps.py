@@ -39,8 +39,10 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     RemoveVmGroup,
     RestartService,
+    SetAttributes,
     SetClusterOption,
     SetHostRule,
+    SetOverrides,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -91,6 +93,10 @@ def make_step(
             return power_off_vm(change, session)
         case DestroyVm():
             return destroy_vm(change, session)
+        case SetAttributes():
+            return set_attributes(change, session)
+        case SetOverrides():
+            return set_overrides(change, session)
         case SetRule():
             return set_rule(change, session)
         case SetHostRule():
@@ -156,11 +162,11 @@ def create_vm(change: CreateVm, session: RunSession, guests: GuestSession | None
     moid = update.result_moid
     session.half_made[name] = "made, not yet compared with the request"
     vm, missing = _compare(session, moid, change.spec, before)
-    if missing.hardware_version is not None:
+    version = missing.settings.get("hardware_version")
+    if version is not None:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
-        version = missing.hardware_version
-        task = session.begin(lambda: session.writer.upgrade_vm(moid, version))
+        task = session.begin(lambda: session.writer.upgrade_vm(moid, int(version)))
         succeeded((yield from wait_for(task)), f"upgrade {name} to hardware version {version}", name)
         vm, missing = _compare(session, moid, change.spec, before)
     if not missing.is_empty:
@@ -187,7 +193,7 @@ def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
     task = session.begin(lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version))
     succeeded((yield from wait_for(task)), what, vm.name)
     after = session.read_back(vm.moid, vm.name)
-    missing = missing_from(after, VmSpec(hardware_version=change.hardware_version))
+    missing = missing_from(after, VmSpec(settings={"hardware_version": change.hardware_version}))
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
     return StepResult(vm_moid=vm.moid)
@@ -224,6 +230,34 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
     if session.read_vm(vm.moid) is not None:
         raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
+
+
+def set_attributes(change: SetAttributes, session: RunSession) -> Step:
+    """Set custom attributes of a VM, and see that they show; no task is started."""
+    yield from ()
+    vm = session.present(change.vm)
+    session.writer.set_attributes(vm.moid, change.values)
+    after = session.read_back(vm.moid, vm.name)
+    shown = after.detail.attributes if after.detail is not None else {}
+    lacking = sorted(name for name, value in change.values.items() if shown.get(name, "") != value)
+    if lacking:
+        raise NotConfirmed(
+            f"{vm.name} does not show its custom attributes {', '.join(lacking)}",
+            subject=vm.name,
+            remedy=f"look at {vm.name} in vCenter for who else sets them; then {PLAN_AGAIN}",
+        )
+    return StepResult(vm_moid=vm.moid)
+
+
+def set_overrides(change: SetOverrides, session: RunSession) -> Step:
+    """Tell a cluster what to do with single VMs, some of which this run may have made.
+
+    No reading of a cluster alone exists; the plan that follows a run reads them back.
+    """
+    wanted = {session.moid_of(one.vm): one.settings for one in change.overrides}
+    task = session.begin(lambda: session.writer.set_overrides(change.cluster_moid, wanted))
+    succeeded((yield from wait_for(task)), f"set VM overrides in {change.subject.name}", change.subject.name)
+    return StepResult()
 
 
 def set_rule(change: SetRule, session: RunSession) -> Step:

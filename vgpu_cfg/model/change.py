@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -35,6 +35,7 @@ from vgpu_cfg.model.host_change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.vm import SettingValue
 from vgpu_cfg.model.vm_spec import VmSpec
 
 __all__ = [
@@ -66,8 +67,10 @@ __all__ = [
     "RemoveRule",
     "RemoveVmGroup",
     "RestartService",
+    "SetAttributes",
     "SetClusterOption",
     "SetHostRule",
+    "SetOverrides",
     "SetRule",
     "SetVCenterOption",
     "SettingTarget",
@@ -77,6 +80,7 @@ __all__ = [
     "StartContest",
     "Subject",
     "UpgradeVm",
+    "VmOverride",
     "VmRef",
 ]
 
@@ -134,11 +138,38 @@ class UpgradeVm(ChangeBase):
 
 
 class ReconfigureVm(ChangeBase):
-    """Reconfigure a VM with one ConfigSpec."""
+    """Reconfigure a VM with one ConfigSpec.
+
+    `undo` takes its settings and extraConfig back to what they were; it knows nothing of devices.
+    """
 
     kind: Literal["reconfigure_vm"] = "reconfigure_vm"
     vm: VmRef
     spec: VmSpec
+    undo: VmSpec = VmSpec()
+
+
+class SetAttributes(ChangeBase):
+    """Set custom attributes of a VM, by their names; an empty text clears one. Plain calls, no task."""
+
+    kind: Literal["set_attributes"] = "set_attributes"
+    vm: VmRef
+    values: Mapping[str, str]
+
+
+class VmOverride(Frozen):
+    """What a cluster shall do with one VM: values by the keys of the table of VM settings."""
+
+    vm: VmRef
+    settings: Mapping[str, SettingValue]
+
+
+class SetOverrides(ChangeBase):
+    """Set what a cluster does with single VMs (DRS, HA), all of them in one task; the VMs must exist."""
+
+    kind: Literal["set_overrides"] = "set_overrides"
+    cluster_moid: str
+    overrides: tuple[VmOverride, ...]
 
 
 class NumaPin(Frozen):
@@ -259,6 +290,8 @@ Change = Annotated[
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | SetAttributes
+    | SetOverrides
     | PowerOnVm
     | PowerOffVm
     | DestroyVm
@@ -351,6 +384,10 @@ class PlanTarget(Frozen):
     datacenter: str = ""
 
 
+PLAN_FORMAT: Final = 2
+"""The form in which plans are saved; 1 was the form before each edit said what it sets."""
+
+
 class Plan(Frozen):
     """What would be done, and why. Saved as plan.json, it is the reviewed plan.
 
@@ -361,7 +398,7 @@ class Plan(Frozen):
     two plannings came to the same thing.
     """
 
-    format: Literal[1] = 1
+    format: Literal[2] = PLAN_FORMAT
     name: str
     target: PlanTarget
     read_at: datetime

@@ -20,6 +20,7 @@ from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.vm_options import VmOptions
 
 
 class TemplateSource(Frozen):
@@ -181,8 +182,8 @@ class DesiredPower(StrEnum):
     LEAVE = "leave"
 
 
-class DesiredVm(Frozen):
-    """One VM. Where a value is None the template or vCenter decides.
+class DesiredVm(VmOptions):
+    """One VM, with its options. Where a value is None the template or vCenter decides.
 
     `line` is the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
     `nics` and `disks` that are empty and not managed mean "as in the template".
@@ -196,7 +197,6 @@ class DesiredVm(Frozen):
     folder: str | None = None
     resource_pool: str | None = None
     datastore: str | None = None
-    secure_boot: bool = False
     cpus: int | None = None
     memory_mib: int | None = None
     gpus: tuple[DesiredGpu, ...] = ()

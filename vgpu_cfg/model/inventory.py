@@ -15,12 +15,12 @@ from functools import cached_property
 
 from pydantic import Field
 
-from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.host_facts import EstateFacts
 from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.vm import SettingValue, Vm
 
 NVIDIA_VENDOR_ID = 0x10DE
 
@@ -189,7 +189,8 @@ class Host(ManagedObject):
     `creatable_profiles` is what the host could create at the moment of reading (vim
     `sharedPassthruGpuTypes`); `profiles` what its driver knows at all, None where the API
     is too old to tell. `max_vgpus_by_hardware_version` holds vCenter's own
-    `VmiopBackingOption.maxInstances`; empty where it was not read.
+    `VmiopBackingOption.maxInstances`; empty where it was not read. `cpu_mhz` is the clock of a core, 0 where
+    it is not told.
     """
 
     datacenter: str = ""
@@ -202,6 +203,7 @@ class Host(ManagedObject):
     is_in_maintenance_mode: bool = False
     hyperthreading: bool = True
     cores: int = 0
+    cpu_mhz: int = 0
     memory_mib: int = 0
     numa_nodes: tuple[NumaNode, ...] = ()
     pci_devices: tuple[PciDevice, ...] = ()
@@ -233,7 +235,10 @@ class Host(ManagedObject):
 
 
 class Cluster(ManagedObject):
-    """A cluster, or a single host that stands outside of one (`is_standalone`)."""
+    """A cluster, or a single host that stands outside of one (`is_standalone`).
+
+    `vm_overrides` holds what it says of single VMs, as far as the table of VM settings has words for it.
+    """
 
     datacenter: str = ""
     resource_pool_moid: str = ""
@@ -246,12 +251,17 @@ class Cluster(ManagedObject):
     vm_groups: tuple[VmGroup, ...] = ()
     host_groups: tuple[HostGroup, ...] = ()
     host_rules: tuple[VmHostRule, ...] = ()
+    vm_overrides: tuple[VmOverrides, ...] = ()
 
     def host_group(self, name: str) -> HostGroup | None:
         """Return a host group by its name, in whatever case where no other differs by it alone."""
         folded = [group for group in self.host_groups if group.name.casefold() == name.casefold()]
         exact = [group for group in folded if group.name == name]
         return (exact or folded)[0] if exact or len(folded) == 1 else None
+
+    def overrides_of(self, vm_moid: str) -> Mapping[str, SettingValue]:
+        """Return what it says of a VM, by the keys of the table of VM settings."""
+        return next((dict(one.settings) for one in self.vm_overrides if one.vm_moid == vm_moid), {})
 
     def vm_group(self, name: str) -> VmGroup | None:
         """Return a VM group by its name."""
@@ -299,7 +309,10 @@ class ResourcePool(ManagedObject):
 
 
 class VCenter(Frozen):
-    """The server itself. `api_version` is the one that was negotiated, as a dotted string."""
+    """The server itself. `api_version` is the one that was negotiated, as a dotted string.
+
+    `key_providers` are the names of those that it knows, None where they were not read.
+    """
 
     address: str
     name: str = ""
@@ -308,6 +321,7 @@ class VCenter(Frozen):
     api_version: str = ""
     instance_uuid: str = ""
     user: str = ""
+    key_providers: tuple[str, ...] | None = None
 
 
 class Inventory(Frozen):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.vm import SettingValue
 
 
 class NewVgpu(Frozen):
@@ -110,6 +111,12 @@ class NewDisk(Frozen):
     controller: str = "scsi"
 
 
+class NewTpm(Frozen):
+    """Add a virtual TPM 2.0."""
+
+    kind: Literal["new_tpm"] = "new_tpm"
+
+
 class GrowDisk(Frozen):
     """Grow an existing disk."""
 
@@ -135,6 +142,7 @@ DeviceEdit = Annotated[
     | NewPvrdmaNic
     | EditNic
     | NewDisk
+    | NewTpm
     | GrowDisk
     | RemoveDevice,
     Field(discriminator="kind"),
@@ -142,27 +150,19 @@ DeviceEdit = Annotated[
 
 
 class VmSpec(Frozen):
-    """A ConfigSpec as plain values; None leaves a field as it is.
+    """A request to a VM as plain values: what is not named is left as it is.
 
-    In `extra_config` an empty value deletes the key. Removals stand first in
-    `devices`, since the memory they free may be what the additions need.
+    `settings` holds values by the key of their row in the table of VM settings (`planning.vms.table`), those
+    that the ConfigSpec itself carries. In `extra_config` an empty value deletes the key. Removals stand first
+    in `devices`, since the memory they free may be what the additions need.
     `change_version` makes vCenter refuse the change where the VM has moved on.
     `device_groups` names the vendor's device groups that are added, by a key of this spec alone.
-    `cores_per_numa_node` shapes the virtual NUMA nodes (API 8.0.0.1, hardware 20); 0 leaves them to ESXi.
     """
 
-    hardware_version: int | None = None
-    guest_id: str | None = None
-    firmware: str | None = None
-    secure_boot: bool | None = None
-    cpus: int | None = None
-    cores_per_socket: int | None = None
-    memory_mib: int | None = None
-    reserve_all_memory: bool | None = None
+    settings: Mapping[str, SettingValue] = Field(default_factory=dict)
     extra_config: Mapping[str, str] = Field(default_factory=dict)
     devices: tuple[DeviceEdit, ...] = ()
     device_groups: Mapping[int, str] = Field(default_factory=dict)
-    cores_per_numa_node: int | None = None
     change_version: str | None = None
 
     @property

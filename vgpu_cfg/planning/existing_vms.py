@@ -6,10 +6,8 @@ it is off, so every change to a running one is a power cycle, done only where al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from vgpu_cfg.model.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.change import (
     Change,
     Edit,
@@ -24,35 +22,29 @@ from vgpu_cfg.model.change import (
 )
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.vm import PowerState, Vm
-from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.compare import Difference, WantedVm, compare_vm
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.new_vms import change_id
+from vgpu_cfg.planning.new_vms import change_id, set_attributes, version_edit
 from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.vms.edits import VmEdits, joined, shown, undone
 from vgpu_cfg.planning.words import gib, listed
-
-_LIVE_KEYS = frozenset({ADDRESSES_KEY})
-"""The extraConfig keys that nothing but this tool reads: a running VM takes them."""
 
 
 def plan_existing(
     case: Case,
     vm: Vm,
-    wanted: WantedVm,
+    edits: VmEdits,
     pin: NumaPin | None,
     upgrade_to: int | None,
-    network_names: Mapping[str, str],
-) -> tuple[Difference, list[Change]]:
-    """Compare a VM of this plan with what is wanted, and list the changes in order.
+) -> list[Change]:
+    """List the changes that bring a VM of this plan to what is wanted, in order.
 
     `upgrade_to` is the hardware version that its devices need, where it has a lower one.
     """
-    found = compare_vm(wanted, case.base, case.manages, network_names=network_names)
-    spec = found.spec(change_version=case.base.change_version or None)
+    spec = joined(edits.edits).model_copy(update={"change_version": case.base.change_version or None})
     shall_run = _shall_run(case, vm)
-    is_changed = (not spec.is_empty or upgrade_to is not None) and not _is_live(vm, spec, upgrade_to)
+    is_changed = (not spec.is_empty or upgrade_to is not None) and not _is_live(vm, edits, upgrade_to)
     changes: list[Change] = []
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     common: dict[str, Any] = {
@@ -78,8 +70,7 @@ def plan_existing(
             )
         )
     if upgrade_to is not None:
-        before = f"vmx-{case.base.hardware_version}" if case.base.hardware_version else None
-        edit = Edit(key="hardware_version", before=before, after=f"vmx-{upgrade_to}", is_default=True)
+        edit = version_edit(case.base.hardware_version, upgrade_to)
         add(
             UpgradeVm(
                 id=change_id("upgrade", vm.name),
@@ -93,12 +84,15 @@ def plan_existing(
         add(
             ReconfigureVm(
                 id=change_id("reconfigure", vm.name),
-                edits=tuple(found.edits),
+                edits=shown(edits.edits),
                 impact=impact,
                 spec=spec,
+                undo=undone(edits.edits),
                 **common,
             )
         )
+    if edits.attributes:
+        add(set_attributes(common["vm"], subject, edits, (), vm.host_moid))
     if shall_run and (is_cycle or not vm.is_on):
         add(
             PowerOnVm(
@@ -109,18 +103,16 @@ def plan_existing(
                 **common,
             )
         )
-    return found, changes
+    return changes
 
 
-def _is_live(vm: Vm, spec: VmSpec, upgrade_to: int | None) -> bool:
-    """Whether a VM need not be switched off: only what this tool keeps on it for itself is written."""
-    kept = {key: value for key, value in spec.extra_config.items() if key in _LIVE_KEYS}
-    only = VmSpec(extra_config=kept, change_version=spec.change_version)
-    return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and spec == only
+def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
+    """Whether a VM need not be switched off: only what a running one takes is written."""
+    return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
 
 
 def judge_changes(
-    case: Case, vm: Vm, found: Difference, changes: list[Change], options: PlanOptions, findings: Findings
+    case: Case, vm: Vm, edits: VmEdits, changes: list[Change], options: PlanOptions, findings: Findings
 ) -> None:
     """Report what stands against the changes of a VM that exists."""
     cycle = [change for change in changes if change.impact is Impact.POWER_CYCLE]
@@ -132,11 +124,11 @@ def judge_changes(
         message = f"{listed(keys, shown=6)} cannot change while it runs: a power cycle is needed"
         remedy = "allow it with --allow-power-cycle"
         findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, case.desired, message, remedy)
-    for before, after in found.disks.shrinking:
+    for before, after in edits.shrinking:
         message = f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink"
         remedy = f"write `size: {gib(before).replace(' ', '')}`"
         findings.refuse_vm(Code.DISK_SHRINKS, case.desired, message, remedy)
-    if found.disks.grows and case.base.snapshot_moid is not None:
+    if edits.grows_disk and case.base.snapshot_moid is not None:
         message = "a disk of a VM with snapshots cannot grow"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, case.desired, message, "delete its snapshots first")
     if case.base.firmware.casefold() == "bios" and case.desired.gpus:

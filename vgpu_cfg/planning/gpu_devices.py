@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import MappingProxyType
 
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.vm import PassthroughDevice, VgpuDevice, VmDetail
-from vgpu_cfg.model.vm_spec import DeviceEdit, NewDynamicPassthrough, NewPassthrough, NewVgpu, RemoveDevice
+from vgpu_cfg.model.vm_spec import (
+    DeviceEdit,
+    NewDynamicPassthrough,
+    NewPassthrough,
+    NewVgpu,
+    RemoveDevice,
+    VmSpec,
+)
+from vgpu_cfg.planning.vms.edits import VmEdit, device_edit, extra_config_path
+from vgpu_cfg.planning.vms.setting import Topic
 
 FIRST_PASSTHROUGH_KEY = 13000
 """`pciPassthru<n>` is the device with the key 13000 + n: seen on vSphere 8.0.3 for passthrough."""
@@ -31,20 +41,15 @@ def has_uvm(device: VgpuDevice, detail: VmDetail) -> bool:
     return detail.extra_config.get(uvm_key(device.key), "0").strip() in ("1", "TRUE", "true")
 
 
-@dataclass(slots=True)
-class GpuEdits:
-    """The difference. `removals` stand apart, so that all of a VM's removals can come first."""
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line for a reader: one device, or a device group with all its members."""
 
-    removals: list[DeviceEdit] = field(default_factory=list)
-    additions: list[DeviceEdit] = field(default_factory=list)
-    extra_config: dict[str, str] = field(default_factory=dict)
-    device_groups: dict[int, str] = field(default_factory=dict)
-    edits: list[Edit] = field(default_factory=list)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the VM has what is wanted."""
-        return not (self.removals or self.additions or self.extra_config)
+    words: str
+    devices: tuple[DeviceEdit, ...]
+    note: str = ""
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[int, str] = field(default_factory=dict)
 
 
 def compare_gpus(
@@ -52,13 +57,13 @@ def compare_gpus(
     detail: VmDetail,
     notes: Sequence[str] = (),
     groups: Mapping[int, str] = MappingProxyType({}),
-) -> GpuEdits:
+) -> list[VmEdit]:
     """List the edits that give a VM exactly these GPU devices; `notes` go with the wanted ones.
 
     `groups` names the device groups that wanted vGPUs are members of. Members stay together: a
     group that the VM has otherwise goes as a whole, and a new one comes as a whole.
     """
-    result = GpuEdits()
+    edits: list[VmEdit] = []
     remarks = {index: note for index, note in enumerate(notes) if note}
     left_vgpus = list(detail.vgpus)
     left_others = list(detail.passthrough_gpus)
@@ -74,7 +79,7 @@ def compare_gpus(
             found = _best_vgpu(gpu, among, detail)
             if found is not None:
                 (left_vgpus if gpu.group is None else own_groups[gpu.group]).remove(found)
-                _compare_uvm(gpu, found, detail, result)
+                edits += _compare_uvm(gpu, found, detail)
                 continue
         else:
             other = next((one for one in left_others if _is_same(gpu, one)), None)
@@ -82,22 +87,23 @@ def compare_gpus(
                 left_others.remove(other)
                 continue
         new.append((gpu, remarks.get(index, "")))
-    before = [(device.key, device.profile) for device in left_vgpus]
-    before += [(device.key, _passthrough_words(device)) for device in left_others]
-    result.removals = [RemoveDevice(key=key, was=was) for key, was in before]
-    result.additions = [gpu for gpu, _ in new]
-    added = {_group_of(gpu) for gpu, _ in new}
-    result.device_groups = {key: name for key, name in groups.items() if key in added}
-    result.extra_config |= {
-        key: "" for device in left_vgpus if (key := uvm_key(device.key)) in detail.extra_config
-    }
-    rows_before = [*_rows_before(left_vgpus, detail), *map(_passthrough_words, left_others)]
-    rows_after = list(_rows_after(new, groups))
-    for place in range(max(len(rows_before), len(rows_after))):
-        was = rows_before[place] if place < len(rows_before) else None
-        gpu_is, note = rows_after[place] if place < len(rows_after) else (None, "")
-        result.edits.append(Edit(key="gpu", before=was, after=gpu_is, note=note))
-    return result
+    going = [*_rows_before(left_vgpus, detail), *map(_row_of_passthrough, left_others)]
+    coming = list(_rows_after(new, groups))
+    for before, after in zip_longest(going, coming, fillvalue=_NONE):
+        edits.append(
+            device_edit(
+                Topic.GPU,
+                Edit(key="gpu", before=before.words or None, after=after.words or None, note=after.note),
+                (*before.devices, *after.devices),
+                extra_config=before.extra_config,
+                device_groups=after.groups,
+                is_late=True,
+            )
+        )
+    return edits
+
+
+_NONE = _Row("", ())
 
 
 def _group_of(gpu: WantedGpu) -> int | None:
@@ -118,28 +124,47 @@ def _take_group(
     return []
 
 
-def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[str]:
+def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[_Row]:
+    """Yield what goes: vGPUs with what turned their unified memory on, groups as a whole."""
+    groups = {device.group_key for device in left if device.group_key is not None}
     told: set[int] = set()
     for device in left:
         key = device.group_key
         if key is None:
-            yield device.profile
-        elif key not in told:
+            yield _row_of_vgpus([device], device.profile, detail)
+        elif key in groups and key not in told:
             told.add(key)
-            count = sum(other.group_key == key for other in left)
-            yield group_words(device.profile, count, detail.device_groups.get(key, ""))
+            members = [other for other in left if other.group_key == key]
+            words = group_words(device.profile, len(members), detail.device_groups.get(key, ""))
+            yield _row_of_vgpus(members, words, detail)
 
 
-def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str]) -> Iterator[tuple[str, str]]:
+def _row_of_vgpus(devices: Sequence[VgpuDevice], words: str, detail: VmDetail) -> _Row:
+    keys = [uvm_key(device.key) for device in devices]
+    return _Row(
+        words,
+        tuple(RemoveDevice(key=device.key, was=device.profile) for device in devices),
+        extra_config={key: "" for key in keys if key in detail.extra_config},
+    )
+
+
+def _row_of_passthrough(device: PassthroughDevice) -> _Row:
+    words = _passthrough_words(device)
+    return _Row(words, (RemoveDevice(key=device.key, was=words),))
+
+
+def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str]) -> Iterator[_Row]:
     told: set[int] = set()
     for gpu, note in new:
         key = _group_of(gpu)
         if key is None:
-            yield gpu_words(gpu), note
+            yield _Row(gpu_words(gpu), (gpu,), note)
         elif key not in told:
             told.add(key)
-            count = sum(_group_of(other) == key for other, _ in new)
-            yield group_words(gpu_words(gpu), count, groups.get(key, "")), note
+            members = tuple(other for other, _ in new if _group_of(other) == key)
+            name = groups.get(key, "")
+            words = group_words(gpu_words(gpu), len(members), name)
+            yield _Row(words, members, note, groups={key: name})
 
 
 def group_words(member: str, count: int, name: str) -> str:
@@ -164,13 +189,23 @@ def _best_vgpu(gpu: NewVgpu, left: Sequence[VgpuDevice], detail: VmDetail) -> Vg
     return min(same, key=lambda device: has_uvm(device, detail) is not gpu.uvm, default=None)
 
 
-def _compare_uvm(gpu: NewVgpu, found: VgpuDevice, detail: VmDetail, result: GpuEdits) -> None:
+def _compare_uvm(gpu: NewVgpu, found: VgpuDevice, detail: VmDetail) -> Iterator[VmEdit]:
     if has_uvm(found, detail) is gpu.uvm:
         return
-    key = uvm_key(found.key)
-    result.extra_config[key] = "1" if gpu.uvm else ""
+    key, value = uvm_key(found.key), "1" if gpu.uvm else ""
     before = detail.extra_config.get(key)
-    result.edits.append(Edit(key=key, before=before, after="1" if gpu.uvm else None, note=gpu.profile))
+    yield VmEdit(
+        topic=Topic.OPTIONS,
+        edit=Edit(
+            key=key,
+            before=before,
+            after=value or None,
+            note=gpu.profile,
+            sets={extra_config_path(key): value},
+        ),
+        spec=VmSpec(extra_config={key: value}),
+        undo=VmSpec(extra_config={key: before or ""}),
+    )
 
 
 def _is_same(gpu: NewPassthrough | NewDynamicPassthrough, device: PassthroughDevice) -> bool:

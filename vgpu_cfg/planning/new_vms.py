@@ -6,9 +6,8 @@ not know: it is cloned without them, upgraded, and given its devices by one reco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vgpu_cfg.model.change import (
     Change,
@@ -20,15 +19,18 @@ from vgpu_cfg.model.change import (
     NumaPin,
     PowerOnVm,
     ReconfigureVm,
+    SetAttributes,
     Subject,
     UpgradeVm,
     VmRef,
 )
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.inventory import Datastore, Host
-from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.compare import EFI, Difference, WantedVm, compare_vm
+from vgpu_cfg.planning.vms.edits import VmEdit, VmEdits, joined, shown
+
+LINKED_CLONE = "createNewChildDiskBacking"
+"""vim `RelocateSpec.diskMoveType` of a clone that shares its template's disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,51 +50,40 @@ def change_id(verb: str, name: str) -> str:
 
 def plan_new(
     case: Case,
-    wanted: WantedVm,
+    edits: VmEdits,
     place: NewPlace,
-    plan: str,
     pin: NumaPin | None,
-    network_names: Mapping[str, str],
 ) -> list[Change]:
-    """List the changes that make a VM and, where it shall run, power it on."""
+    """List the changes that make a VM, and power it on where it shall run; `edits` are to its template."""
     name = case.name
     subject, vm, host = Subject(kind="vm", name=name), VmRef(name=name), place.host
     base_version = case.base.hardware_version
     is_scratch = case.template is None
     upgrades = not is_scratch and (base_version or 0) < (place.hardware_version or 0)
     defaulted = case.desired.defaulted
-    found = compare_vm(
-        wanted,
-        case.base,
-        lambda _: True,
-        network_names=network_names,
-        is_default=lambda key: key in defaulted,
-    )
-    found.extra_config |= {MARK_PLAN_KEY: plan, MARK_VM_KEY: name}
-    more: dict[str, Any] = _always(case)
-    if is_scratch:
-        more["hardware_version"] = place.hardware_version
-    late_edits = found.late_edits if upgrades else []
-    edits = [*_head(case, place), *(edit for edit in found.edits if edit not in late_edits)]
+    late = [one for one in edits.edits if one.is_late] if upgrades else []
+    now = [one for one in edits.edits if one not in late]
     create = CreateVm(
         id=change_id("create", name),
         subject=subject,
-        edits=tuple(edits),
+        edits=(*_head(case, place), *shown(now)),
         host_moid=host.moid,
         vm=vm,
         source=_source(case),
         location=_location(case, place),
-        spec=found.spec(with_gpus=not upgrades, **more),
+        spec=joined(now),
     )
     changes: list[Change] = [create]
     if upgrades:
-        changes += _upgrade(case, place, found, create)
+        changes += _upgrade(case, place, late, create)
+    if edits.attributes:
+        changes.append(set_attributes(vm, subject, edits, (changes[-1].id,), host.moid))
     if case.desired.power is DesiredPower.ON:
         changes.append(
             PowerOnVm(
                 id=change_id("power on", name),
                 subject=subject,
-                edits=(Edit(key="power", before="off", after="on", is_default="power" in defaulted),),
+                edits=(power_edit("off", "on", is_default="power" in defaulted),),
                 needs=(changes[-1].id,),
                 host_moid=host.moid,
                 vm=vm,
@@ -102,77 +93,99 @@ def plan_new(
     return changes
 
 
-def _upgrade(case: Case, place: NewPlace, found: Difference, create: CreateVm) -> list[Change]:
+def set_attributes(
+    vm: VmRef, subject: Subject, edits: VmEdits, needs: tuple[str, ...], host_moid: str | None
+) -> SetAttributes:
+    """Return the change that sets the custom attributes of a VM."""
+    return SetAttributes(
+        id=change_id("set attributes of", vm.name),
+        subject=subject,
+        edits=edits.attributes,
+        needs=needs,
+        host_moid=host_moid,
+        vm=vm,
+        values={edit.key: edit.after or "" for edit in edits.attributes},
+    )
+
+
+def _upgrade(case: Case, place: NewPlace, late: Sequence[VmEdit], create: CreateVm) -> list[Change]:
     name, version = case.name, place.hardware_version or 0
     upgrade = UpgradeVm(
         id=change_id("upgrade", name),
         subject=create.subject,
-        edits=(_version_edit(case.base.hardware_version, version),),
+        edits=(version_edit(case.base.hardware_version, version),),
         needs=(create.id,),
         host_moid=create.host_moid,
         vm=create.vm,
         hardware_version=version,
     )
-    if not found.late_devices:
+    if not late:
         return [upgrade]
     devices = ReconfigureVm(
         id=change_id("reconfigure", name),
         subject=create.subject,
-        edits=tuple(found.late_edits),
+        edits=shown(late),
         needs=(upgrade.id,),
         host_moid=create.host_moid,
         vm=create.vm,
-        spec=found.spec(only_gpus=True),
+        spec=joined(late),
     )
     return [upgrade, devices]
 
 
-def _version_edit(before: int | None, after: int) -> Edit:
+def power_edit(before: str, after: str, *, is_default: bool = False) -> Edit:
+    """Return the edit of a VM's power state."""
+    return Edit(key="power", before=before, after=after, is_default=is_default)
+
+
+def version_edit(before: int | None, after: int) -> Edit:
+    """Return the edit that raises the hardware version."""
     return Edit(
         key="hardware_version",
         before=f"vmx-{before}" if before else None,
         after=f"vmx-{after}",
         is_default=True,
+        sets={"version": f"vmx-{after}"},
     )
 
 
 def _head(case: Case, place: NewPlace) -> list[Edit]:
-    """List what a reader wants to know of a new VM before its devices."""
+    """List what a reader wants to know of a new VM before its settings: from what, and where it is made."""
     defaulted = case.desired.defaulted
     if case.template is not None:
         is_linked = isinstance(case.desired.source, TemplateSource) and case.desired.source.linked
-        edits = [Edit(key="linked clone" if is_linked else "clone", after=case.template.name)]
+        linked = {"location.diskMoveType": LINKED_CLONE, "snapshot": case.base.snapshot_moid or ""}
+        made = Edit(
+            key="linked clone" if is_linked else "clone",
+            after=case.template.name,
+            sets={"name": case.name, **(linked if is_linked else {})},
+        )
     else:
-        edits = [Edit(key="create", after=_guest_id(case))]
-        if place.hardware_version is not None:
-            edits.append(_version_edit(None, place.hardware_version))
-    edits += [
-        Edit(key="host", after=place.host.name),
-        Edit(key="datastore", after=place.datastore.name, is_default="datastore" in defaulted),
+        path = f"[{place.datastore.name}]"
+        sets = {"name": case.name, "guestId": _guest_id(case), "files.vmPathName": path}
+        made = Edit(key="create", after=_guest_id(case), sets=sets)
+    is_clone = case.template is not None
+    return [
+        made,
+        Edit(
+            key="host",
+            after=place.host.name,
+            sets={"location.host" if is_clone else "host": place.host.moid}
+            | {"location.pool" if is_clone else "pool": place.pool_moid},
+        ),
+        Edit(
+            key="datastore",
+            after=place.datastore.name,
+            is_default="datastore" in defaulted,
+            sets={"location.datastore": place.datastore.moid} if is_clone else {},
+        ),
         Edit(
             key="folder",
             after=case.folder.inventory_path or case.folder.name,
             is_default="folder" in defaulted,
+            sets={"folder": case.folder.moid},
         ),
     ]
-    if _needs_efi(case):
-        edits.append(Edit(key="firmware", after=EFI, is_default=True))
-    return edits
-
-
-def _always(case: Case) -> dict[str, Any]:
-    """Return the fields that a new VM is given whatever its template says: a clone may drop its own."""
-    fields: dict[str, Any] = {"reserve_all_memory": True}
-    if _needs_efi(case) and case.base.firmware.casefold() != EFI:
-        fields["firmware"] = EFI
-    if "secure_boot" not in case.desired.defaulted and case.desired.secure_boot != case.base.secure_boot:
-        fields["secure_boot"] = case.desired.secure_boot
-    return fields
-
-
-def _needs_efi(case: Case) -> bool:
-    """Say whether the firmware is ours to decide: a VM without GPUs keeps its template's."""
-    return bool(case.gpus) or case.template is None
 
 
 def _guest_id(case: Case) -> str:

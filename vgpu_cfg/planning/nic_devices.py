@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Edit
@@ -12,7 +12,9 @@ from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSri
 from vgpu_cfg.planning.nic_functions import SRIOV
 from vgpu_cfg.planning.nic_match import FunctionDevice, need_of, pair_functions
 from vgpu_cfg.planning.nic_needs import host_functions, is_matching
-from vgpu_cfg.planning.other_devices import DeviceEdits, WantedFunction
+from vgpu_cfg.planning.other_devices import WantedFunction
+from vgpu_cfg.planning.vms.edits import VmEdit, device_edit
+from vgpu_cfg.planning.vms.setting import Topic
 
 NewFunction = NewPassthrough | NewDynamicPassthrough | NewSriovNic
 
@@ -50,9 +52,10 @@ def plan_functions(
     return tuple(found)
 
 
-def compare_functions(wanted: Sequence[FunctionPlan], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
-    """List the edits that give a VM exactly these functions; `names` spells the networks of those it has."""
-    result = DeviceEdits()
+def compare_functions(
+    wanted: Sequence[FunctionPlan], detail: VmDetail, names: dict[str, str]
+) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly these functions; `names` spells the networks of those it has."""
     kept = {plan.keeps for plan in wanted}
     own: list[FunctionDevice] = [
         *detail.passthrough_nics,
@@ -61,13 +64,13 @@ def compare_functions(wanted: Sequence[FunctionPlan], detail: VmDetail, names: d
     for device in own:
         if device.key not in kept:
             was = own_words(device, names)
-            result.removals.append(RemoveDevice(key=device.key, was=was))
-            result.edits.append(Edit(key="nic", before=was))
+            yield device_edit(
+                Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=device.key, was=was)], is_late=True
+            )
     for plan in wanted:
         if plan.device is not None:
-            result.additions.append(plan.device)
-            result.edits.append(Edit(key="nic", after=function_words(plan.device), note=plan.note))
-    return result
+            edit = Edit(key="nic", after=function_words(plan.device), note=plan.note)
+            yield device_edit(Topic.NIC, edit, [plan.device], is_late=True)
 
 
 def function_words(device: NewFunction) -> str:

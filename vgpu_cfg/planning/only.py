@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.model.change import Change, CreateVm
+from vgpu_cfg.model.change import Change, CreateVm, SetOverrides
+from vgpu_cfg.planning.vms.overrides import only_of
 
 
 def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
@@ -12,6 +13,7 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
 
     Hosts were chosen before anything was planned for them.
     """
+    changes = list(_overrides_of_chosen(changes, chosen))
     by_id = {change.id: change for change in changes}
     kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
     chosen_vms = {
@@ -30,3 +32,12 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
         ):
             kept.add(change.id)
     return [change for change in changes if change.id in kept]
+
+
+def _overrides_of_chosen(changes: Sequence[Change], chosen: set[str]) -> Iterator[Change]:
+    """Yield the changes; of what clusters are told of VMs only what is about the chosen ones."""
+    made_by = {change.vm.name: change.id for change in changes if isinstance(change, CreateVm)}
+    for change in changes:
+        kept = only_of(change, chosen, made_by) if isinstance(change, SetOverrides) else change
+        if kept is not None:
+            yield kept

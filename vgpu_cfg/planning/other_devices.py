@@ -6,14 +6,13 @@ never shrunk and never removed: what is in it is not ours to lose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredFunction, DesiredNewDisk
 from vgpu_cfg.model.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.vm_spec import (
-    DeviceEdit,
     EditNic,
     GrowDisk,
     NewDisk,
@@ -23,6 +22,8 @@ from vgpu_cfg.model.vm_spec import (
     RemoveDevice,
 )
 from vgpu_cfg.planning.nic_functions import SRIOV
+from vgpu_cfg.planning.vms.edits import VmEdit, device_edit
+from vgpu_cfg.planning.vms.setting import Topic
 from vgpu_cfg.planning.words import gib
 
 VMXNET3 = "vmxnet3"
@@ -71,40 +72,35 @@ class WantedFunction:
 
 
 @dataclass(slots=True)
-class DeviceEdits:
-    """The difference. `shrinking` names disks that are larger than what is asked."""
+class DiskEdits:
+    """The difference. `shrinking` names disks that are larger than what is asked, as (MiB now, MiB asked)."""
 
-    removals: list[DeviceEdit] = field(default_factory=list)
-    additions: list[DeviceEdit] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[VmEdit] = field(default_factory=list)
     shrinking: list[tuple[int, int]] = field(default_factory=list)
     grows: bool = False
 
 
-def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
-    """List the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
+def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
 
     Of `wanted` only vmxnet3 ones count. Virtual functions and paravirtual RDMA NICs are not looked at: see
     `compare_functions` and `compare_pvrdma`.
     """
-    result = DeviceEdits()
     for nic in detail.nics:
         if nic.kind.casefold() not in (VMXNET3, PVRDMA, SRIOV):
-            _remove_nic(nic, names, result)
-    _compare_kind(VMXNET3, wanted, detail, names, result)
-    return result
+            yield _removal(nic, names)
+    yield from _compare_kind(VMXNET3, wanted, detail, names)
 
 
-def compare_pvrdma(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> DeviceEdits:
-    """List the edits that give a VM exactly the paravirtual RDMA NICs among `wanted`."""
-    result = DeviceEdits()
-    _compare_kind(PVRDMA, wanted, detail, names, result)
-    return result
+def compare_pvrdma(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly the paravirtual RDMA NICs among `wanted`."""
+    yield from _compare_kind(PVRDMA, wanted, detail, names)
 
 
 def _compare_kind(
-    kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str], result: DeviceEdits
-) -> None:
+    kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]
+) -> Iterator[VmEdit]:
+    is_late = kind == PVRDMA
     usable = [nic for nic in detail.nics if nic.kind.casefold() == kind]
     missing: list[WantedNic] = []
     for want in wanted:
@@ -117,36 +113,45 @@ def _compare_kind(
             continue
         usable.remove(found)
         if not _has_mac(found, want.mac):
-            result.additions.append(EditNic(key=found.key, backing=want.backing, mac=want.mac))
-            name = want.backing.network_name
             is_default = want.mac == want.new_mac
-            result.edits.append(
-                Edit(key="nic mac", before=found.mac, after=want.mac, is_default=is_default, note=name)
+            edit = Edit(
+                key="nic mac",
+                before=found.mac,
+                after=want.mac,
+                is_default=is_default,
+                note=want.backing.network_name,
             )
+            device = EditNic(key=found.key, backing=want.backing, mac=want.mac)
+            yield device_edit(Topic.NIC, edit, [device], is_late=is_late)
     for want in missing:
         name = want.backing.network_name
         if usable:
             found = usable.pop(0)
-            result.additions.append(EditNic(key=found.key, backing=want.backing, mac=want.mac))
-            result.edits.append(Edit(key="nic", before=names.get(found.network, found.network), after=name))
+            edit = Edit(
+                key="nic",
+                before=names.get(found.network, found.network),
+                after=name,
+                note=f"MAC {want.mac}" if want.mac else "",
+            )
+            device = EditNic(key=found.key, backing=want.backing, mac=want.mac)
+            yield device_edit(Topic.NIC, edit, [device], is_late=is_late)
             continue
         mac = want.mac or want.new_mac
         new = NewNic if kind == VMXNET3 else NewPvrdmaNic
-        result.additions.append(new(backing=want.backing, mac=mac))
-        result.edits.append(Edit(key="nic", after=name, note=kind))
-        if mac is not None and mac == want.new_mac:
-            result.edits.append(Edit(key="nic mac", after=mac, is_default=True, note=name))
+        note = f"{kind}, MAC {mac}{'*' if mac == want.new_mac else ''}" if mac else kind
+        edit = Edit(key="nic", after=name, note=note)
+        yield device_edit(Topic.NIC, edit, [new(backing=want.backing, mac=mac)], is_late=is_late)
     for nic in usable:
-        _remove_nic(nic, names, result)
+        yield _removal(nic, names)
 
 
-def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: frozenset[int]) -> DeviceEdits:
+def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: frozenset[int]) -> DiskEdits:
     """List the edits that grow the template's first disk and add the plan's own.
 
     `inherited` are the keys of the disks that came with the template, which a clone keeps. The
     others are the plan's: matched by the kind of their controller, then in their order.
     """
-    result = DeviceEdits()
+    result = DiskEdits()
     kinds = {controller.key: controller.kind for controller in detail.controllers}
     disks = sorted(detail.disks, key=lambda disk: disk.key)
     own = [disk for disk in disks if disk.key not in inherited]
@@ -168,21 +173,21 @@ def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: fr
     return result
 
 
-def _grow(key: int, before: int, after: int, result: DeviceEdits) -> None:
+def _grow(key: int, before: int, after: int, result: DiskEdits) -> None:
     result.grows = True
-    result.additions.append(GrowDisk(key=key, size_mib=after))
-    result.edits.append(Edit(key="disk", before=gib(before), after=gib(after), note="grown"))
+    edit = Edit(key="disk", before=gib(before), after=gib(after), note="grown")
+    result.edits.append(device_edit(Topic.DISK, edit, [GrowDisk(key=key, size_mib=after)]))
 
 
-def _add(want: DesiredNewDisk, result: DeviceEdits) -> None:
-    result.additions.append(NewDisk(size_mib=want.size_mib, controller=want.controller))
-    result.edits.append(Edit(key="disk", after=gib(want.size_mib), note=f"thin, {want.controller}"))
+def _add(want: DesiredNewDisk, result: DiskEdits) -> None:
+    edit = Edit(key="disk", after=gib(want.size_mib), note=f"thin, {want.controller}")
+    device = NewDisk(size_mib=want.size_mib, controller=want.controller)
+    result.edits.append(device_edit(Topic.DISK, edit, [device]))
 
 
-def _remove_nic(nic: VirtualNic, names: dict[str, str], result: DeviceEdits) -> None:
+def _removal(nic: VirtualNic, names: dict[str, str]) -> VmEdit:
     was = f"{nic.kind} NIC on {names.get(nic.network, nic.network or 'no network')}"
-    result.removals.append(RemoveDevice(key=nic.key, was=was))
-    result.edits.append(Edit(key="nic", before=was))
+    return device_edit(Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=nic.key, was=was)])
 
 
 def _has_mac(nic: VirtualNic, mac: str | None) -> bool:

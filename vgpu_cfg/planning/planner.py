@@ -56,6 +56,7 @@ from vgpu_cfg.planning.vm_checks import (
 )
 from vgpu_cfg.planning.vm_plans import VmPlanner, VmPlans
 from vgpu_cfg.planning.vmknic_networks import tie_vmknics
+from vgpu_cfg.planning.vms.overrides import plan_overrides
 
 
 def make_plan(
@@ -199,6 +200,7 @@ class _Planning:
         rules = [
             *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),
+            *plan_overrides(result.overrides, self.observed.cluster_by_moid),
         ]
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [

@@ -10,7 +10,7 @@ brings that folder's id, nor what the alarm needs, without which work goes on: d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from vgpu_cfg.model.change import (
@@ -30,8 +30,10 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     RemoveVmGroup,
     RestartService,
+    SetAttributes,
     SetClusterOption,
     SetHostRule,
+    SetOverrides,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -55,7 +57,17 @@ from vgpu_cfg.model.host_change import (
     VmknicWrite,
 )
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm_spec import EditNic, GrowDisk, NewDisk, NewNic, NewPvrdmaNic, NewSriovNic, VmSpec
+from vgpu_cfg.model.vm_spec import (
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewNic,
+    NewPvrdmaNic,
+    NewSriovNic,
+    NewTpm,
+    VmSpec,
+)
+from vgpu_cfg.planning.vms.table import rows_of
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"
@@ -69,15 +81,13 @@ POWER_ON = "VirtualMachine.Interact.PowerOn"
 POWER_OFF = "VirtualMachine.Interact.PowerOff"
 UPGRADE = "VirtualMachine.Config.UpgradeVirtualHardware"
 EDIT_CLUSTER = "Host.Inventory.EditCluster"
-SETTINGS = "VirtualMachine.Config.Settings"
-CPU_COUNT = "VirtualMachine.Config.CPUCount"
-MEMORY = "VirtualMachine.Config.Memory"
-RESOURCE = "VirtualMachine.Config.Resource"
 ADVANCED = "VirtualMachine.Config.AdvancedConfig"
 ADD_REMOVE_DEVICE = "VirtualMachine.Config.AddRemoveDevice"
 EDIT_DEVICE = "VirtualMachine.Config.EditDevice"
 ADD_DISK = "VirtualMachine.Config.AddNewDisk"
 EXTEND_DISK = "VirtualMachine.Config.DiskExtend"
+ENCRYPT = "Cryptographer.Encrypt"
+"""Of a virtual TPM, which encrypts the VM's home (recalled)."""
 GUEST_EXECUTE = "VirtualMachine.GuestOperations.Execute"
 GUEST_MODIFY = "VirtualMachine.GuestOperations.Modify"
 GUEST_QUERY = "VirtualMachine.GuestOperations.Query"
@@ -133,7 +143,9 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield _where(change, folders), POWER_OFF
         case DestroyVm():
             yield _where(change, folders), DELETE
-        case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
+        case SetAttributes():
+            yield _where(change, folders), SET_ATTRIBUTE
+        case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup() | SetOverrides():
             yield change.cluster_moid, EDIT_CLUSTER
         case EnterMaintenance() | ExitMaintenance() | RebootHost() | ShutDownHost():
             yield change.host.moid, HOST_MAINTENANCE
@@ -206,7 +218,7 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
 
 
 def _where(
-    change: UpgradeVm | ReconfigureVm | PowerOnVm | PowerOffVm | DestroyVm | StageGuest,
+    change: UpgradeVm | ReconfigureVm | SetAttributes | PowerOnVm | PowerOffVm | DestroyVm | StageGuest,
     folders: Mapping[str, str],
 ) -> str:
     """Return the VM, or the folder of one that is yet to be made."""
@@ -224,26 +236,15 @@ def _of_creation(change: CreateVm, templates: set[str]) -> Iterator[Needed]:
         yield location.folder_moid, CREATE
     yield location.resource_pool_moid, ASSIGN_TO_POOL
     yield location.datastore_moid, ALLOCATE_SPACE
-    # The version of a new VM is no upgrade: it is made with it.
-    yield from _of_spec(change.spec.model_copy(update={"hardware_version": None}), location.folder_moid)
+    yield from _of_spec(change.spec, location.folder_moid)
 
 
 def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:
-    fields: Iterable[tuple[object, str]] = (
-        (spec.firmware, SETTINGS),
-        (spec.guest_id, SETTINGS),
-        (spec.secure_boot, SETTINGS),
-        (spec.hardware_version, UPGRADE),
-        (spec.cpus, CPU_COUNT),
-        (spec.cores_per_socket, CPU_COUNT),
-        (spec.cores_per_numa_node, CPU_COUNT),
-        (spec.memory_mib, MEMORY),
-        (spec.reserve_all_memory, RESOURCE),
-        (spec.extra_config or None, ADVANCED),
-    )
-    for value, privilege in fields:
-        if value is not None:
-            yield moid, privilege
+    for setting, _ in rows_of(spec.settings):
+        if setting.privilege:
+            yield moid, setting.privilege
+    if spec.extra_config:
+        yield moid, ADVANCED
     for edit in spec.devices:
         if isinstance(edit, NewDisk):
             yield moid, ADD_DISK
@@ -251,6 +252,9 @@ def _of_spec(spec: VmSpec, moid: str) -> Iterator[Needed]:
             yield moid, EXTEND_DISK
         elif isinstance(edit, EditNic):
             yield moid, EDIT_DEVICE
+        elif isinstance(edit, NewTpm):
+            yield moid, ADD_REMOVE_DEVICE
+            yield moid, ENCRYPT
         else:
             yield moid, ADD_REMOVE_DEVICE
         if isinstance(edit, NewNic | NewSriovNic | NewPvrdmaNic | EditNic):

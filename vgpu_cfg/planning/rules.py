@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, Edit, PowerOnVm, RemoveRule, SetHostRule, SetRule, Subject, VmRef
+from vgpu_cfg.model.change import (
+    Change,
+    Edit,
+    PowerOnVm,
+    RemoveRule,
+    SetHostRule,
+    SetOverrides,
+    SetRule,
+    Subject,
+    VmRef,
+)
 from vgpu_cfg.model.desired import DesiredPlan, Spread
 from vgpu_cfg.model.drs import ClusterRule
 from vgpu_cfg.model.inventory import Cluster, Inventory
@@ -81,18 +91,28 @@ def plan_rules(
 
 
 def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Change]:
-    """Return the changes so that the VMs of a rule are powered on once it holds: DRS heeds it then."""
+    """Return the changes so that VMs are powered on once their rules and overrides hold, for DRS to heed."""
     needed: dict[str, list[str]] = {}
     for rule in rules:
-        if isinstance(rule, SetRule | SetHostRule):
-            for vm in rule.vms:
-                needed.setdefault(vm.name, []).append(rule.id)
+        for vm in _members(rule):
+            needed.setdefault(vm.name, []).append(rule.id)
     return [
         change.model_copy(update={"needs": (*change.needs, *needed[change.vm.name])})
         if isinstance(change, PowerOnVm) and change.vm.name in needed
         else change
         for change in changes
     ]
+
+
+def _members(change: Change) -> Iterable[VmRef]:
+    """Return the VMs that a rule or an override is about."""
+    match change:
+        case SetRule() | SetHostRule():
+            return change.vms
+        case SetOverrides():
+            return [one.vm for one in change.overrides]
+        case _:
+            return ()
 
 
 def remove_rules(plan: str, observed: Inventory, needs: Sequence[str]) -> list[Change]:

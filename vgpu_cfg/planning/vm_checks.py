@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.compare import P2P_KEYS, WantedVm
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
@@ -16,6 +16,9 @@ from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.nic_needs import NicKind
 from vgpu_cfg.planning.other_devices import MOST_NICS, PVRDMA, WantedNic
 from vgpu_cfg.planning.rdma.asked import asks_gpudirect
+from vgpu_cfg.planning.vms.extra_config_rows import P2P_KEYS
+from vgpu_cfg.planning.vms.placed import PlacedVm
+from vgpu_cfg.planning.vms.table import VM_SETTINGS
 
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
 
@@ -50,7 +53,7 @@ def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}, or write `rdma: host`")
 
 
-def check_mmio(vm: DesiredVm, wanted: WantedVm, findings: Findings) -> None:
+def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
     """Warn of a stated 64-bit MMIO size that is below the rule."""
     stated = next(
         (value for key, value in vm.extra_config.items() if key.casefold() == SIZE_KEY.casefold()), None
@@ -78,15 +81,24 @@ def device_kinds(case: Case) -> list[str]:
 
 
 def least_hardware(case: Case) -> int:
-    """Return the lowest hardware version that can have the VM's devices."""
+    """Return the lowest hardware version that can have the VM's devices and options."""
     kinds = device_kinds(case)
-    return least_version(
+    devices = least_version(
         kinds.count("vgpu"),
         kinds.count("dynamic_passthrough"),
         len(kinds),
         groups=case.fit is not None and bool(case.fit.groups),
         pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in case.nics or ()),
     )
+    return max([devices, *_hardware_of_options(case)])
+
+
+def _hardware_of_options(case: Case) -> Iterable[int]:
+    """Yield the versions that brought the options which the plan file states."""
+    for setting in VM_SETTINGS:
+        is_compared = bool(setting.hardware and setting.plan_key) and case.manages(setting.plan_key)
+        if is_compared and getattr(case.desired, setting.plan_key):
+            yield setting.hardware
 
 
 def check_hardware(case: Case, host: Host, version: int | None, findings: Findings) -> None:
@@ -114,12 +126,13 @@ def check_hardware(case: Case, host: Host, version: int | None, findings: Findin
         findings.refuse_vm(Code.TOO_MANY_PASSTHROUGH, case.desired, message, "ask for fewer devices per VM")
 
 
-def check_creation_keys(case: Case, lookup: Lookup, findings: Findings) -> None:
-    """Tell of stated keys that differ from a VM that exists and take effect at creation only."""
+def check_creation_keys(case: Case, settings: Iterable[str], lookup: Lookup, findings: Findings) -> None:
+    """Tell of stated keys that differ from a VM that exists and take effect at creation only.
+
+    `settings` are those of them that the table of VM settings found.
+    """
     vm, base = case.desired, case.base
-    differing: list[str] = []
-    if vm.is_managed("secure_boot") and vm.secure_boot != base.secure_boot:
-        differing.append("secure_boot")
+    differing = list(settings)
     if vm.is_managed("datastore") and base.datastore_moids:
         datastore = lookup.quiet.datastore_of(vm)
         if datastore is not None and datastore.moid not in base.datastore_moids:

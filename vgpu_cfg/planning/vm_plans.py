@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest
+from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
@@ -13,10 +13,9 @@ from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.affinity import choosable_gpus, held_gpus, held_nodes, is_choice_certain, numa_pin
 from vgpu_cfg.planning.case import Case, Lookup
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hardware import can_shape_nodes, highest_version
+from vgpu_cfg.planning.hardware import highest_version
 from vgpu_cfg.planning.host_load import Fit
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
@@ -32,14 +31,19 @@ from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
 from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, least_hardware
-from vgpu_cfg.planning.wanted import make_wanted, wanted_functions
+from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
+from vgpu_cfg.planning.vms.edits import VmEdits
+from vgpu_cfg.planning.vms.overrides import Overridden
+from vgpu_cfg.planning.vms.placed import PlacedVm
+from vgpu_cfg.planning.vms.placing import Around, place_vm, wanted_functions
 
 
 @dataclass(slots=True)
 class VmPlans:
     """What came of the cases, as it grows. `freeing` names by host moid the changes that free GPUs.
 
-    `contests` are the hosts whose VMs start one by one.
+    `contests` are the hosts whose VMs start one by one, `overrides` what clusters (by moid) must be told of
+    VMs.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -48,6 +52,7 @@ class VmPlans:
     members: list[Member] = field(default_factory=list)
     freeing: dict[str, list[str]] = field(default_factory=dict)
     contests: list[StartContest] = field(default_factory=list)
+    overrides: dict[str, list[Overridden]] = field(default_factory=dict)
 
 
 class VmPlanner:
@@ -74,18 +79,18 @@ class VmPlanner:
         """Plan one VM, once all have their places."""
         initial = placed.initial[case.fit.host] if case.fit else None
         final = placed.hosts[case.fit.host] if case.fit else None
-        shapes_nodes = can_shape_nodes(self.observed.vcenter.api_version, self._final_version(case))
         functions = wanted_functions(case, final)
         nic_ids = _nic_ids(case, functions)
-        wanted = make_wanted(
-            case,
-            initial,
-            final,
-            self.lookup.device_names,
-            shapes_nodes=shapes_nodes,
-            functions=functions,
-            addresses=self._addresses_of(case, nic_ids),
+        around = Around(
+            plan=self.desired.name,
+            vcenter=self.observed.vcenter,
+            names=self.lookup.device_names,
+            cluster=self._cluster_of(case.host),
+            initial=initial,
+            final=final,
         )
+        addresses = self._addresses_of(case, nic_ids)
+        wanted = place_vm(case, around, self._final_version(case), functions, addresses)
         check_mmio(case.desired, wanted, self.findings)
         if case.fit is not None and initial is not None and final is not None:
             check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
@@ -111,7 +116,7 @@ class VmPlanner:
         return self.addresses.record_of(case.desired, self.addresses.nics_of(case.desired, host, nic_ids))
 
     def _check_nics(
-        self, case: Case, fit: Fit, initial: HostState, final: HostState, wanted: WantedVm
+        self, case: Case, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm
     ) -> None:
         needs = case.shape.nics if case.shape is not None else ()
         nodes = final.gpu_nodes(fit.gpus, fit.slots)
@@ -120,7 +125,7 @@ class VmPlanner:
         check_functions(case.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
         check_bound(case.desired, wanted.functions, final.host, self.findings)
 
-    def _plan_new(self, case: Case, host: Host, wanted: WantedVm, placed: Placed, result: VmPlans) -> None:
+    def _plan_new(self, case: Case, host: Host, wanted: PlacedVm, placed: Placed, result: VmPlans) -> None:
         cluster = self._cluster_of(host)
         pool = self.site.pool_of(case.desired, cluster) if cluster is not None else None
         if cluster is None or pool is None or case.datastore is None or case.fit is None:
@@ -129,12 +134,15 @@ class VmPlanner:
         check_hardware(case, host, version, self.findings)
         place = NewPlace(host, pool, case.datastore, version)
         pin = numa_pin(case, placed.initial[case.fit.host], case.fit, wanted.affinity or ())
-        changes = plan_new(case, wanted, place, self.desired.name, pin, self.networks)
+        check_options(wanted, self.findings)
+        edits = compare_vm(wanted, self.networks)
+        changes = plan_new(case, edits, place, pin)
         result.changes += changes
+        self._override(case, cluster, edits, change_id("create", case.name), result)
         result.members.append(Member(case, cluster, change_id("create", case.name)))
 
-    def _plan_existing(self, case: Case, vm: Vm, wanted: WantedVm, placed: Placed, result: VmPlans) -> None:
-        check_creation_keys(case, self.lookup, self.findings)
+    def _plan_existing(self, case: Case, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans) -> None:
+        check_creation_keys(case, differing_at_creation(wanted), self.lookup, self.findings)
         check_running(case, self.findings)
         cluster = self._cluster_of(case.host)
         check_existing_place(case, cluster, self.findings)
@@ -147,16 +155,27 @@ class VmPlanner:
         if case.host is not None:
             check_hardware(case, case.host, upgrade_to or case.base.hardware_version, self.findings)
         pin = self._pin_of_existing(case, wanted, placed)
-        found, changes = plan_existing(case, vm, wanted, pin, upgrade_to, self.networks)
-        judge_changes(case, vm, found, changes, self.options, self.findings)
-        if not changes:
+        check_options(wanted, self.findings)
+        edits = compare_vm(wanted, self.networks)
+        changes = plan_existing(case, vm, edits, pin, upgrade_to)
+        judge_changes(case, vm, edits, changes, self.options, self.findings)
+        if cluster is not None:
+            self._override(case, cluster, edits, "", result)
+        if not changes and not edits.overrides:
             result.in_sync.append(vm.name)
         result.changes += changes
         if vm.is_on and not case.keeps_gpus and vm.host_moid is not None:
             freed = [change.id for change in changes if change.kind == "reconfigure_vm"]
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
 
-    def _pin_of_existing(self, case: Case, wanted: WantedVm, placed: Placed) -> NumaPin | None:
+    def _override(self, case: Case, cluster: Cluster, edits: VmEdits, needs: str, result: VmPlans) -> None:
+        """Note what the cluster must be told of a VM; all of a cluster's is told at once."""
+        if edits.overrides:
+            moid = case.existing.moid if case.existing is not None else None
+            ref = VmRef(name=case.name, moid=moid)
+            result.overrides.setdefault(cluster.moid, []).append(Overridden(ref, edits.overrides, needs))
+
+    def _pin_of_existing(self, case: Case, wanted: PlacedVm, placed: Placed) -> NumaPin | None:
         """Return the pin for a VM that is powered on anew: ESXi then chooses anew as well.
 
         A VM without an affinity that the plan file does not speak of is left without one.

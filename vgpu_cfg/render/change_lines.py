@@ -29,8 +29,10 @@ from vgpu_cfg.model.change import (
     RemoveRule,
     RemoveVmGroup,
     RestartService,
+    SetAttributes,
     SetClusterOption,
     SetHostRule,
+    SetOverrides,
     SetRule,
     SetVCenterOption,
     ShutDownHost,
@@ -38,6 +40,8 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.planning.vms.setting import Topic
+from vgpu_cfg.planning.vms.table import vm_setting
 from vgpu_cfg.render.guest_text import guest_words, way_words
 from vgpu_cfg.render.layout import both_ends, fold, fold_names
 from vgpu_cfg.render.runbook_parts import is_command
@@ -46,6 +50,8 @@ _Headed = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | SetAttributes
+    | SetOverrides
     | PowerOnVm
     | PowerOffVm
     | DestroyVm
@@ -66,7 +72,7 @@ MOST_TOPIC_WIDTH = 40
 _FAR = 30
 _LEAST_ROOM = 20
 """Values that begin further right than the one get lines of their own where less than the other is left."""
-GPU = "GPU"
+GPU = Topic.GPU
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
 TOLD_BY_THE_HEAD = frozenset(
@@ -88,7 +94,15 @@ def sign_of(change: Change) -> str:
             return "!"
         case PowerOnVm() | PowerOffVm():
             return " "
-        case UpgradeVm() | ReconfigureVm() | ChangeHost() | SetClusterOption() | SetVCenterOption():
+        case (
+            UpgradeVm()
+            | ReconfigureVm()
+            | SetAttributes()
+            | SetOverrides()
+            | ChangeHost()
+            | SetClusterOption()
+            | SetVCenterOption()
+        ):
             return "~"
         case StageGuest():
             return "+" if change.with_clone else "~"
@@ -102,7 +116,7 @@ def sign_of(change: Change) -> str:
 
 def is_task(change: Change) -> bool:
     """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
-    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetVCenterOption)
+    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetAttributes | SetVCenterOption)
 
 
 def change_lines(
@@ -171,6 +185,10 @@ def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, 
         case ReconfigureVm():
             cycle = "while it is off" if change.impact is Impact.POWER_CYCLE else ""
             return "configure", Text(cycle)
+        case SetAttributes():
+            return "attributes", Text("")
+        case SetOverrides():
+            return "overrides", Text("what the cluster does with single VMs", "dim")
         case PowerOnVm():
             return "power on", _power_on_words(change, placement)
         case PowerOffVm():
@@ -268,8 +286,10 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm():
+        case ReconfigureVm() | SetAttributes():
             yield from ((edit.key, changed(edit)) for edit in edits)
+        case SetOverrides():
+            yield from ((_override_words(edit.key), changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_words(change), "dim")
         case ManualStep():
@@ -332,31 +352,26 @@ def _where(placement: Placement | None) -> str:
 
 
 def topic_of(key: str) -> tuple[str, str]:
-    """Return the topic under which a key is told, and its name there ("" where the topic says it)."""
-    return _TOPICS.get(key, ("options", key) if "." in key or key.isupper() else (key, ""))
+    """Return the topic under which an edit is told, and its name there ("" where the topic says it)."""
+    setting = vm_setting(key)
+    if setting is not None:
+        return setting.topic, setting.name
+    return _DEVICES.get(key, (Topic.OPTIONS, key) if "." in key or key.isupper() else (key, ""))
 
 
-_TOPICS = {
-    "cpus": ("CPU, mem", "CPUs"),
-    "cores_per_socket": ("CPU, mem", "cores per socket"),
-    "cores_per_numa_node": ("CPU, mem", "cores per vNUMA node"),
-    "memory": ("CPU, mem", "memory"),
-    "memory_reservation": ("CPU, mem", "memory reserved:"),
-    "numa": ("CPU, mem", "NUMA"),
-    "numa.nodeAffinity": ("CPU, mem", "nodeAffinity"),
-    "hardware_version": ("hardware", "version"),
-    "firmware": ("hardware", "firmware"),
-    "secure_boot": ("hardware", "secure boot"),
-    "guest_id": ("hardware", "guest"),
-    "gpu": ("GPU", ""),
-    "gpus": ("GPU", ""),
-    "nic": ("NIC", ""),
-    "nics": ("NIC", ""),
-    "nic mac": ("NIC", "MAC"),
-    "disk": ("disk", ""),
-    "disks": ("disk", ""),
-    "extra_config": ("options", ""),
+_DEVICES = {
+    "gpu": (Topic.GPU, ""),
+    "nic": (Topic.NIC, ""),
+    "nic mac": (Topic.NIC, "MAC"),
+    "disk": (Topic.DISK, ""),
 }
+"""The topics of what the table has no row for."""
+
+
+def _override_words(key: str) -> str:
+    """Spell an override: the VM, and what of it."""
+    name, _, row = key.rpartition(" ")
+    return f"{name} {topic_of(row)[1]}"
 
 
 def _set(edit: Edit, *, unset: str) -> Text:

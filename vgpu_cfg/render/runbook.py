@@ -18,7 +18,9 @@ from vgpu_cfg.model.change import (
     ReconfigureVm,
     RemoveRule,
     RemoveVmGroup,
+    SetAttributes,
     SetHostRule,
+    SetOverrides,
     SetRule,
     SetVCenterOption,
     StageGuest,
@@ -114,6 +116,8 @@ def _parts(
             CreateVm()
             | UpgradeVm()
             | ReconfigureVm()
+            | SetAttributes()
+            | SetOverrides()
             | PowerOffVm()
             | DestroyVm()
             | SetRule()

@@ -18,7 +18,9 @@ from vgpu_cfg.model.change import (
     ReconfigureVm,
     RemoveRule,
     RemoveVmGroup,
+    SetAttributes,
     SetHostRule,
+    SetOverrides,
     SetRule,
     StageGuest,
     StartContest,
@@ -34,10 +36,12 @@ from vgpu_cfg.model.vm_spec import (
     NewPassthrough,
     NewPvrdmaNic,
     NewSriovNic,
+    NewTpm,
     NewVgpu,
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.planning.vms.table import rows_of
 from vgpu_cfg.render.change_lines import edit_value
 from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.render.runbook_guests import guest_part
@@ -47,6 +51,8 @@ VmChange = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | SetAttributes
+    | SetOverrides
     | PowerOffVm
     | DestroyVm
     | SetRule
@@ -65,7 +71,11 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
         case UpgradeVm():
             return (_upgrade(change),)
         case ReconfigureVm():
-            return _configure(change.vm.name, change.spec, change.edits)
+            return _configure(change.vm.name, change.spec, change.edits, undo=change.undo)
+        case SetAttributes():
+            return (_set_attributes(change),)
+        case SetOverrides():
+            return (_set_overrides(change),)
         case PowerOffVm():
             return (_power_off(change),)
         case DestroyVm():
@@ -133,8 +143,10 @@ def _upgrade(change: UpgradeVm) -> Part:
     )
 
 
-def _configure(name: str, spec: VmSpec, edits: tuple[Edit, ...], *, heading: str = "") -> tuple[Part, ...]:
-    rows = tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)
+def _configure(
+    name: str, spec: VmSpec, edits: tuple[Edit, ...], *, undo: VmSpec | None = None, heading: str = ""
+) -> tuple[Part, ...]:
+    back = tuple(spec_commands(name, undo)) if undo is not None else ()
     return (
         Part(
             heading=heading,
@@ -147,31 +159,36 @@ def _configure(name: str, spec: VmSpec, edits: tuple[Edit, ...], *, heading: str
                 command("govc", "vm.info", "-e", name),
                 command("govc", "device.ls", "-vm", name),
             ),
-            undo=("set the values of the column “before” again",),
-            rows=rows,
+            undo=(
+                *back,
+                *_undo_words(spec),
+                "set the values of the column “before” again, where none stands here",
+            ),
+            rows=_rows(edits),
         ),
     )
+
+
+def _rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)
+
+
+def _undo_words(spec: VmSpec) -> tuple[str, ...]:
+    """Tell how those settings are taken back that no earlier value undoes."""
+    return tuple(f"{setting.name}: {setting.undo}" for setting, _ in rows_of(spec.settings) if setting.undo)
 
 
 def spec_commands(name: str, spec: VmSpec) -> Iterator[str]:
     """Yield the command lines of a request to a VM, as far as govc has words for it."""
     vm = ("-vm", name)
-    if spec.hardware_version is not None:
-        yield command("govc", "vm.upgrade", f"-version={spec.hardware_version}", *vm)
-    if spec.firmware is not None or spec.secure_boot is not None:
-        firmware = ("-firmware", spec.firmware) if spec.firmware is not None else ()
-        secure = (f"-secure={str(spec.secure_boot).lower()}",) if spec.secure_boot is not None else ()
-        yield command("govc", "device.boot", *vm, *firmware, *secure)
-    words: list[str | int] = []
-    words += ["-c", spec.cpus] if spec.cpus is not None else []
-    words += ["-m", spec.memory_mib] if spec.memory_mib is not None else []
-    words += ["-g", spec.guest_id] if spec.guest_id is not None else []
-    if spec.reserve_all_memory is not None:
-        words.append(f"-memory-pin={str(spec.reserve_all_memory).lower()}")
-    for key, value in spec.extra_config.items():
-        words += ["-e", f"{key}={value}"]
-    if words:
-        yield command("govc", "vm.change", *vm, *words)
+    pairs = tuple(word for key, value in spec.extra_config.items() for word in ("-e", f"{key}={value}"))
+    lines: dict[str, list[str]] = {}
+    for setting, value in rows_of(spec.settings):
+        verb, *flags = setting.govc(value) or ("",)
+        lines.setdefault(verb, []).extend(flags)
+    if pairs:
+        lines.setdefault("vm.change", []).extend(pairs)
+    yield from (command("govc", verb, *vm, *flags) for verb, flags in lines.items() if verb)
     for index, device in enumerate(spec.devices, 1):
         yield from _device_commands(name, index, device)
 
@@ -194,7 +211,13 @@ def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]
             disk_key = ("-disk.key", device.key, "-size", f"{device.size_mib}M")
             yield command("govc", "vm.disk.change", *vm, *disk_key)
         case (
-            NewVgpu() | NewDynamicPassthrough() | NewSriovNic() | NewPvrdmaNic() | EditNic() | RemoveDevice()
+            NewVgpu()
+            | NewDynamicPassthrough()
+            | NewSriovNic()
+            | NewPvrdmaNic()
+            | NewTpm()
+            | EditNic()
+            | RemoveDevice()
         ):
             return
         case _:
@@ -226,16 +249,62 @@ def _left_to_client(spec: VmSpec) -> str:
                 f"add a network adapter of type PVRDMA on {device.backing.network_name}, device protocol "
                 f"RoCE v2{mac}"
             )
+        elif isinstance(device, NewTpm):
+            words.append("add a Trusted Platform Module")
     words += [f"add the device group {name} as a PCI device" for name in spec.device_groups.values()]
-    if spec.cores_per_numa_node is not None:
-        words.append(f"set {spec.cores_per_numa_node or 'automatic'} cores per virtual NUMA node")
-    if spec.cores_per_socket is not None:
-        words.append(f"set {spec.cores_per_socket} cores per socket")
-    if spec.cores_per_numa_node is not None:
-        count = spec.cores_per_numa_node
-        nodes = f"so many that each has {count} CPUs" if count else "assigned at power on"
-        words.append(f"set the NUMA nodes of the CPU topology: {nodes}")
+    for setting, value in rows_of(spec.settings):
+        if setting.client:
+            words.append(f"set {setting.client.format(value=setting.words(value) or value)}")
     return f"In the vSphere Client: {'; '.join(words)}." if words else ""
+
+
+def _set_attributes(change: SetAttributes) -> Part:
+    name = change.vm.name
+    pairs = change.values.items()
+    return Part(
+        what=f"Set the custom attributes {', '.join(change.values)} of {name}. It may run.",
+        client=f"{name} > Summary > Custom Attributes",
+        commands=tuple(
+            command("govc", "fields.set", "-add", "-type", "VirtualMachine", key, value, name)
+            for key, value in pairs
+        ),
+        expected="nothing is printed",
+        verify=(command("govc", "fields.info", name),),
+        undo=tuple(command("govc", "fields.set", edit.key, edit.before or "", name) for edit in change.edits),
+        rows=_rows(change.edits),
+    )
+
+
+def _set_overrides(change: SetOverrides) -> Part:
+    """Tell what the cluster shall do with single VMs; govc takes one VM at a time."""
+    cluster = change.subject.name
+    lines, clicks = [], []
+    for one in change.overrides:
+        words: dict[str, list[str]] = {}
+        for setting, value in rows_of(one.settings):
+            verb, *flags = setting.govc(value) or ("",)
+            words.setdefault(verb, []).extend(flags)
+            if setting.client:
+                clicks.append(f"{one.vm.name}: {setting.client.format(value=setting.words(value))}")
+        lines += [
+            command("govc", verb, "-cluster", cluster, "-vm", one.vm.name, *flags)
+            for verb, flags in words.items()
+            if verb
+        ]
+    left = f" In the vSphere Client: {'; '.join(clicks)}." if clicks else ""
+    names = fold_names(one.vm.name for one in change.overrides)
+    return Part(
+        what=f"Tell the cluster {cluster} what to do with {names}. They may run.{left}",
+        client=f"{cluster} > Configure > Configuration > VM Overrides",
+        commands=tuple(lines),
+        expected="nothing is printed",
+        verify=(command("govc", "cluster.override.info", "-cluster", cluster),),
+        undo=tuple(
+            command("govc", "cluster.override.remove", "-cluster", cluster, "-vm", one.vm.name)
+            for one in change.overrides
+        ),
+        rows=_rows(change.edits),
+    )
 
 
 def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:

@@ -23,6 +23,7 @@ from vgpu_cfg.model.vm_spec import (
     NewPassthrough,
     NewPvrdmaNic,
     NewSriovNic,
+    NewTpm,
     NewVgpu,
     NicBacking,
     RemoveDevice,
@@ -105,6 +106,8 @@ class _Maker:
                 self._edit_nic(edit)
             case NewDisk():
                 self._new_disk(edit)
+            case NewTpm():
+                self._new(vim.vm.device.VirtualTPM(key=next(self._keys)))
             case GrowDisk():
                 disk = self._find(edit.key)
                 disk.capacityInKB = edit.size_mib << 10

@@ -21,6 +21,7 @@ from vgpu_cfg.vsphere import reader_paths, reader_places
 from vgpu_cfg.vsphere.collector import Item, Paths, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.facts_narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.facts_reader import ALL_GROUPS, read_facts
+from vgpu_cfg.vsphere.key_providers import read_key_providers
 from vgpu_cfg.vsphere.privileges import read_missing_privileges, type_by_moid, vmodl_name
 from vgpu_cfg.vsphere.reader_hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reader_kinds import (
@@ -42,7 +43,7 @@ A list of PCI functions is long. Where there are more such hosts, only those are
 whose cluster has a host that lists a GPU.
 """
 
-EVERYTHING = ReadScope(everything=True, system_ids=True)
+EVERYTHING = ReadScope(everything=True, system_ids=True, key_providers=True)
 """The one scope of a recording: whatever is asked later, it holds the answer."""
 
 
@@ -81,7 +82,11 @@ class VCenterReader:
         vms = tell_nics(vms, hosts)
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms = {host.moid: host for host in hosts}, vms
-        return self._inventory(places, read_at, hosts, vms)
+        inventory = self._inventory(places, read_at, hosts, vms)
+        if not scope.key_providers:
+            return inventory
+        vcenter = inventory.vcenter.model_copy(update={"key_providers": read_key_providers(self._session)})
+        return inventory.model_copy(update={"vcenter": vcenter})
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()

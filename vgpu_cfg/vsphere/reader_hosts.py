@@ -70,6 +70,7 @@ def make_host(places: Places, item: Item) -> Host:
         is_in_maintenance_mode=item.get("runtime.inMaintenanceMode", False),
         hyperthreading=_threads_per_core(item) > 1,
         cores=item.get("summary.hardware.numCpuCores", 0),
+        cpu_mhz=item.get("summary.hardware.cpuMhz", 0),
         memory_mib=item.get("summary.hardware.memorySize", 0) >> 20,
         numa_nodes=nodes,
         pci_devices=devices,

@@ -6,6 +6,7 @@ The list does not depend on the plan: that is what makes a recording answer any 
 from __future__ import annotations
 
 from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY
+from vgpu_cfg.planning.vms.table import read_paths
 from vgpu_cfg.vsphere.collector import Paths
 
 HOST = "vim.HostSystem"
@@ -33,13 +34,17 @@ VM_DETAIL = (
     "config.version",
     "config.guestId",
     "config.firmware",
-    "config.bootOptions.efiSecureBootEnabled",
     "config.hardware.numCPU",
     "config.hardware.numCoresPerSocket",
     "config.hardware.memoryMB",
     "config.hardware.device",
     "config.memoryAllocation.reservation",
     "config.memoryReservationLockedToMax",
+    # What the rows of the table of VM settings read besides.
+    *read_paths(),
+    # Names of attributes stand in `availableField`, values in `customValue`.
+    "availableField",
+    "customValue",
     # Whole, since keys like pciPassthru<n>.cfg.* cannot be listed beforehand.
     "config.extraConfig",
     # Left out where the API does not know them.
@@ -70,6 +75,7 @@ HOST_LIGHT = (
     "summary.hardware.model",
     "summary.hardware.numCpuCores",
     "summary.hardware.numCpuThreads",
+    "summary.hardware.cpuMhz",
     "summary.hardware.memorySize",
     "config.graphicsInfo",
     "config.graphicsConfig",

@@ -22,6 +22,7 @@ from vgpu_cfg.model.inventory import (
 from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.ports import HostScope
 from vgpu_cfg.vsphere.collector import Item
+from vgpu_cfg.vsphere.overrides import vm_overrides
 
 _ESCAPE = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
@@ -217,6 +218,7 @@ def _cluster(places: Places, item: Item) -> Cluster:
         vm_groups=tuple(_vm_groups(getattr(config, "group", None) or ())),
         host_groups=tuple(_host_groups(getattr(config, "group", None) or ())),
         host_rules=tuple(_host_rules(getattr(config, "rule", None) or ())),
+        vm_overrides=vm_overrides(config),
     )
 
 

@@ -16,14 +16,17 @@ from vgpu_cfg.model.vm import (
     OwnerMark,
     PassthroughDevice,
     PowerState,
+    SettingValue,
     VgpuDevice,
     VirtualDisk,
     VirtualNic,
     Vm,
     VmDetail,
 )
+from vgpu_cfg.planning.vms.table import read_paths
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.guest_seen import guest_seen
+from vgpu_cfg.vsphere.paths import plain
 from vgpu_cfg.vsphere.reader_hosts import pci_address
 from vgpu_cfg.vsphere.reader_paths import extra_config_path
 from vgpu_cfg.vsphere.reader_places import Places
@@ -97,7 +100,6 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         hardware_version=hardware_version(item.get("config.version")),
         guest_id=item.get("config.guestId", ""),
         firmware=item.get("config.firmware", ""),
-        secure_boot=item.get("config.bootOptions.efiSecureBootEnabled", False),
         cpus=item.get("config.hardware.numCPU", 0),
         cores_per_socket=item.get("config.hardware.numCoresPerSocket", 1) or 1,
         memory_mib=item.get("config.hardware.memoryMB", 0),
@@ -111,6 +113,11 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         nics=tuple(_nics(devices)),
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
+        options=dict(_options(item)),
+        attributes=dict(_attributes(item)),
+        tpm_key=next(
+            (device.key for device in devices if isinstance(device, vim.vm.device.VirtualTPM)), None
+        ),
         resource_pool_moid=item.moid_of("resourcePool") or "",
         datastore_moids=item.moids_of("datastore"),
         snapshot_moid=item.moid_of("snapshot.currentSnapshot"),
@@ -132,6 +139,23 @@ def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]
             yield option.key, value
         elif option.key == USERDATA_KEY:
             yield option.key, value if value in ("", REDACTED) else WITHHELD
+
+
+def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
+    """Yield what the rows of the table of VM settings read, by their keys."""
+    for path, setting in read_paths().items():
+        value = item.get(path)
+        if value is not None:
+            yield setting.key, plain(value)
+
+
+def _attributes(item: Item) -> Iterable[tuple[str, str]]:
+    """Yield the VM's custom attributes by name."""
+    names = {field.key: field.name for field in item.get("availableField") or ()}
+    for value in item.get("customValue") or ():
+        text = str(getattr(value, "value", None) or "")
+        if value.key in names and text:
+            yield names[value.key], text
 
 
 def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:

@@ -7,55 +7,35 @@ and firmware is one task where one setting after the other would be ten.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.model.change import CloneFrom, CreateVm
 from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.planning.new_vms import LINKED_CLONE
+from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.planning.words import version_tuple
 from vgpu_cfg.vsphere.devices import device_groups, device_specs
+from vgpu_cfg.vsphere.paths import set_path
 from vgpu_cfg.vsphere.reader_places import escaped
-
-SCRATCH_FIRMWARE = "efi"
-LINKED_CLONE = "createNewChildDiskBacking"
-
 
 NUMA_AND_GROUPS_SINCE = "8.0.0.1"
 """The API version that brought device groups, virtual NUMA nodes and a node for each device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
-    """What a VM has now, as far as a spec must know: its devices and its memory."""
-
-    devices: Sequence[Any] = ()
-    memory_mib: int | None = None
-
-
-def config_spec(spec: VmSpec, current: Current, vm: str) -> Any:
-    """Return the ConfigSpec that reconfigures a VM.
-
-    The hardware version is no part of it: only a clone, a creation or an upgrade sets that.
-    """
+def config_spec(spec: VmSpec, devices: Sequence[Any], vm: str) -> Any:
+    """Return the ConfigSpec of a request; `devices` are those that the VM, or its template, has now."""
     config = vim.vm.ConfigSpec(
         changeVersion=spec.change_version,
-        guestId=spec.guest_id,
-        firmware=spec.firmware,
-        numCPUs=spec.cpus,
-        numCoresPerSocket=spec.cores_per_socket,
-        memoryMB=spec.memory_mib,
         extraConfig=extra_config(spec.extra_config),
-        deviceChange=device_specs(spec.devices, current.devices, vm),
+        deviceChange=device_specs(spec.devices, devices, vm),
     )
     if spec.device_groups:
         config.deviceGroups = device_groups(spec.device_groups)
-    if spec.cores_per_numa_node is not None:
-        config.virtualNuma = vim.vm.VirtualNuma(coresPerNumaNode=spec.cores_per_numa_node)
-    if spec.secure_boot is not None:
-        config.bootOptions = vim.vm.BootOptions(efiSecureBootEnabled=spec.secure_boot)
-    if spec.reserve_all_memory is not None:
-        _reserve(config, spec, current)
+    for setting, value in rows_of(spec.settings):
+        for path, leaf in setting.on_wire(value).items():
+            set_path(config, path, leaf)
     return config
 
 
@@ -66,27 +46,14 @@ def needed_api(spec: VmSpec) -> tuple[str, str]:
     """
     if spec.device_groups:
         return NUMA_AND_GROUPS_SINCE, "a device group"
-    nodes = [getattr(edit, "numa_node", None) for edit in spec.devices]
-    if spec.cores_per_numa_node is not None or any(node is not None for node in nodes):
+    if any(getattr(edit, "numa_node", None) is not None for edit in spec.devices):
         return NUMA_AND_GROUPS_SINCE, "virtual NUMA nodes"
-    return "", ""
+    rows = [setting for setting, _ in rows_of(spec.settings) if setting.api]
+    newest = max(rows, key=lambda setting: version_tuple(setting.api), default=None)
+    return ("", "") if newest is None else (newest.api, newest.name)
 
 
-def creation_spec(change: CreateVm, current: Current) -> Any:
-    """Return the ConfigSpec that a new VM is made with.
-
-    CPU and memory hot-add are switched off: hot-add of CPUs hides the virtual NUMA nodes from
-    the guest, and a VM with passthrough cannot add memory while it runs.
-    """
-    config = config_spec(change.spec, current, change.vm.name)
-    config.cpuHotAddEnabled = False
-    config.memoryHotAddEnabled = False
-    if change.spec.hardware_version is not None:
-        config.version = f"vmx-{change.spec.hardware_version}"
-    return config
-
-
-def clone_spec(change: CreateVm, source: CloneFrom, current: Current) -> Any:
+def clone_spec(change: CreateVm, source: CloneFrom, devices: Sequence[Any]) -> Any:
     """Return the CloneSpec of a VM that stays powered off."""
     location = vim.vm.RelocateSpec(
         host=vim.HostSystem(change.location.host_moid),
@@ -97,7 +64,7 @@ def clone_spec(change: CreateVm, source: CloneFrom, current: Current) -> Any:
         location=location,
         template=False,
         powerOn=False,
-        config=creation_spec(change, current),
+        config=config_spec(change.spec, devices, change.vm.name),
     )
     if source.snapshot_moid is not None:
         location.diskMoveType = LINKED_CLONE
@@ -107,10 +74,9 @@ def clone_spec(change: CreateVm, source: CloneFrom, current: Current) -> Any:
 
 def scratch_spec(change: CreateVm, guest_id: str) -> Any:
     """Return the ConfigSpec of a VM made from nothing, on its datastore."""
-    config = creation_spec(change, Current())
+    config = config_spec(change.spec, (), change.vm.name)
     config.name = escaped(change.vm.name)
-    config.guestId = change.spec.guest_id or guest_id
-    config.firmware = change.spec.firmware or SCRATCH_FIRMWARE
+    config.guestId = guest_id
     config.files = vim.vm.FileInfo(vmPathName=f"[{change.location.datastore_name}]")
     return config
 
@@ -118,13 +84,3 @@ def scratch_spec(change: CreateVm, guest_id: str) -> Any:
 def extra_config(values: Mapping[str, str]) -> list[Any]:
     """Return extraConfig options; one with an empty value deletes its key."""
     return [vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
-
-
-def _reserve(config: Any, spec: VmSpec, current: Current) -> None:
-    """Reserve all memory or none. The amount is said too, for servers that do not follow the flag."""
-    config.memoryReservationLockedToMax = spec.reserve_all_memory
-    memory_mib = spec.memory_mib if spec.memory_mib is not None else current.memory_mib
-    if not spec.reserve_all_memory:
-        config.memoryAllocation = vim.ResourceAllocationInfo(reservation=0)
-    elif memory_mib is not None:
-        config.memoryAllocation = vim.ResourceAllocationInfo(reservation=memory_mib)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyVmomi import vim
@@ -17,18 +17,21 @@ from vgpu_cfg.model.change import (
     SetHostRule,
     SetRule,
 )
+from vgpu_cfg.model.vm import SettingValue
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
+from vgpu_cfg.vsphere.attributes import set_vm_attributes
 from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.devices import needs_current
 from vgpu_cfg.vsphere.faults import translated
+from vgpu_cfg.vsphere.overrides import override_specs
 from vgpu_cfg.vsphere.reader_places import escaped
 from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.specs import Current, clone_spec, config_spec, needed_api, scratch_spec
+from vgpu_cfg.vsphere.specs import clone_spec, config_spec, needed_api, scratch_spec
 from vgpu_cfg.vsphere.system_ids import with_system_ids
 from vgpu_cfg.vsphere.tasks import TaskWatch
 
-_CURRENT = (Paths("vim.VirtualMachine", ("config.hardware.device", "config.hardware.memoryMB")),)
+_DEVICES = (Paths("vim.VirtualMachine", ("config.hardware.device",)),)
 
 
 class VCenterWriter:
@@ -47,8 +50,8 @@ class VCenterWriter:
         match change.source:
             case CloneFrom() as source:
                 template = self._vm(source.template.moid, source.template.name)
-                current = self._current(source.template.moid or "", change.spec, source.template.name)
-                spec = clone_spec(change, source, current)
+                devices = self._devices(source.template.moid or "", change.spec, source.template.name)
+                spec = clone_spec(change, source, devices)
                 folder = vim.Folder(change.location.folder_moid, self._session.stub)
                 with translated(f"cloning {source.template.name} to {name}", name):
                     return _moid(template.CloneVM_Task(folder, escaped(name), spec))
@@ -69,7 +72,7 @@ class VCenterWriter:
         """Reconfigure with one ConfigSpec; devices that are edited are read afresh first."""
         self._check_api(spec)
         spec = with_system_ids(self._session, spec, vm_moid=moid)
-        config = config_spec(spec, self._current(moid, spec, moid), moid)
+        config = config_spec(spec, self._devices(moid, spec, moid), moid)
         with translated(f"reconfiguring {moid}", moid):
             return _moid(self._vm(moid).ReconfigVM_Task(config))
 
@@ -144,6 +147,15 @@ class VCenterWriter:
         )
         return self._reconfigure(change.cluster_moid, "rule", change.rule_name, spec)
 
+    def set_overrides(self, cluster_moid: str, overrides: Mapping[str, Mapping[str, SettingValue]]) -> str:
+        """Set what a cluster does with single VMs, all of them in one task."""
+        spec = override_specs(self._session, cluster_moid, overrides)
+        return self._reconfigure(cluster_moid, "VM overrides of the cluster", cluster_moid, spec)
+
+    def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a VM."""
+        set_vm_attributes(self._session, moid, values)
+
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""
         edit = vim.cluster.RuleSpec(operation="remove", removeKey=change.rule_key)
@@ -173,20 +185,16 @@ class VCenterWriter:
             raise NotFound("the VM is not there yet", subject=name, remedy="run the plan from its beginning")
         return vim.VirtualMachine(moid, self._session.stub)
 
-    def _current(self, moid: str, spec: VmSpec, name: str) -> Current:
-        """Read of a VM what the spec must know, in one round trip; nothing where it need not."""
-        needs_memory = bool(spec.reserve_all_memory) and spec.memory_mib is None
-        if not needs_memory and not needs_current(spec.devices):
-            return Current()
-        found = collect_from(self._session, _CURRENT, [Start("vim.VirtualMachine", moid)])
+    def _devices(self, moid: str, spec: VmSpec, name: str) -> Sequence[Any]:
+        """Read a VM's devices, in one round trip; nothing where the spec need not know them."""
+        if not needs_current(spec.devices):
+            return ()
+        found = collect_from(self._session, _DEVICES, [Start("vim.VirtualMachine", moid)])
         if not found:
             raise NotFound(
                 "the VM is no longer there", subject=name, remedy="plan again: the inventory has changed"
             )
-        return Current(
-            devices=tuple(found[0].get("config.hardware.device") or ()),
-            memory_mib=found[0].get("config.hardware.memoryMB"),
-        )
+        return tuple(found[0].get("config.hardware.device") or ())
 
     def _edit_rules(self, cluster_moid: str, rule_name: str, edit: Any) -> str:
         spec = vim.cluster.ConfigSpecEx(rulesSpec=[edit])

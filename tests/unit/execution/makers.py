@@ -56,11 +56,13 @@ def mark(name: str) -> dict[str, str]:
 
 def spec_of(name: str, **fields: Any) -> VmSpec:
     made: dict[str, Any] = {
-        "hardware_version": 21,
-        "firmware": "efi",
-        "cpus": 16,
-        "memory_mib": 65536,
-        "reserve_all_memory": True,
+        "settings": {
+            "hardware_version": 21,
+            "firmware": "efi",
+            "cpus": 16,
+            "memory": 65536,
+            "memory_reservation": 65536,
+        },
         "extra_config": {**mark(name), "pciPassthru.use64bitMMIO": "TRUE", "numa.nodeAffinity": "0"},
         "devices": (NewVgpu(profile="grid_a100-40c"),),
     }

@@ -36,22 +36,35 @@ def vm(**fields: Any) -> Vm:
     ("asked", "shown", "dropped"),
     [
         pytest.param(
-            {"hardware_version": 21},
+            {"settings": {"hardware_version": 21}},
             {"hardware_version": 21},
             {"hardware_version": 19},
             id="hardware version",
         ),
-        pytest.param({"hardware_version": 19}, {"hardware_version": 21}, {}, id="an older hardware version"),
-        pytest.param({"firmware": "efi"}, {"firmware": "efi"}, {"firmware": "bios"}, id="firmware"),
-        pytest.param({"secure_boot": True}, {"secure_boot": True}, {}, id="secure boot"),
-        pytest.param({"guest_id": "a"}, {"guest_id": "a"}, {"guest_id": "b"}, id="guest id"),
-        pytest.param({"cpus": 16}, {"cpus": 16}, {"cpus": 2}, id="CPUs"),
         pytest.param(
-            {"cores_per_socket": 8}, {"cores_per_socket": 8}, {"cores_per_socket": 1}, id="cores per socket"
+            {"settings": {"hardware_version": 19}},
+            {"hardware_version": 21},
+            {},
+            id="an older hardware version",
         ),
-        pytest.param({"memory_mib": 65536}, {"memory_mib": 65536}, {"memory_mib": 2048}, id="memory"),
         pytest.param(
-            {"reserve_all_memory": True},
+            {"settings": {"firmware": "efi"}}, {"firmware": "efi"}, {"firmware": "bios"}, id="firmware"
+        ),
+        pytest.param(
+            {"settings": {"secure_boot": True}}, {"options": {"secure_boot": True}}, {}, id="secure boot"
+        ),
+        pytest.param({"settings": {"cpus": 16}}, {"cpus": 16}, {"cpus": 2}, id="CPUs"),
+        pytest.param(
+            {"settings": {"cores_per_socket": 8}},
+            {"cores_per_socket": 8},
+            {"cores_per_socket": 1},
+            id="cores per socket",
+        ),
+        pytest.param(
+            {"settings": {"memory": 65536}}, {"memory_mib": 65536}, {"memory_mib": 2048}, id="memory"
+        ),
+        pytest.param(
+            {"settings": {"memory_reservation": 65536}},
             {"memory_reservation_locked": True},
             {},
             id="reservation of all memory",
@@ -85,7 +98,7 @@ def vm(**fields: Any) -> Vm:
             id="device group",
         ),
         pytest.param(
-            {"cores_per_numa_node": 16},
+            {"settings": {"cores_per_numa_node": 16}},
             {"cores_per_numa_node": 16},
             {"cores_per_numa_node": 0},
             id="cores per virtual NUMA node",
@@ -163,7 +176,9 @@ def test_it_is_missing_exactly_where_it_does_not_show(
 
 def test_only_the_missing_part_is_asked_for_again_at_the_version_that_was_seen() -> None:
     spec = VmSpec(
-        cpus=16, memory_mib=65536, devices=(NewVgpu(profile=C40), NewNic(backing=LAN)), change_version="v1"
+        settings={"cpus": 16, "memory": 65536},
+        devices=(NewVgpu(profile=C40), NewNic(backing=LAN)),
+        change_version="v1",
     )
     found = vm(
         cpus=16,
@@ -172,7 +187,7 @@ def test_only_the_missing_part_is_asked_for_again_at_the_version_that_was_seen()
         vgpus=(VgpuDevice(key=13000, profile=C40),),
     )
     assert missing_from(found, spec) == VmSpec(
-        memory_mib=65536, devices=(NewNic(backing=LAN),), change_version="v2"
+        settings={"memory": 65536}, devices=(NewNic(backing=LAN),), change_version="v2"
     )
 
 
@@ -243,8 +258,7 @@ def test_unified_memory_is_asked_for_once_the_key_of_the_vgpu_is_known() -> None
 
 def test_a_request_is_described_in_the_words_of_vsphere() -> None:
     spec = VmSpec(
-        firmware="efi",
-        memory_mib=1024,
+        settings={"firmware": "efi", "memory": 1024},
         extra_config={"numa.nodeAffinity": "0"},
         devices=(NewVgpu(profile=C40),),
     )

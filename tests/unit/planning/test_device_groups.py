@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
+from tests.unit.planning.parts import parts
 from vgpu_cfg.model.desired import DesiredVgpu
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import VgpuDevice, VmDetail
@@ -44,7 +45,7 @@ PLAIN = vm((A80, None), (A80, None))
 
 
 def test_a_vm_with_its_group_needs_nothing() -> None:
-    assert compare_gpus(members(2), IN_PAIR, groups={1: PAIR}).is_empty
+    assert parts(compare_gpus(members(2), IN_PAIR, groups={1: PAIR})).is_empty
     assert has_wanted_gpus(peers(2), IN_PAIR, {})
     assert held_groups(peers(2), IN_PAIR) == {1: PAIR}
 
@@ -71,7 +72,7 @@ def test_a_vm_with_its_group_needs_nothing() -> None:
 def test_a_group_comes_as_a_whole_once_all_else_has_gone(
     before: VmDetail, removed: list[int], was: str | None
 ) -> None:
-    found = compare_gpus(members(2), before, notes=("on a, b", "on a, b"), groups={1: PAIR})
+    found = parts(compare_gpus(members(2), before, notes=("on a, b", "on a, b"), groups={1: PAIR}))
     assert [edit.key for edit in found.removals if isinstance(edit, RemoveDevice)] == removed
     assert found.additions == members(2)
     assert found.device_groups == {1: PAIR}
@@ -81,24 +82,24 @@ def test_a_group_comes_as_a_whole_once_all_else_has_gone(
 
 def test_a_group_that_is_not_wanted_goes_as_a_whole() -> None:
     plain = [NewVgpu(profile=A80)] * 2
-    found = compare_gpus(plain, IN_PAIR)
+    found = parts(compare_gpus(plain, IN_PAIR))
     assert (len(found.removals), found.additions, found.device_groups) == (2, plain, {})
     assert not has_wanted_gpus(peers(2, None), IN_PAIR, {})
-    assert compare_gpus(plain, PLAIN).is_empty
+    assert parts(compare_gpus(plain, PLAIN)).is_empty
 
 
 def test_two_groups_of_one_name_are_two_groups() -> None:
     wanted = [*members(2, 1), *members(2, 3)]
     names = {1: PAIR, 3: PAIR}
     both = vm((A80, 0), (A80, 4), (A80, 4), (A80, 0), groups={0: PAIR, 4: PAIR})
-    assert compare_gpus(wanted, both, groups=names).is_empty
+    assert parts(compare_gpus(wanted, both, groups=names)).is_empty
     assert held_groups([*peers(2, 1), *peers(2, 3)], both) == {1: PAIR, 3: PAIR}
-    one = compare_gpus(wanted, IN_PAIR, groups=names)
+    one = parts(compare_gpus(wanted, IN_PAIR, groups=names))
     assert (one.removals, len(one.additions), one.device_groups) == ([], 2, {3: PAIR})
 
 
 def test_unified_memory_of_members_changes_in_place() -> None:
-    found = compare_gpus(members(2, uvm=True), IN_PAIR, groups={1: PAIR})
+    found = parts(compare_gpus(members(2, uvm=True), IN_PAIR, groups={1: PAIR}))
     assert found.extra_config == {UVM.format(0): "1", UVM.format(1): "1"}
     assert not found.removals
 

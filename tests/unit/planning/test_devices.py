@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.planning.parts import parts
 from vgpu_cfg.model.desired import (
     DesiredDisk,
     DesiredDiskGrowth,
@@ -85,7 +86,7 @@ LABELLED = NewDynamicPassthrough(allowed=((0x10DE, 0x20F1),), label="a")
 def test_gpus_are_a_multiset(
     wanted: list[WantedGpu], before: VmDetail, removals: list[str], additions: list[DeviceEdit]
 ) -> None:
-    found = compare_gpus(wanted, before)
+    found = parts(compare_gpus(wanted, before))
     assert [edit.was for edit in found.removals if isinstance(edit, RemoveDevice)] == removals
     assert found.additions == additions
     assert found.is_empty is (not removals and not additions)
@@ -95,14 +96,14 @@ def test_gpus_are_a_multiset(
 def test_unified_memory_is_turned_on_and_off_in_place() -> None:
     with_uvm = NewVgpu(profile="grid_a100-40c", uvm=True)
     off, on = vm("grid_a100-40c"), vm("grid_a100-40c", pciPassthru0__cfg__enable_uvm="1")
-    assert compare_gpus([with_uvm], off).extra_config == {"pciPassthru0.cfg.enable_uvm": "1"}
-    assert compare_gpus([with_uvm], on).is_empty
-    assert compare_gpus([FULL], on).extra_config == {"pciPassthru0.cfg.enable_uvm": ""}
-    assert compare_gpus([FULL], off).is_empty
+    assert parts(compare_gpus([with_uvm], off)).extra_config == {"pciPassthru0.cfg.enable_uvm": "1"}
+    assert parts(compare_gpus([with_uvm], on)).is_empty
+    assert parts(compare_gpus([FULL], on)).extra_config == {"pciPassthru0.cfg.enable_uvm": ""}
+    assert parts(compare_gpus([FULL], off)).is_empty
 
 
 def test_a_removed_vgpu_leaves_no_setting_for_the_next_with_its_number() -> None:
-    found = compare_gpus([HALF], vm("grid_a100-40c", pciPassthru0__cfg__enable_uvm="1"))
+    found = parts(compare_gpus([HALF], vm("grid_a100-40c", pciPassthru0__cfg__enable_uvm="1")))
     assert found.extra_config == {"pciPassthru0.cfg.enable_uvm": ""}
 
 
@@ -202,14 +203,14 @@ def has_nics(*networks: str) -> VmDetail:
     ],
 )
 def test_nics_are_matched_by_network(wanted: list[WantedNic], before: VmDetail, kinds: list[type]) -> None:
-    found = compare_nics(wanted, before, {"a": "net a"})
+    found = parts(compare_nics(wanted, before, {"a": "net a"}))
     assert [type(edit) for edit in (*found.removals, *found.additions)] == kinds
     assert len(found.edits) == len(kinds)
 
 
 def test_a_nic_of_another_kind_is_replaced() -> None:
     before = VmDetail(nics=(VirtualNic(key=4000, kind="e1000", network="a"),))
-    found = compare_nics([nic("a")], before, {})
+    found = parts(compare_nics([nic("a")], before, {}))
     assert [type(edit) for edit in (*found.removals, *found.additions)] == [RemoveDevice, NewNic]
 
 
@@ -241,5 +242,5 @@ def test_disks_grow_and_are_added(
     wanted: list[DesiredDisk], before: VmDetail, kinds: list[type], shrinking: int
 ) -> None:
     found = compare_disks(wanted, before, frozenset({2000}))
-    assert [type(edit) for edit in found.additions] == kinds
+    assert [type(edit) for edit in parts(found.edits).additions] == kinds
     assert len(found.shrinking) == shrinking

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plans.estate import make_inventory
+from tests.unit.planning.parts import parts
 from tests.unit.planning.test_nic_needs import FIRST, SECOND, VIRTUAL, WHOLE, cut, stock, whole
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredFunction, DesiredPlan, DesiredVm, TemplateSource
@@ -83,7 +84,7 @@ def test_functions_are_matched_by_what_they_are(
     wanted: list[WantedFunction], own: VmDetail, edits: list[type]
 ) -> None:
     plans = plan_functions(wanted, own, HOST, [nic.function.pin or FIRST for nic in wanted])
-    found = compare_functions(plans, own, {"network-1": "roce-111"})
+    found = parts(compare_functions(plans, own, {"network-1": "roce-111"}))
     assert [type(edit) for edit in (*found.removals, *found.additions)] == edits
     assert len(found.edits) == len(edits)
     assert has_wanted_functions(wanted, own, HOST) is (edits == [])

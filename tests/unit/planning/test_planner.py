@@ -26,8 +26,14 @@ def test_a_new_vm_is_one_clone_with_everything_in_it() -> None:
     plan = planned(plan_for(vm("a", "grid_a100-20c", nics=({"network": "vm-network"},))), estate())
     create, power_on = plan.changes
     assert isinstance(create, CreateVm)
-    assert create.spec.cpus == 16
-    assert create.spec.reserve_all_memory is True
+    assert create.spec.settings == {
+        "cpus": 16,
+        "memory": 64 << 10,
+        "memory_reservation": 64 << 10,
+        "cpu_hot_add": False,
+        "memory_hot_add": False,
+        "cores_per_numa_node": 16,
+    }
     assert create.spec.extra_config == {
         "numa.nodeAffinity": "0",
         "pciPassthru.64bitMMIOSizeGB": "128",

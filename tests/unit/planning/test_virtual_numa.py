@@ -55,22 +55,22 @@ LEFT, LEFT_TOO, RIGHT = "0000:21:00.0", "0000:31:00.0", "0000:e2:00.0"
 
 def test_a_label_of_one_node_tells_the_virtual_node() -> None:
     made = created(labelled("left", "right"), [gpu(LEFT, 0, "left"), gpu(RIGHT, 1, "right")])
-    assert (made.spec.cores_per_numa_node, nodes(made)) == (8, [0, 1])
+    assert (made.spec.settings.get("cores_per_numa_node"), nodes(made)) == (8, [0, 1])
 
 
 def test_a_label_of_two_nodes_tells_none() -> None:
     made = created(labelled("any", "any"), [gpu(LEFT, 0, "any"), gpu(RIGHT, 1, "any")])
-    assert (made.spec.cores_per_numa_node, nodes(made)) == (8, [None, None])
+    assert (made.spec.settings.get("cores_per_numa_node"), nodes(made)) == (8, [None, None])
 
 
 def test_a_vgpu_whose_gpu_is_open_is_on_no_virtual_node() -> None:
     made = created((FULL, FULL), [gpu(LEFT, 0), gpu(RIGHT, 1)])
-    assert (made.spec.cores_per_numa_node, nodes(made)) == (8, [None, None])
+    assert (made.spec.settings.get("cores_per_numa_node"), nodes(made)) == (8, [None, None])
 
 
 def test_a_vm_on_one_node_is_one_virtual_node_and_names_none_for_its_devices() -> None:
     made = created((FULL, FULL), [gpu(LEFT, 0), gpu(LEFT_TOO, 0)])
-    assert (made.spec.cores_per_numa_node, nodes(made)) == (16, [None, None])
+    assert (made.spec.settings.get("cores_per_numa_node"), nodes(made)) == (16, [None, None])
 
 
 @pytest.mark.parametrize(

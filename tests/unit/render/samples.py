@@ -88,7 +88,7 @@ def new_vm(number: int, *, host: str = "esx-01", node: int = 0, **fields: Any) -
             datastore_moid="datastore-1",
             datastore_name="vsan",
         ),
-        spec=VmSpec(cpus=16),
+        spec=VmSpec(settings={"cpus": 16}),
         **fields,
     )
 
@@ -192,7 +192,7 @@ def everything() -> Plan:
             needs=("upgrade hvd-03",),
             impact=Impact.POWER_CYCLE,
             vm=shop,
-            spec=VmSpec(cpus=32),
+            spec=VmSpec(settings={"cpus": 32}),
             edits=(
                 Edit(key="cpus", before="16", after="32"),
                 Edit(key="gpu", before="grid_a100-20c", after="grid_a100-40c"),

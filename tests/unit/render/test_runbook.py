@@ -172,13 +172,15 @@ def test_a_write_is_typed_as_it_would_be_sent(write: HostWrite, lines: tuple[str
 
 def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None:
     spec = VmSpec(
-        hardware_version=21,
-        guest_id="ubuntu64Guest",
-        firmware="efi",
-        secure_boot=False,
-        cpus=16,
-        memory_mib=65536,
-        reserve_all_memory=True,
+        settings={
+            "hardware_version": 21,
+            "guest_id": "ubuntu64Guest",
+            "firmware": "efi",
+            "secure_boot": False,
+            "cpus": 16,
+            "memory": 65536,
+            "memory_reservation": True,
+        },
         extra_config={"pciPassthru.use64bitMMIO": "TRUE", "note": "a b|c", "gone": ""},
         devices=(
             RemoveDevice(key=13000, was="vGPU grid_a100-20c"),

@@ -7,7 +7,7 @@ JSON schema is made from them.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -27,11 +27,9 @@ from vgpu_cfg.model.plan_file.fields import (
     Profiles,
     Secret,
     Size,
-    TakesEffect,
     Text,
     Texts,
     VariableName,
-    key,
     mapping_or_text,
     one_or_many_of,
 )
@@ -41,16 +39,24 @@ from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.nic_entries import NicEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
+from vgpu_cfg.model.plan_key import TakesEffect, key
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.vm_options import OPTIONS, VmOptions
 
 AT_CREATION = TakesEffect.AT_CREATION
 AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
 LIVE = TakesEffect.LIVE
 REPORTING = TakesEffect.REPORTING
 
-ManagedKey = Literal[
-    "cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power"
-]
+_COMPARED = ("cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power")
+MANAGED = (*_COMPARED, *sorted(OPTIONS))
+"""The keys that are compared with a VM that exists, and so can be ignored."""
+
+
+if TYPE_CHECKING:
+    ManagedKey = str
+else:
+    ManagedKey = Literal[MANAGED]
 
 
 class Scratch(Frozen):
@@ -193,7 +199,7 @@ class PlaceEntry(Frozen):
     )
 
 
-class VmKeys(Frozen):
+class VmKeys(VmOptions):
     """Every key of a VM that `vms`, `defaults` and `except` may hold."""
 
     template: Text | Scratch = key(
@@ -211,7 +217,6 @@ class VmKeys(Frozen):
     )
     resource_pool: OptionalText = key("The resource pool.", AT_CREATION, "the cluster's root pool")
     datastore: OptionalText = key("The datastore.", AT_CREATION, "the template's")
-    secure_boot: bool = key("UEFI secure boot.", AT_CREATION, "false")
     cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
     memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
     gpus: Annotated[

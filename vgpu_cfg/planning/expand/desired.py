@@ -35,6 +35,7 @@ from vgpu_cfg.model.plan_file import (
     parse_mac,
     parse_nic_address,
 )
+from vgpu_cfg.model.vm_options import stated_options
 from vgpu_cfg.planning.expand.addresses import check_nic_networks, counted
 from vgpu_cfg.planning.expand.context import VmContext, value_of
 from vgpu_cfg.planning.expand.guests import check_guest, make_guest
@@ -58,7 +59,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = ""
         folder=keys.folder,
         resource_pool=keys.resource_pool,
         datastore=keys.datastore,
-        secure_boot=bool(keys.secure_boot),
+        **dict(stated_options(keys)),
         cpus=keys.cpus,
         memory_mib=keys.memory,
         gpus=tuple(gpu for number, entry in enumerate(keys.gpus or (), 1) for gpu in _gpus(entry, number)),

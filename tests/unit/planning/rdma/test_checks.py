@@ -168,14 +168,14 @@ def test_hardware_that_does_not_know_pvrdma_is_raised_first(hardware: int, upgra
 
 def test_pvrdma_pins_all_memory() -> None:
     (create,) = (one for one in planned(desired(PVRDMA), observed()).changes if one.kind == "create_vm")
-    assert create.spec.reserve_all_memory
+    assert "memory_reservation" in create.spec.settings
     has = existing(nics=[OWN_CARD], reserved=False)
     (change, *_) = (
         one
         for one in planned(desired(PVRDMA), observed(vms=has), allow_power_cycle=True).changes
         if one.kind == "reconfigure_vm"
     )
-    assert change.spec.reserve_all_memory
+    assert "memory_reservation" in change.spec.settings
 
 
 def test_a_vm_loses_the_pvrdma_nic_that_is_not_asked_for() -> None:

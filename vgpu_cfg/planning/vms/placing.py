@@ -4,71 +4,82 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredPassthrough, DesiredVgpu
+from vgpu_cfg.model.inventory import Cluster, VCenter
 from vgpu_cfg.model.vm import PassthroughDevice
 from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.compare import WantedVm
 from vgpu_cfg.planning.demand import DynamicNeed
 from vgpu_cfg.planning.gpu_devices import WantedGpu
 from vgpu_cfg.planning.gpu_match import DeviceNames, held_groups, is_wanted_device
+from vgpu_cfg.planning.hardware import can_shape_nodes
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.mmio import mmio_size_gb
 from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_functions
 from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
 from vgpu_cfg.planning.other_devices import WantedNic
-from vgpu_cfg.planning.rdma.asked import asks_gpudirect
 from vgpu_cfg.planning.virtual_numa import cores_per_node, functions_with_virtual_nodes, with_virtual_nodes
+from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.words import counted, whole_gib
 
 
-def make_wanted(
-    case: Case,
-    initial: HostState | None,
-    final: HostState | None,
-    names: DeviceNames,
-    *,
-    shapes_nodes: bool = False,
-    functions: tuple[FunctionPlan, ...] | None = None,
-    addresses: str | None = None,
-) -> WantedVm:
-    """Fill in what a VM shall have; `initial` and `final` are its host before and after placement.
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a VM finds around it: its cluster, and its host before and after all VMs were placed."""
 
-    `shapes_nodes` tells whether its virtual NUMA nodes can be stated. `functions` are the functions of its
-    NICs where they are chosen already, `addresses` what is kept of its NICs on it.
+    plan: str
+    vcenter: VCenter
+    names: DeviceNames
+    cluster: Cluster | None = None
+    initial: HostState | None = None
+    final: HostState | None = None
+
+
+def place_vm(
+    case: Case,
+    around: Around,
+    hardware_version: int | None,
+    functions: tuple[FunctionPlan, ...],
+    addresses: str | None,
+) -> PlacedVm:
+    """Fill in what a VM shall have.
+
+    `hardware_version` is the one that it will have, `functions` are those of its NICs, `addresses` is what is
+    kept of its NICs on it.
     """
+    initial, final, names = around.initial, around.final, around.names
     vm = case.desired
     groups = dict(case.fit.groups) if case.fit else held_groups(case.gpus, case.base)
     affinity = wanted_affinity(case, case.fit, initial)
     gpus = tuple(_gpus(case, final, names, groups))
-    functions = wanted_functions(case, final) if functions is None else functions
+    shapes_nodes = can_shape_nodes(around.vcenter.api_version, hardware_version)
     if shapes_nodes:
         gpus = with_virtual_nodes(case, gpus, affinity, initial)
         functions = functions_with_virtual_nodes(case, functions, affinity, initial)
     is_sized_anew = case.existing is None or vm.cpus not in (None, case.base.cpus)
-    notes = tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus)
-    return WantedVm(
-        cpus=vm.cpus,
-        memory_mib=vm.memory_mib,
+    return PlacedVm(
+        case=case,
+        plan=around.plan,
+        cluster=around.cluster,
+        hardware_version=hardware_version,
         gpus=gpus,
-        gpu_notes=notes,
+        gpu_notes=tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus),
         device_groups=groups,
         mmio_gb=mmio_size_gb(_boards(case, final)),
         nics=_vmxnet3(case),
         functions=functions,
-        disks=vm.disks,
         inherited_disks=_inherited_disks(case),
-        extra_config=vm.extra_config,
         affinity=affinity,
         affinity_note=_node_note(affinity, final),
         nodes=max(1, len(affinity or ())) if is_sized_anew else 1,
         cores_per_numa_node=cores_per_node(case, affinity) if shapes_nodes else None,
-        allows_p2p=bool(case.gpus) and asks_gpudirect(vm),
         addresses=addresses,
+        key_providers=around.vcenter.key_providers,
     )
 
 

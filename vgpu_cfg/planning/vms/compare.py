@@ -1,0 +1,156 @@
+"""What must change in a VM, or in the clone of a template, for it to be what is wanted.
+
+One function for both: a new VM is compared with its template in everything, a VM that exists only in the keys
+that the plan file states. Settings are the rows of the table; devices are compared by code of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from vgpu_cfg.model.change import Edit
+from vgpu_cfg.model.vm_spec import NewTpm, RemoveDevice, VmSpec
+from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.gpu_devices import compare_gpus
+from vgpu_cfg.planning.nic_devices import compare_functions
+from vgpu_cfg.planning.other_devices import compare_disks, compare_nics, compare_pvrdma
+from vgpu_cfg.planning.vms.edits import (
+    ClusterEdit,
+    VmEdit,
+    VmEdits,
+    device_edit,
+    extra_config_path,
+    setting_leaves,
+    setting_spec,
+)
+from vgpu_cfg.planning.vms.extra_config import current
+from vgpu_cfg.planning.vms.placed import PlacedVm
+from vgpu_cfg.planning.vms.setting import Carrier, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.table import VM_SETTINGS
+
+_ORDER = {topic: place for place, topic in enumerate(Topic)}
+
+
+def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
+    """List the edits that make a VM what it shall be; `network_names` spells the networks of its NICs."""
+    edits = [edit for setting in VM_SETTINGS if (edit := _setting_edit(setting, vm)) is not None]
+    disks = compare_disks(vm.desired.disks, vm.base, vm.inherited_disks) if vm.manages("disks") else None
+    edits += _device_edits(vm, dict(network_names))
+    edits += disks.edits if disks is not None else ()
+    edits += _stated_pairs(vm)
+    return VmEdits(
+        edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
+        overrides=tuple(_overrides(vm)),
+        shrinking=tuple(disks.shrinking) if disks is not None else (),
+        grows_disk=disks is not None and disks.grows,
+    )
+
+
+def check_options(vm: PlacedVm, findings: Findings) -> None:
+    """Say of each setting that is asked for why it must not be given."""
+    for setting in VM_SETTINGS:
+        wanted = setting.wish(vm)
+        found = setting.objects(vm, wanted.value) if wanted is not None else None
+        if found is not None:
+            findings.add_vm(found.code, vm.desired, found.message, found.remedy)
+
+
+def differing_at_creation(vm: PlacedVm) -> Iterator[str]:
+    """Yield the keys that a VM which exists does not show, and that only a new one gets."""
+    for setting in VM_SETTINGS:
+        if setting.is_of_creation and setting.plan_key and not vm.is_new:
+            wanted = setting.wish(vm)
+            if wanted is not None and not setting.holds(wanted.value, vm.base):
+                yield setting.plan_key
+
+
+def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
+    """Compare one row; None where nothing is asked, or where the VM shows it."""
+    if setting.carrier is Carrier.CLUSTER or (setting.is_of_creation and not vm.is_new):
+        return None
+    wanted = setting.wish(vm)
+    if wanted is None:
+        return None
+    holds = setting.holds(wanted.value, vm.base)
+    if holds and not (setting.is_always and vm.is_new):
+        return None
+    edit = Edit(
+        key=setting.key,
+        before=None if holds else setting.words_of(vm.base),
+        after=setting.words(wanted.value) or None,
+        is_default=wanted.is_default,
+        note=wanted.note,
+        sets=setting_leaves(setting, wanted.value) if setting.carrier is not Carrier.DEVICE else {},
+    )
+    is_late = setting.hardware > (vm.base.hardware_version or setting.hardware)
+    if setting.carrier is Carrier.DEVICE:
+        return _tpm_edit(setting, wanted, edit, vm, is_late=is_late)
+    return VmEdit(
+        topic=setting.topic,
+        edit=edit,
+        spec=setting_spec(setting, wanted.value),
+        is_late=is_late,
+        is_live=setting.is_live,
+        undo=_undo(setting, vm),
+    )
+
+
+def _undo(setting: VmSetting, vm: PlacedVm) -> VmSpec:
+    """Return the request that sets what was before; empty where that is not known, or no value undoes it."""
+    found = setting.shown(vm.base)
+    if setting.carrier is Carrier.EXTRA_CONFIG:
+        return (
+            VmSpec(extra_config={setting.path: "" if found is None else str(found)})
+            if setting.path
+            else VmSpec()
+        )
+    return VmSpec() if found is None or setting.undo else VmSpec(settings={setting.key: found})
+
+
+def _tpm_edit(setting: VmSetting, wanted: Wanted, edit: Edit, vm: PlacedVm, *, is_late: bool) -> VmEdit:
+    if wanted.value:
+        return device_edit(setting.topic, edit, [NewTpm()], is_late=is_late)
+    removal = RemoveDevice(key=vm.base.tpm_key or 0, was=setting.name)
+    return device_edit(setting.topic, edit, [removal])
+
+
+def _device_edits(vm: PlacedVm, names: dict[str, str]) -> Iterator[VmEdit]:
+    """Yield the edits of GPUs and NICs."""
+    if vm.manages("gpus"):
+        yield from compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)
+    if vm.manages("nics") and vm.nics is not None:
+        yield from compare_functions(vm.functions, vm.base, names)
+        yield from compare_pvrdma(vm.nics, vm.base, names)
+        yield from compare_nics(vm.nics, vm.base, names)
+
+
+def _stated_pairs(vm: PlacedVm) -> Iterator[VmEdit]:
+    """Yield the extraConfig pairs that the plan file states itself."""
+    for key, value in sorted(vm.desired.extra_config.items()) if vm.manages("extra_config") else ():
+        found = current(key, vm.base)
+        if (found or "") != value:
+            yield VmEdit(
+                topic=Topic.OPTIONS,
+                edit=Edit(key=key, before=found, after=value or None, sets={extra_config_path(key): value}),
+                spec=VmSpec(extra_config={key: value}),
+                undo=VmSpec(extra_config={key: found or ""}),
+            )
+
+
+def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:
+    """Yield what the VM's cluster must be told of it."""
+    for setting in VM_SETTINGS:
+        wanted = setting.wish(vm) if setting.carrier is Carrier.CLUSTER else None
+        found = vm.overrides.get(setting.key)
+        if wanted is not None and wanted.value != found:
+            before = None if found is None else setting.words(found)
+            yield ClusterEdit(
+                edit=Edit(
+                    key=setting.key,
+                    before=before,
+                    after=setting.words(wanted.value),
+                    sets=setting_leaves(setting, wanted.value),
+                ),
+                key=setting.key,
+                value=wanted.value,
+            )
