@@ -7,7 +7,9 @@ shown. An option that is absent is None and not among `model_fields_set`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_key import TakesEffect, key
@@ -17,6 +19,11 @@ class VmOptions(Frozen):
     """The options of a VM, each a row of the table of VM settings."""
 
     secure_boot: bool = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
+    boot_delay: Annotated[int, Field(ge=0, le=3600)] = key(
+        "Seconds that the firmware waits before it boots; from the next start on.",
+        TakesEffect.LIVE,
+        "the template's",
+    )
     cpu_hot_add: bool = key(
         "Whether CPUs can be added while the VM runs. That hides the virtual NUMA nodes from the guest.",
         TakesEffect.AT_POWER_CYCLE,

@@ -36,6 +36,11 @@ def _secure_boot(vm: PlacedVm) -> Wanted | None:
     return Wanted(stated) if isinstance(stated, bool) else None
 
 
+def _boot_delay(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("boot_delay")
+    return Wanted(stated * 1000) if isinstance(stated, int) else None
+
+
 def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
     if needs_efi(vm) and vm.is_new:
         return None
@@ -47,6 +52,10 @@ def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
 
 def _objects_to_secure_boot(vm: PlacedVm, value: SettingValue) -> Objection | None:
     return _without_efi(vm, "`secure_boot`") if value else None
+
+
+def _seconds(value: SettingValue) -> str:
+    return f"{int(value) / 1000:g} s"
 
 
 def _version_shown(value: SettingValue, detail: VmDetail) -> bool:
@@ -100,5 +109,21 @@ HARDWARE_SETTINGS = (
         is_of_creation=True,
         govc=lambda value: ("device.boot", f"-secure={str(value).lower()}"),
         objects=_objects_to_secure_boot,
+    ),
+    VmSetting(
+        key="boot_delay",
+        topic=Topic.HARDWARE,
+        name="boot delay",
+        source=f"{_BOOT_OPTIONS}: milliseconds",
+        wish=_boot_delay,
+        path="bootOptions.bootDelay",
+        read_path="config.bootOptions.bootDelay",
+        unset=0,
+        words=_seconds,
+        plan_key="boot_delay",
+        default="the template's",
+        privilege=_SETTINGS,
+        is_live=True,
+        govc=lambda value: ("device.boot", "-delay", str(value)),
     ),
 )
