@@ -7,7 +7,7 @@ shown. An option that is absent is None and not among `model_fields_set`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -33,6 +33,11 @@ class VmOptions(Frozen):
         "Whether memory can be added while the VM runs; not where a device is passed through.",
         TakesEffect.AT_POWER_CYCLE,
         "false",
+    )
+    latency_sensitivity: Literal["normal", "high"] = key(
+        "high: every CPU has a core of its own. All CPU and memory is reserved then.",
+        TakesEffect.AT_POWER_CYCLE,
+        "the template's",
     )
 
 

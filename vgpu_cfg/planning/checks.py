@@ -126,6 +126,7 @@ CHECKS: dict[Code, Check] = {
         (Code.TOO_MANY_NICS, "more than ten virtual NICs", _E, _V),
         (Code.SIZE_UNKNOWN, "neither plan nor template says how large the VM is", _E, _V),
         (Code.OPTION_NEEDS_EFI, "an option needs EFI firmware", _E, _V),
+        (Code.LATENCY_NEEDS_CPU, "latency sensitivity high needs more CPU than can be reserved", _E, _V),
         (Code.HOT_ADD, "hot-add beside devices or NUMA nodes that it hides", _W, _V),
         (Code.HOST_MEMORY, "the host cannot reserve that much memory", _E, _R),
         (Code.NUMA_TOO_SMALL, "the VM is larger than a NUMA node", _E, _R),

@@ -92,6 +92,7 @@ class Code(StrEnum):
     TOO_MANY_NICS = "VG214"
     SIZE_UNKNOWN = "VG215"
     OPTION_NEEDS_EFI = "VG217"
+    LATENCY_NEEDS_CPU = "VG218"
     HOT_ADD = "VG219"
 
     HOST_MEMORY = "VG301"

@@ -7,7 +7,7 @@ CPU, at least the number of its CPUs times the clock of the host's cores reserve
 
 from __future__ import annotations
 
-from vgpu_cfg.model.vm import AFFINITY_KEY, SettingValue
+from vgpu_cfg.model.vm import AFFINITY_KEY, SettingValue, VmDetail
 from vgpu_cfg.planning.codes import Code
 from vgpu_cfg.planning.other_devices import PVRDMA
 from vgpu_cfg.planning.vms.extra_config import current
@@ -19,6 +19,7 @@ _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
 _CPU_COUNT = "VirtualMachine.Config.CPUCount"
 _MEMORY = "VirtualMachine.Config.Memory"
 _RESOURCE = "VirtualMachine.Config.Resource"
+HIGH, NORMAL = "high", "normal"
 
 
 def _final_cpus(vm: PlacedVm) -> int:
@@ -54,6 +55,7 @@ def _memory(vm: PlacedVm) -> Wanted | None:
 def _reservation(vm: PlacedVm) -> Wanted | None:
     """Ask for all memory: a VM with a device that reads and writes it cannot start with less."""
     is_asked = vm.manages("gpus") or vm.manages("memory") or (vm.manages("nics") and _pins_memory(vm))
+    is_asked |= vm.stated("latency_sensitivity") == HIGH
     return Wanted(_final_memory(vm), is_default=True) if is_asked else None
 
 
@@ -81,6 +83,53 @@ def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection |
         return None
     message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
     return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
+
+
+def _latency(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("latency_sensitivity")
+    return Wanted(stated) if isinstance(stated, str) else None
+
+
+def _needed_mhz(vm: PlacedVm) -> int | None:
+    """Return the MHz of all CPUs on the VM's host, None where nobody tells the host's clock."""
+    clock = vm.host.cpu_mhz if vm.host is not None else None
+    return _final_cpus(vm) * clock if clock else None
+
+
+def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    """Refuse where the CPU that must be reserved cannot be told, or is more than the host has."""
+    if value != HIGH or vm.host is None:
+        return None
+    cpus, mhz = _final_cpus(vm), _needed_mhz(vm)
+    remedy = "ask for fewer `cpus`, or write `latency_sensitivity: normal`"
+    if mhz is None:
+        message = (
+            f"`latency_sensitivity: high` needs all CPU reserved, and {vm.host.name} does not tell its clock"
+        )
+        return Objection(Code.LATENCY_NEEDS_CPU, message, "see that the host is connected, and plan again")
+    if cpus > vm.host.cores:
+        has = counted(vm.host.cores, "core")
+        message = (
+            f"`latency_sensitivity: high` needs a core for each of {cpus} CPUs; {vm.host.name} has {has}"
+        )
+        return Objection(Code.LATENCY_NEEDS_CPU, message, remedy)
+    return None
+
+
+def _cpu_reservation(vm: PlacedVm) -> Wanted | None:
+    """Follow the latency sensitivity: all CPU for high; what came with it goes where it is normal again."""
+    stated = vm.stated("latency_sensitivity")
+    if stated == HIGH:
+        mhz = _needed_mhz(vm)
+        note = f"{_final_cpus(vm)} CPUs at {vm.host.cpu_mhz} MHz" if mhz and vm.host is not None else ""
+        return Wanted(mhz, is_default=True, note=note) if mhz else None
+    was_high = vm.base.options.get("latency_sensitivity") == HIGH
+    return Wanted(0, is_default=True) if stated == NORMAL and was_high else None
+
+
+def _is_reserved(value: SettingValue, detail: VmDetail) -> bool:
+    found = int(detail.options.get("cpu_reservation", 0))
+    return found >= int(value) if value else found == 0
 
 
 def _affinity(vm: PlacedVm) -> Wanted | None:
@@ -194,6 +243,37 @@ CPU_SETTINGS = (
         is_always=True,
         govc=lambda value: ("vm.change", f"-memory-hot-add-enabled={str(value).lower()}"),
         objects=_objects_to_memory_hot_add,
+    ),
+    VmSetting(
+        key="latency_sensitivity",
+        topic=Topic.CPU,
+        name="latency sensitivity",
+        source="vSphere API reference, LatencySensitivity; vSphere Resource Management 8.0",
+        wish=_latency,
+        path="latencySensitivity.level",
+        read_path="config.latencySensitivity.level",
+        unset=NORMAL,
+        words=str,
+        plan_key="latency_sensitivity",
+        default="the template's",
+        privilege=_RESOURCE,
+        govc=lambda value: ("vm.change", "-latency", str(value)),
+        objects=_objects_to_latency,
+    ),
+    VmSetting(
+        key="cpu_reservation",
+        topic=Topic.CPU,
+        name="CPU reserved:",
+        source="vSphere Resource Management 8.0: CPUs times the clock of the host, in MHz",
+        wish=_cpu_reservation,
+        path="cpuAllocation.reservation",
+        read_path="config.cpuAllocation.reservation",
+        unset=0,
+        same=_is_reserved,
+        words=lambda value: f"{value} MHz",
+        default="all, with latency sensitivity high; else the template's",
+        privilege=_RESOURCE,
+        govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
     ),
     VmSetting(
         key=AFFINITY_KEY,
