@@ -80,6 +80,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         # A host's VMs say what may be moved from it and who holds its devices, whether it has GPUs or not.
         hosts=tuple(HostScope(cluster=entry.cluster, names=entry.names) for entry in desired.hosts),
         system_ids=any(_has_fixed_passthrough(vm) for vm in desired.vms),
+        key_providers=any(vm.vtpm for vm in desired.vms),
     )
 
 

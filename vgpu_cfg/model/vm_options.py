@@ -39,6 +39,9 @@ class VmOptions(Frozen):
         TakesEffect.AT_POWER_CYCLE,
         "the template's",
     )
+    vtpm: bool = key(
+        "A virtual TPM 2.0; vCenter needs a key provider.", TakesEffect.AT_POWER_CYCLE, "the template's"
+    )
 
 
 OPTIONS = frozenset(VmOptions.model_fields)

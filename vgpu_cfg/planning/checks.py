@@ -125,6 +125,7 @@ CHECKS: dict[Code, Check] = {
         (Code.MANY_CPUS, "more than 128 virtual CPUs beside a vGPU", _W, _F),
         (Code.TOO_MANY_NICS, "more than ten virtual NICs", _E, _V),
         (Code.SIZE_UNKNOWN, "neither plan nor template says how large the VM is", _E, _V),
+        (Code.KEY_PROVIDER_ABSENT, "a virtual TPM needs a key provider", _E, _V),
         (Code.OPTION_NEEDS_EFI, "an option needs EFI firmware", _E, _V),
         (Code.LATENCY_NEEDS_CPU, "latency sensitivity high needs more CPU than can be reserved", _E, _V),
         (Code.HOT_ADD, "hot-add beside devices or NUMA nodes that it hides", _W, _V),

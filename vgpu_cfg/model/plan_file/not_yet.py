@@ -16,7 +16,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.template.library": UNPLANNED,
     "vms.template.item": UNPLANNED,
     "vms.storage_policy": UNPLANNED,
-    "vms.vtpm": UNPLANNED,
     "vms.disks.storage_policy": UNPLANNED,
     "vms.guest.spec": UNPLANNED,
     "vms.ha": UNPLANNED,

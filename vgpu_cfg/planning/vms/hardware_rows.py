@@ -9,7 +9,7 @@ from __future__ import annotations
 from vgpu_cfg.model.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.codes import Code
 from vgpu_cfg.planning.vms.placed import PlacedVm
-from vgpu_cfg.planning.vms.setting import Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.setting import Carrier, Objection, Topic, VmSetting, Wanted
 
 EFI = "efi"
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
@@ -41,6 +41,11 @@ def _boot_delay(vm: PlacedVm) -> Wanted | None:
     return Wanted(stated * 1000) if isinstance(stated, int) else None
 
 
+def _vtpm(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("vtpm")
+    return Wanted(stated) if isinstance(stated, bool) else None
+
+
 def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
     if needs_efi(vm) and vm.is_new:
         return None
@@ -52,6 +57,16 @@ def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
 
 def _objects_to_secure_boot(vm: PlacedVm, value: SettingValue) -> Objection | None:
     return _without_efi(vm, "`secure_boot`") if value else None
+
+
+def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value:
+        return None
+    if vm.key_providers is not None and not vm.key_providers:
+        message = "`vtpm: true` needs a key provider, and this vCenter has none"
+        remedy = "add one (vCenter > Configure > Key Providers; a native one will do), or drop `vtpm`"
+        return Objection(Code.KEY_PROVIDER_ABSENT, message, remedy)
+    return _without_efi(vm, "`vtpm`")
 
 
 def _seconds(value: SettingValue) -> str:
@@ -125,5 +140,20 @@ HARDWARE_SETTINGS = (
         privilege=_SETTINGS,
         is_live=True,
         govc=lambda value: ("device.boot", "-delay", str(value)),
+    ),
+    VmSetting(
+        key="vtpm",
+        topic=Topic.HARDWARE,
+        name="virtual TPM",
+        source="vSphere Security 8.0, virtual TPM: EFI, hardware version 14, a key provider",
+        wish=_vtpm,
+        carrier=Carrier.DEVICE,
+        read=lambda detail: detail.tpm_key is not None,
+        plan_key="vtpm",
+        default="the template's",
+        hardware=14,
+        client="Edit Settings > Add New Device > Trusted Platform Module",
+        undo="a virtual TPM that is removed takes its keys along",
+        objects=_objects_to_vtpm,
     ),
 )
