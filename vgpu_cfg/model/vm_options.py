@@ -15,6 +15,21 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_key import TakesEffect, key
 
 
+class HaOptions(Frozen):
+    """What vSphere HA does with a VM other than with the rest of its cluster."""
+
+    restart: Literal["disabled", "lowest", "low", "medium", "high", "highest"] = key(
+        "When HA starts the VM again after its host failed, among the others; disabled: never.",
+        TakesEffect.LIVE,
+        "the cluster's",
+    )
+    monitoring: Literal["off", "vm", "vm-and-app"] = key(
+        "Whether HA resets the VM when its tools, or an application, are silent.",
+        TakesEffect.LIVE,
+        "the cluster's",
+    )
+
+
 class VmOptions(Frozen):
     """The options of a VM, each a row of the table of VM settings."""
 
@@ -42,6 +57,12 @@ class VmOptions(Frozen):
     vtpm: bool = key(
         "A virtual TPM 2.0; vCenter needs a key provider.", TakesEffect.AT_POWER_CYCLE, "the template's"
     )
+    drs: Literal["manual", "partial", "full", "off"] = key(
+        "What DRS may do with this VM: manual, partial, full (automated), or off.",
+        TakesEffect.LIVE,
+        "the cluster's",
+    )
+    ha: HaOptions = key("What vSphere HA does with this VM.", TakesEffect.LIVE, "the cluster's")
 
 
 OPTIONS = frozenset(VmOptions.model_fields)

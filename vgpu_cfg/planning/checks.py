@@ -160,6 +160,8 @@ CHECKS: dict[Code, Check] = {
         (Code.PACK_UNMET, "VMs that should be together are on several hosts", _I, _V),
         (Code.KEEP_FREE_UNMET, "fewer hosts are free of GPU VMs than should be", _W, _V),
         (Code.ONLY_MAY_STRAND, "a VM that --only leaves out may find no GPU later", _W, _R),
+        (Code.OVERRIDE_OF_NO_USE, "an override of the cluster that has no effect there", _W, _V),
+        (Code.NO_CLUSTER, "an option of a cluster is asked of a VM outside of any", _E, _V),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),

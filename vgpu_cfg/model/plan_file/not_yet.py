@@ -18,8 +18,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.storage_policy": UNPLANNED,
     "vms.disks.storage_policy": UNPLANNED,
     "vms.guest.spec": UNPLANNED,
-    "vms.ha": UNPLANNED,
-    "vms.drs": UNPLANNED,
     "vms.tags": UNPLANNED,
     "vms.attributes": UNPLANNED,
 }

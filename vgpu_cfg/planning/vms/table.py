@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.planning.vms.cluster_rows import CLUSTER_SETTINGS
 from vgpu_cfg.planning.vms.cpu_rows import CPU_SETTINGS
 from vgpu_cfg.planning.vms.extra_config_rows import EXTRA_CONFIG_SETTINGS
 from vgpu_cfg.planning.vms.hardware_rows import HARDWARE_SETTINGS
@@ -14,6 +15,7 @@ VM_SETTINGS: tuple[VmSetting, ...] = (
     *HARDWARE_SETTINGS,
     *CPU_SETTINGS,
     *EXTRA_CONFIG_SETTINGS,
+    *CLUSTER_SETTINGS,
 )
 
 _BY_KEY: Mapping[str, VmSetting] = {setting.key: setting for setting in VM_SETTINGS}

@@ -1,0 +1,137 @@
+"""What a cluster does with one of its VMs: DRS and HA. The cluster keeps it, so the VM must exist.
+
+Source: vSphere API reference, ClusterDrsVmConfigInfo, ClusterDasVmSettings and
+ClusterVmToolsMonitoringSettings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.planning.codes import Code
+from vgpu_cfg.planning.vms.placed import PlacedVm
+from vgpu_cfg.planning.vms.setting import Carrier, Objection, Topic, VmSetting, Wanted
+
+DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
+_BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
+RESTART_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest")
+_MONITORING = {"off": "vmMonitoringDisabled", "vm": "vmMonitoringOnly", "vm-and-app": "vmAndAppMonitoring"}
+_DAS = f"{HA_LIST}.dasSettings"
+_TOOLS = f"{_DAS}.vmToolsMonitoringSettings"
+
+
+def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
+    if value == "off":
+        return {f"{DRS_LIST}.enabled": False}
+    return {f"{DRS_LIST}.enabled": True, f"{DRS_LIST}.behavior": _BEHAVIORS[str(value)]}
+
+
+def _monitoring_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
+    return {f"{_TOOLS}.clusterSettings": False, f"{_TOOLS}.vmMonitoring": _MONITORING[str(value)]}
+
+
+def _drs(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("drs")
+    return Wanted(stated) if isinstance(stated, str) else None
+
+
+def _ha(part: str) -> Callable[[PlacedVm], Wanted | None]:
+    def wish(vm: PlacedVm) -> Wanted | None:
+        stated = getattr(vm.stated("ha"), part, None)
+        return Wanted(stated) if isinstance(stated, str) else None
+
+    return wish
+
+
+def _objects_to_drs(vm: PlacedVm, _value: SettingValue) -> Objection | None:
+    return _without_cluster(vm, "drs") or (
+        None
+        if vm.cluster is None or vm.cluster.drs_enabled
+        else Objection(
+            Code.OVERRIDE_OF_NO_USE,
+            f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}",
+            "turn DRS on there, or drop `drs`",
+        )
+    )
+
+
+def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
+    return _without_cluster(vm, "ha") or (
+        None
+        if vm.cluster is None or vm.cluster.ha_enabled
+        else Objection(
+            Code.OVERRIDE_OF_NO_USE,
+            f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}",
+            "turn HA on there, or drop `ha`",
+        )
+    )
+
+
+def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
+    if vm.cluster is None or not vm.cluster.is_standalone:
+        return None
+    message = f"`{key}` is stated, and {vm.cluster.name} is a host outside of any cluster"
+    return Objection(Code.NO_CLUSTER, message, f"drop `{key}`, or name a cluster")
+
+
+def _drs_flags(value: SettingValue) -> tuple[str, ...]:
+    if value == "off":
+        return ("cluster.override.change", "-drs-enabled=false")
+    return ("cluster.override.change", "-drs-enabled=true", f"-drs-mode={_BEHAVIORS[str(value)]}")
+
+
+def _restart_flags(value: SettingValue) -> tuple[str, ...]:
+    return ("cluster.override.change", f"-ha-restart-priority={value}")
+
+
+_OF_A_CLUSTER = VmSetting(
+    key="",
+    topic=Topic.CLUSTER,
+    name="",
+    source="vSphere API reference, ClusterConfigSpecEx",
+    wish=_drs,
+    carrier=Carrier.CLUSTER,
+    words=str,
+    default="the cluster's",
+    privilege="Host.Inventory.EditCluster",
+    is_live=True,
+    undo="remove the VM from the cluster's VM overrides",
+)
+"""What all overrides have in common."""
+
+CLUSTER_SETTINGS = (
+    replace(
+        _OF_A_CLUSTER,
+        key="drs",
+        name="DRS",
+        plan_key="drs",
+        values=(*_BEHAVIORS, "off"),
+        leaves=_drs_leaves,
+        govc=_drs_flags,
+        objects=_objects_to_drs,
+    ),
+    replace(
+        _OF_A_CLUSTER,
+        key="ha_restart",
+        name="HA restart",
+        plan_key="ha",
+        values=RESTART_PRIORITIES,
+        wish=_ha("restart"),
+        leaves=lambda value: {f"{_DAS}.restartPriority": value},
+        govc=_restart_flags,
+        objects=_objects_to_ha,
+    ),
+    replace(
+        _OF_A_CLUSTER,
+        key="ha_monitoring",
+        name="HA monitoring",
+        plan_key="ha",
+        values=tuple(_MONITORING),
+        wish=_ha("monitoring"),
+        leaves=_monitoring_leaves,
+        client="VM Overrides > vSphere HA - VM Monitoring: {value}",
+        objects=_objects_to_ha,
+    ),
+)
