@@ -9,10 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_key import TakesEffect, key
+
+AttributeName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
+
+
+def _attribute(value: object) -> object:
+    """Write numbers and truth as text, which is all that a custom attribute holds."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value
+
+
+AttributeValue = Annotated[str, BeforeValidator(_attribute, json_schema_input_type=str | int | bool)]
 
 
 class HaOptions(Frozen):
@@ -63,6 +75,9 @@ class VmOptions(Frozen):
         "the cluster's",
     )
     ha: HaOptions = key("What vSphere HA does with this VM.", TakesEffect.LIVE, "the cluster's")
+    attributes: dict[AttributeName, AttributeValue] = key(
+        "Custom attributes of the VM, by name; an empty text clears one.", TakesEffect.LIVE
+    )
 
 
 OPTIONS = frozenset(VmOptions.model_fields)

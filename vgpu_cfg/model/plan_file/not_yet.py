@@ -19,5 +19,4 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.disks.storage_policy": UNPLANNED,
     "vms.guest.spec": UNPLANNED,
     "vms.tags": UNPLANNED,
-    "vms.attributes": UNPLANNED,
 }

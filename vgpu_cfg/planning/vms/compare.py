@@ -41,6 +41,7 @@ def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
     return VmEdits(
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
         overrides=tuple(_overrides(vm)),
+        attributes=tuple(_attributes(vm)),
         shrinking=tuple(disks.shrinking) if disks is not None else (),
         grows_disk=disks is not None and disks.grows,
     )
@@ -153,4 +154,14 @@ def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:
                 ),
                 key=setting.key,
                 value=wanted.value,
+            )
+
+
+def _attributes(vm: PlacedVm) -> Iterable[Edit]:
+    """Yield the custom attributes that the VM does not show."""
+    for name, value in sorted((vm.desired.attributes or {}).items()) if vm.manages("attributes") else ():
+        found = vm.base.attributes.get(name) if not vm.is_new else None
+        if (found or "") != value:
+            yield Edit(
+                key=name, before=found or None, after=value or None, sets={f"customValue[{name}]": value}
             )
