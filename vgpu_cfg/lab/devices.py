@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.state import Network
 from vgpu_cfg.model.vgpu import VgpuProfile
@@ -318,6 +318,25 @@ def copy_with(device: Any, /, **changes: Any) -> Any:
     for name, value in changes.items():
         setattr(made, name, value)
     return made
+
+
+def merged(old: Any, sent: Any) -> Any:
+    """Return a data object with what was sent of it set, and the rest as it was; inner objects likewise."""
+    if sent is None or old is None or type(old) is not type(sent):
+        return old if sent is None else sent
+    made = copy_with(old)
+    for name in _fields(type(sent)):
+        value = getattr(sent, name)
+        if isinstance(value, VmomiSupport.DataObject):
+            setattr(made, name, merged(getattr(old, name), value))
+        elif is_set(value):
+            setattr(made, name, value)
+    return made
+
+
+def is_set(value: Any) -> bool:
+    """Whether a field of a data object holds something; a reference must not be compared with `==`."""
+    return value is not None and not (isinstance(value, list) and not value)
 
 
 @lru_cache(maxsize=256)

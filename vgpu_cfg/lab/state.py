@@ -112,14 +112,18 @@ class Group:
     members: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class VmOverride:
-    """What a cluster sets for one VM: DRS behaviour, HA restart priority. None follows the cluster."""
+    """What a cluster sets for one VM. None follows the cluster; `das_settings` is a vim `DasVmSettings`."""
 
     drs_enabled: bool | None = None
     drs_behavior: str | None = None
-    restart_priority: str | None = None
     das_settings: Any = None
+
+    @property
+    def has_drs(self) -> bool:
+        """Whether DRS is told something of the VM."""
+        return self.drs_enabled is not None or self.drs_behavior is not None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.devices import merged
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.inventory import unlimited
-from vgpu_cfg.lab.renderers.table import Render, is_set
+from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vm_devices import devices
 from vgpu_cfg.lab.rules.hardware import OLDEST_VNUMA_VERSION, reservation_mib
 from vgpu_cfg.lab.soap.context import Context
@@ -76,11 +77,7 @@ def _flags(_context: Context, thing: VirtualMachine) -> Any:
         vvtdEnabled=False,
         vbsEnabled=False,
     )
-    for info in flags._GetPropertyList() if sent is not None else ():
-        value = getattr(sent, info.name)
-        if is_set(value):
-            setattr(flags, info.name, value)
-    return flags
+    return merged(flags, sent)
 
 
 def _tools(_context: Context, thing: VirtualMachine) -> Any:
