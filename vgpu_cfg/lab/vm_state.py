@@ -62,6 +62,7 @@ class VirtualMachine(Managed):
     memory_hot_add: bool = False
     firmware: Firmware = "efi"
     secure_boot: bool = False
+    boot_delay_ms: int = 0
     hardware_version: int = 19
     guest_id: str = "ubuntu64Guest"
     annotation: str = ""

@@ -169,4 +169,3 @@ def _check_within(cluster: Cluster, hosts: Iterable[str | None], path: str) -> N
     """Raise where a group's member is not of the cluster."""
     if any(host not in cluster.hosts for host in hosts):
         raise refusals.bad_argument(f"spec.groupSpec.info.{path}")
-

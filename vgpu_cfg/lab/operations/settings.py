@@ -1,11 +1,16 @@
-"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge."""
+"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge.
+
+Changes are incremental (VirtualMachineConfigSpec in the vSphere API reference: "To support incremental
+changes, these properties are all optional"); that this goes for the properties of an object in it, too, as
+for one of its bootOptions, is assumed.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from vgpu_cfg.lab.devices import copy_with, is_passthrough
+from vgpu_cfg.lab.devices import copy_with, is_passthrough, is_set, merged
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.state import Host, VirtualMachine
 
@@ -52,12 +57,13 @@ def apply_settings(vm: VirtualMachine, spec: Any) -> None:
             raise refusals.bad_config("configSpec.numCoresPerSocket")
         vm.cores_per_socket = 1
     _apply_flags(vm, spec)
+    _apply_boot(vm, spec)
     _apply_reservation(vm, spec)
     _apply_virtual_numa(vm, spec.virtualNuma)
     for name in NOT_JUDGED:
         value = getattr(spec, name, None)
-        if value not in (None, []):
-            vm.extra[name] = value
+        if is_set(value):
+            vm.extra[name] = merged(vm.extra.get(name), value)
     apply_extra_config(vm, spec.extraConfig or [])
 
 
@@ -66,8 +72,6 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
         if spec.firmware not in ("bios", "efi"):
             raise refusals.bad_config("configSpec.firmware")
         vm.firmware = spec.firmware
-    if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
-        vm.secure_boot = bool(spec.bootOptions.efiSecureBootEnabled)
     if spec.guestId:
         vm.guest_id = spec.guestId
     if spec.annotation is not None:
@@ -80,6 +84,24 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
         vm.cpu_hot_add = bool(spec.cpuHotAddEnabled)
     if spec.memoryHotAddEnabled is not None:
         vm.memory_hot_add = bool(spec.memoryHotAddEnabled)
+
+
+def _apply_boot(vm: VirtualMachine, spec: Any) -> None:
+    """Set what a VM boots with. Secure boot wants EFI and hardware version 13.
+
+    A spec that leaves a VM with BIOS and secure boot is refused when it is sent, and not at the power-on
+    (ansible-collections/community.vmware, issue 351); which fault says so is recalled.
+    """
+    boot = spec.bootOptions
+    if boot is not None and boot.bootDelay is not None:
+        if boot.bootDelay < 0:
+            raise refusals.bad_config("configSpec.bootOptions.bootDelay")
+        vm.boot_delay_ms = int(boot.bootDelay)
+    if boot is not None and boot.efiSecureBootEnabled is not None:
+        vm.secure_boot = bool(boot.efiSecureBootEnabled)
+    is_asked = spec.firmware or (boot is not None and boot.efiSecureBootEnabled)
+    if vm.secure_boot and is_asked and not hardware.can_secure_boot(vm):
+        raise refusals.bad_config("configSpec.bootOptions.efiSecureBootEnabled")
 
 
 def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:

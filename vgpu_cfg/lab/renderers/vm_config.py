@@ -8,7 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.devices import merged
+from vgpu_cfg.lab.devices import copy_with, merged
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.inventory import unlimited
 from vgpu_cfg.lab.renderers.table import Render
@@ -125,13 +125,13 @@ def _cpu_allocation(_context: Context, thing: VirtualMachine) -> Any:
 
 
 def _boot_options(_context: Context, thing: VirtualMachine) -> Any:
-    return thing.extra.get("bootOptions") or vim.vm.BootOptions(
-        bootDelay=0,
-        enterBIOSSetup=False,
+    usual = vim.vm.BootOptions(
+        enterBIOSSetup=False, bootRetryEnabled=False, bootRetryDelay=10000, networkBootProtocol="ipv4"
+    )
+    return copy_with(
+        merged(usual, thing.extra.get("bootOptions")),
+        bootDelay=thing.boot_delay_ms,
         efiSecureBootEnabled=thing.secure_boot,
-        bootRetryEnabled=False,
-        bootRetryDelay=10000,
-        networkBootProtocol="ipv4",
     )
 
 

@@ -13,6 +13,8 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.state import Host, VirtualMachine
 
 OLDEST_VGPU_VERSION = 11
+OLDEST_SECURE_BOOT_VERSION = 13
+"""ESXi 6.5's (ansible/ansible, issue 47107)."""
 OLDEST_DYNAMIC_VERSION = 17
 OLDEST_DEVICE_GROUP_VERSION = 20
 OLDEST_PVRDMA_VERSION = 13
@@ -55,6 +57,11 @@ def max_passthrough(hardware_version: int) -> int:
 def max_hardware_version(host: Host) -> int:
     """Return the newest hardware version that a host runs."""
     return BY_VERSION[host.version].max_hardware_version
+
+
+def can_secure_boot(vm: VirtualMachine) -> bool:
+    """Whether a VM's firmware can check what it boots."""
+    return vm.firmware == "efi" and vm.hardware_version >= OLDEST_SECURE_BOOT_VERSION
 
 
 def needs_all_memory_reserved(vm: VirtualMachine) -> bool:
