@@ -95,3 +95,84 @@ def test_a_guest_is_up_after_the_boot_delay(rig: Rig, delay_ms: int) -> None:
 def test_no_boot_delay_is_below_nothing(rig: Rig) -> None:
     fault = rig.refused(rig.clone("a"), "ReconfigVM_Task", spec=boot(bootDelay=-1))
     assert isinstance(fault, vim.fault.InvalidVmConfig)
+
+
+def cpu(mhz: int) -> Any:
+    return vim.vm.ConfigSpec(cpuAllocation=vim.ResourceAllocationInfo(reservation=mhz))
+
+
+def low_latency(mhz: int, *, reserve: bool = True, threads: int | None = None) -> Any:
+    spec = cpu(mhz)
+    spec.numCPUs = 8
+    spec.memoryReservationLockedToMax = reserve
+    spec.latencySensitivity = vim.LatencySensitivity(level="high")
+    spec.simultaneousThreads = threads
+    return spec
+
+
+def test_a_cpu_reservation_is_read_back_where_it_stands(rig: Rig) -> None:
+    vm = rig.clone("a", config=cpu(4000))
+    rig.done(
+        vm,
+        "ReconfigVM_Task",
+        spec=vim.vm.ConfigSpec(cpuAllocation=vim.ResourceAllocationInfo(limit=9000)),
+    )
+    found = vim.VirtualMachine(vm.moid, connect(rig.lab)._stub)
+    allocation = found.config.cpuAllocation
+    assert (allocation.reservation, allocation.limit) == (4000, 9000)
+    assert found.resourceConfig.cpuAllocation.reservation == 4000
+    assert found.summary.config.cpuReservation == 4000
+
+
+def test_no_cpu_reservation_is_none(rig: Rig) -> None:
+    assert read(rig, rig.clone("a")).cpuAllocation.reservation == 0
+    assert isinstance(rig.refused(rig.clone("b"), "ReconfigVM_Task", spec=cpu(-1)), vim.fault.InvalidVmConfig)
+
+
+def test_cpus_are_admitted_as_long_as_there_are_some(rig: Rig) -> None:
+    host = rig.host()
+    most = host.cores * host.cpu_mhz
+    rig.done(rig.clone("a", config=cpu(most - 1000)), "PowerOnVM_Task")
+    fault = rig.refused(rig.clone("b", config=cpu(1001)), "PowerOnVM_Task")
+    assert isinstance(fault, vim.fault.InsufficientCpuResourcesFault)
+    assert (fault.unreserved, fault.requested) == (1000, 1001)
+    vm = rig.clone("c", config=cpu(600))
+    rig.done(vm, "PowerOnVM_Task")
+    grown = rig.refused(vm, "ReconfigVM_Task", spec=cpu(1001))
+    assert isinstance(grown, vim.fault.InsufficientCpuResourcesFault)
+    rig.done(vm, "ReconfigVM_Task", spec=cpu(1000))
+    rig.done(rig.vm("a"), "PowerOffVM_Task")
+    rig.done(rig.vm("b"), "PowerOnVM_Task")
+
+
+@pytest.mark.parametrize("level", ["normal", "high"])
+def test_latency_sensitivity_is_read_back(rig: Rig, level: str) -> None:
+    vm = rig.clone("a")
+    assert read(rig, vm).latencySensitivity.level == "normal"
+    spec = vim.vm.ConfigSpec(latencySensitivity=vim.LatencySensitivity(level=level))
+    rig.done(vm, "ReconfigVM_Task", spec=spec)
+    assert read(rig, vm).latencySensitivity.level == level
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (low_latency(8 * 2794), None),
+        (low_latency(8 * 2794 - 1), "(sched.cpu.min) should be at least 22352 MHz"),
+        (low_latency(4 * 2794, threads=2), None),
+        (low_latency(4 * 2794 - 1, threads=2), "(sched.cpu.min) should be at least 11176 MHz"),
+        (low_latency(8 * 2794, reserve=False), "(sched.mem.min) should be equal to memsize(8192)"),
+    ],
+)
+def test_high_latency_sensitivity_wants_all_reserved(rig: Rig, spec: Any, text: str | None) -> None:
+    vm = rig.clone("a", config=spec)
+    assert rig.host().cpu_mhz == 2794
+    if text is None:
+        rig.done(vm, "PowerOnVM_Task")
+        return
+    fault = rig.refused(vm, "PowerOnVM_Task")
+    assert isinstance(fault, vim.fault.GenericVmConfigFault)
+    assert text in fault.msg
+    normal = vim.vm.ConfigSpec(latencySensitivity=vim.LatencySensitivity(level="normal"))
+    rig.done(vm, "ReconfigVM_Task", spec=normal)
+    rig.done(vm, "PowerOnVM_Task")

@@ -114,6 +114,13 @@ def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
         vm.memory_reservation_mib = int(wanted)
     if vm.memory_reservation_locked:
         vm.memory_reservation_mib = vm.memory_mib
+    cpu = spec.cpuAllocation.reservation if spec.cpuAllocation is not None else None
+    if cpu is not None:
+        if cpu < 0:
+            raise refusals.bad_config("configSpec.cpuAllocation.reservation")
+        vm.cpu_reservation_mhz = int(cpu)
+    if spec.latencySensitivity is not None:
+        vm.latency_sensitivity = str(spec.latencySensitivity.level)
 
 
 def _apply_virtual_numa(vm: VirtualMachine, sent: Any) -> None:

@@ -104,7 +104,7 @@ def _power_ops(_context: Context, thing: VirtualMachine) -> Any:
     )
 
 
-def _memory_allocation(_context: Context, thing: VirtualMachine) -> Any:
+def memory_allocation(_context: Context, thing: VirtualMachine) -> Any:
     """Return the sent allocation with the reservation that holds: a locked one follows the memory's size."""
     shown = unlimited(reservation=reservation_mib(thing), expandable=False)
     sent = thing.extra.get("memoryAllocation")
@@ -114,14 +114,10 @@ def _memory_allocation(_context: Context, thing: VirtualMachine) -> Any:
     return shown
 
 
-def _cpu_allocation(_context: Context, thing: VirtualMachine) -> Any:
-    shown = unlimited(expandable=False)
-    sent = thing.extra.get("cpuAllocation")
-    for name in ("reservation", "limit", "shares") if sent is not None else ():
-        value = getattr(sent, name)
-        if value is not None:
-            setattr(shown, name, value)
-    return shown
+def cpu_allocation(_context: Context, thing: VirtualMachine) -> Any:
+    """Return the sent allocation with the reservation that holds."""
+    shown = merged(unlimited(expandable=False), thing.extra.get("cpuAllocation"))
+    return copy_with(shown, reservation=thing.cpu_reservation_mhz)
 
 
 def _boot_options(_context: Context, thing: VirtualMachine) -> Any:
@@ -164,7 +160,8 @@ def _device_groups(_context: Context, thing: VirtualMachine) -> Any:
 
 
 def _latency(_context: Context, thing: VirtualMachine) -> Any:
-    return thing.extra.get("latencySensitivity") or vim.LatencySensitivity(level="normal")
+    sent = thing.extra.get("latencySensitivity") or vim.LatencySensitivity()
+    return copy_with(sent, level=thing.latency_sensitivity)
 
 
 def _sent(name: str) -> Render:
@@ -206,8 +203,8 @@ VM_CONFIG: dict[str, Render] = {
     "hardware.numCoresPerSocket": attribute(lambda thing: thing.cores_per_socket),
     "hardware.memoryMB": attribute(lambda thing: thing.memory_mib),
     "hardware.device": devices,
-    "cpuAllocation": _cpu_allocation,
-    "memoryAllocation": _memory_allocation,
+    "cpuAllocation": cpu_allocation,
+    "memoryAllocation": memory_allocation,
     "latencySensitivity": _latency,
     "memoryHotAddEnabled": attribute(lambda thing: thing.memory_hot_add),
     "cpuHotAddEnabled": attribute(lambda thing: thing.cpu_hot_add),
