@@ -22,7 +22,19 @@ from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.site import Site, new_site
-from vgpu_cfg.lab.state import Cluster, Datastore, Host, LabState, Network, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.state import (
+    Cluster,
+    Datastore,
+    Host,
+    KeyProvider,
+    LabState,
+    Network,
+    ResourcePool,
+    VirtualMachine,
+)
+
+KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
+"""The estate's words and those of vim `KmipClusterInfo.KmsManagementType`."""
 
 Loc = tuple[str | int, ...]
 Thing = TypeVar("Thing", Datastore, Network)
@@ -54,6 +66,10 @@ class _Builder:
         self.state = self.site.state
         self.state.settings |= center.settings
         self.state.licences = center.licences
+        self.state.key_providers = tuple(
+            KeyProvider(provider.name, KEY_PROVIDER_KINDS[provider.kind], provider.default)
+            for provider in center.key_providers
+        )
         self.state.internet = self.estate.internet
         self.faults: list[DocumentFault] = []
 

@@ -339,6 +339,14 @@ class VmPart(MachinePart):
         return self.names or (self.name,)
 
 
+class KeyProviderPart(Part):
+    """A key provider. `standard` has key servers of its own, `native` is vCenter's own."""
+
+    name: str
+    kind: Literal["native", "standard"] = "native"
+    default: bool = True
+
+
 class VcenterPart(Part):
     """The server's own name and release."""
 
@@ -346,6 +354,13 @@ class VcenterPart(Part):
     release: Release = "8.0 U3"
     settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    key_providers: tuple[KeyProviderPart, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_default_provider(self) -> VcenterPart:
+        if sum(provider.default for provider in self.key_providers) > 1:
+            raise ValueError("one key provider is the default: give the others `default: false`")
+        return self
 
 
 class Estate(Part):

@@ -175,6 +175,15 @@ class AlarmState:
     since: float
 
 
+@dataclass(frozen=True, slots=True)
+class KeyProvider:
+    """A key provider of vCenter; `kind` is vim `KmipClusterInfo.KmsManagementType`."""
+
+    name: str
+    kind: str
+    is_default: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class ResourcePool(Managed):
     """A resource pool. `owner` is its cluster, `parent` the pool above it or the cluster."""
@@ -321,6 +330,7 @@ class LabState:
     """Advanced settings of vCenter itself."""
     licences: tuple[str, ...] = ()
     """Licence keys that it knows."""
+    key_providers: tuple[KeyProvider, ...] = ()
     leaving: dict[str, float] = field(default_factory=dict)
     """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)
@@ -379,6 +389,11 @@ class LabState:
     def all(self, kind: type[ManagedT]) -> list[ManagedT]:
         """Return all objects of a kind, oldest first."""
         return [thing for thing in self.objects.values() if isinstance(thing, kind)]
+
+    @property
+    def default_key_provider(self) -> KeyProvider | None:
+        """The key provider that is taken where nobody names one."""
+        return next((provider for provider in self.key_providers if provider.is_default), None)
 
     def datacenter_of(self, thing: Managed) -> Datacenter | None:
         """Return the datacenter above an object."""

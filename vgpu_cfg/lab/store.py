@@ -30,6 +30,7 @@ PLAIN_FIELDS = (
     "custom_values",
     "settings",
     "licences",
+    "key_providers",
     "leaving",
     "booting",
     "waking",
