@@ -1,7 +1,8 @@
 """The virtual devices of VMs as vCenter numbers them: which key a kind of device gets, and its controller.
 
 Device values are shared between VMs and never changed in place; whoever changes one makes a new one.
-Keys: SCSI controllers 1000+, disks 2000+, NICs 4000+, PCI passthrough 13000+ ascending (key − 13000 is
+Keys: SCSI controllers 1000+, disks 2000+, NICs 4000+, a virtual TPM 11000 (VMware's PowerCLI module for VM
+encryption adds it under that key), PCI passthrough 13000+ ascending (key − 13000 is
 the `n` of `pciPassthru<n>`), SR-IOV NICs 13031 downwards, NVMe controllers 31000+ with disks 32000+.
 """
 
@@ -24,6 +25,7 @@ PCI_CONTROLLER = 100
 SCSI_CONTROLLER = 1000
 FIRST_DISK = 2000
 FIRST_NIC = 4000
+TPM = 11000
 FIRST_PASSTHROUGH = 13000
 LAST_SRIOV = 13031
 FIRST_PASSTHROUGH_UNIT = 18
@@ -243,6 +245,17 @@ def mac_of(number: int, index: int) -> str:
     """Return a MAC of the range that vCenter gives out, 00:50:56:80 to 00:50:56:bf."""
     value = number * 16 + index
     return f"00:50:56:{0x80 + (value >> 16 & 0x3F):02x}:{value >> 8 & 0xFF:02x}:{value & 0xFF:02x}"
+
+
+def tpm_device() -> Any:
+    """Return a virtual TPM as the server shows it; its certificates are left out."""
+    label = "Virtual TPM"
+    return _VD.VirtualTPM(key=TPM, deviceInfo=description(label, label), controllerKey=PCI_CONTROLLER)
+
+
+def has_tpm(devices: Mapping[int, Any]) -> bool:
+    """Whether there is a virtual TPM among devices."""
+    return any(isinstance(device, _VD.VirtualTPM) for device in devices.values())
 
 
 def is_passthrough(device: Any) -> bool:

@@ -50,6 +50,12 @@ def test_these_want_the_vm_off(rig: Rig, spec: Any) -> None:
     assert isinstance(rig.refused(vm, "ReconfigVM_Task", spec=spec), vim.fault.InvalidPowerState)
 
 
+def test_a_boot_delay_holds_from_the_next_power_on(rig: Rig) -> None:
+    vm = rig.running("a")
+    rig.done(vm, "ReconfigVM_Task", spec=boot(bootDelay=1000))
+    assert read(rig, vm).bootOptions.bootDelay == 1000
+
+
 def test_boot_options_change_one_by_one(rig: Rig) -> None:
     vm = rig.clone("a")
     rig.done(vm, "ReconfigVM_Task", spec=boot(efiSecureBootEnabled=True, enterBIOSSetup=True))

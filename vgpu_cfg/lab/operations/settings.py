@@ -1,8 +1,8 @@
 """A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge.
 
-Changes are incremental (VirtualMachineConfigSpec in the vSphere API reference: "To support incremental
-changes, these properties are all optional"); that this goes for the properties of an object in it, too, as
-for one of its bootOptions, is assumed.
+Changes are incremental: a property that is unset, be it of the spec or of an object in it, is not changed
+(VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from the next power-on, so a
+running VM takes them; secure boot wants it off ("Enable or Disable UEFI Secure Boot", vSphere Security).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ NOT_JUDGED = (
 """Fields that are kept in `VirtualMachine.extra` as they came."""
 
 NEEDS_OFF = (
-    "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "virtualNuma",
-    "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId", "bootOptions",
+    "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled",
+    "virtualNuma",
+    "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId",
     "latencySensitivity", "uuid", "instanceUuid",
 )  # fmt: skip
 """Fields that a running VM does not take."""
@@ -161,6 +162,8 @@ def hardware_version(text: str, host: Host | None) -> int:
 
 def _check_running(vm: VirtualMachine, spec: Any) -> None:
     refused = [name for name in NEEDS_OFF if getattr(spec, name, None) is not None]
+    if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
+        refused.append("bootOptions.efiSecureBootEnabled")
     keys = [option.key for option in spec.extraConfig or () if NEEDS_OFF_KEYS.match(option.key)]
     grows_cpus = spec.numCPUs is not None and spec.numCPUs != vm.cpus
     grows_memory = spec.memoryMB is not None and spec.memoryMB != vm.memory_mib

@@ -48,6 +48,7 @@ def admit(
     _check_size(state, vm, host)
     placed = place_vgpus(vm, host, pick, forced or {}, suits)
     hardware.check_memory_reserved(vm)
+    hardware.check_tpm(vm)
     hardware.check_latency_sensitivity(vm, host)
     hardware.check_numa_affinity(vm, host)
     whole = assign_whole_devices(vm, host)

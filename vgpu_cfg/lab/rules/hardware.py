@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.lab.devices import has_tpm
 from vgpu_cfg.lab.parts import BY_VERSION
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.state import Host, VirtualMachine
@@ -15,6 +16,7 @@ from vgpu_cfg.lab.state import Host, VirtualMachine
 OLDEST_VGPU_VERSION = 11
 OLDEST_SECURE_BOOT_VERSION = 13
 """ESXi 6.5's (ansible/ansible, issue 47107)."""
+OLDEST_TPM_VERSION = 14
 OLDEST_DYNAMIC_VERSION = 17
 OLDEST_DEVICE_GROUP_VERSION = 20
 OLDEST_PVRDMA_VERSION = 13
@@ -101,6 +103,16 @@ def check_latency_sensitivity(vm: VirtualMachine, host: Host) -> None:
     needed = vm.cpus * host.cpu_mhz // (vm.extra.get("simultaneousThreads") or 1)
     if vm.cpu_reservation_mhz < needed:
         raise refusals.cpu_not_reserved(needed)
+
+
+def check_tpm(vm: VirtualMachine) -> None:
+    """Raise where a VM with a virtual TPM has no EFI firmware.
+
+    The host says so, and only when the VM is powered on (vmware/terraform-provider-vsphere, pull request
+    2279; theforeman/foreman, pull request 10225).
+    """
+    if has_tpm(vm.devices) and vm.firmware != "efi":
+        raise refusals.power_on_failed("The virtual machine must use EFI firmware.")
 
 
 def window_gb(vm: VirtualMachine) -> int:

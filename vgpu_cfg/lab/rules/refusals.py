@@ -99,6 +99,11 @@ def no_cpu(available_mhz: int, requested_mhz: int) -> Exception:
     )
 
 
+def no_key_provider() -> Exception:
+    """Say that vCenter has no key for a VM's files. Type and text are recalled, not read anywhere."""
+    return vmodl.RuntimeFault(msg="A general runtime error occurred. There is no default key provider.")
+
+
 def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
     """Say that the operation wants another power state."""
     shown = {"poweredOn": "Powered on", "poweredOff": "Powered off", "suspended": "Suspended"}[vm.power_state]
