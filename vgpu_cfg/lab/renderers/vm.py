@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.devices import disks_of, nics_of, vgpus_of
 from vgpu_cfg.lab.managers.directory import service_of
-from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, custom_values, itself, under
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vm_config import (
     VM_CONFIG,
@@ -112,6 +112,7 @@ _SUMMARY: dict[str, Render] = {
     "quickStats.guestHeartbeatStatus": _on("green", "gray"),
     "quickStats.uptimeSeconds": _uptime,
     "overallStatus": GREEN,
+    "customValue": custom_values,
 }
 
 
