@@ -60,6 +60,7 @@ class DeviceSeed:
     """Backings."""
     groups: tuple[tuple[int, int] | None, ...] = ()
     """(group's instance key, sequence id) of the passthrough devices, as far as it goes."""
+    has_tpm: bool = False
 
     def make(self) -> Devices:
         """Make the device values by key."""
@@ -77,6 +78,8 @@ class DeviceSeed:
                 info: Any = _VD.VirtualDevice.DeviceGroupInfo
                 device.deviceGroupInfo = info(groupInstanceKey=group[0], sequenceId=group[1])
             devices[device.key] = device
+        if self.has_tpm:
+            devices[TPM] = tpm_device()
         return devices
 
     def _disk(self, key: int, index: int, size_mib: int) -> Any:
