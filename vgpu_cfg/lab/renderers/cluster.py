@@ -44,9 +44,12 @@ def _drs_config(_context: Context, thing: Cluster) -> Any:
 
 
 def _drs_vms(_context: Context, thing: Cluster) -> list[Any]:
+    """Render what DRS is told of single VMs. `enabled` is always there: govc reads it unasked."""
     return [
         vim.cluster.DrsVmConfigInfo(
-            key=vim.VirtualMachine(moid), enabled=override.drs_enabled, behavior=override.drs_behavior
+            key=vim.VirtualMachine(moid),
+            enabled=override.drs_enabled is not False,
+            behavior=override.drs_behavior,
         )
         for moid, override in thing.overrides.items()
         if override.has_drs
