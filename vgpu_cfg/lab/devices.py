@@ -341,7 +341,8 @@ def merged(old: Any, sent: Any) -> Any:
     if sent is None or old is None or type(old) is not type(sent):
         return old if sent is None else sent
     made = copy_with(old)
-    for name in _fields(type(sent)):
+    kind: Any = type(sent)
+    for name in _fields(kind):
         value = getattr(sent, name)
         if isinstance(value, VmomiSupport.DataObject):
             setattr(made, name, merged(getattr(old, name), value))

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig, built, estate_of
-from tests.unit.lab.wire.client import connect
+from tests.unit.lab.wire.client import shown
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import about_estate, estate_names, open_lab
 from vgpu_cfg.lab.estate_parts import Part
@@ -189,9 +189,8 @@ def every_part(kind: type[Part]) -> list[type[Part]]:
 
 def test_a_vm_has_the_options_that_its_estate_says(tmp_path: Path) -> None:
     rig = Rig(estate_of(WITH_OPTIONS, tmp_path))
-    instance = connect(rig.lab)
-    found = vim.VirtualMachine(rig.vm("a").moid, instance._stub)
-    config, plain = found.config, vim.VirtualMachine(rig.vm("b").moid, instance._stub).config
+    found = shown(rig.lab, rig.vm("a"))
+    config, plain = found.config, shown(rig.lab, rig.vm("b")).config
     for of, expected in (
         (config, (True, True, 3000, "high", 25000)),
         (plain, (False, False, 0, "normal", 0)),
@@ -207,9 +206,9 @@ def test_a_vm_has_the_options_that_its_estate_says(tmp_path: Path) -> None:
         tpms = [d for d in of.hardware.device if isinstance(d, vim.vm.device.VirtualTPM)]
         assert len(tpms) == (of is config)
     (attribute,) = found.customValue
-    names = {field.key: field.name for field in instance.content.customFieldsManager.field}
+    names = {field.key: field.name for field in found.availableField}
     assert (names[attribute.key], attribute.value) == ("course", "ml-2026")
-    cluster = vim.ClusterComputeResource(rig.find(Cluster, "gpu").moid, instance._stub).configurationEx
+    cluster = shown(rig.lab, rig.find(Cluster, "gpu")).configurationEx
     (of_drs,), (of_das,) = cluster.drsVmConfig, cluster.dasVmConfig
     assert (of_drs.enabled, of_drs.behavior) == (False, None)
     assert of_das.dasSettings.restartPriority == "lowest"

@@ -27,7 +27,7 @@ def rig_with(providers: str, tmp_path: Path) -> Rig:
 
 def manager_of(rig: Rig) -> Any:
     manager = connect(rig.lab).content.cryptoManager
-    assert isinstance(manager, vim.encryption.CryptoManagerKmip)
+    assert type(manager) is vim.encryption.CryptoManagerKmip
     return manager
 
 
@@ -58,7 +58,7 @@ def test_a_vcenter_has_none_unless_its_estate_says_so() -> None:
 def test_another_one_becomes_the_default(tmp_path: Path) -> None:
     rig = rig_with(TWO, tmp_path)
     manager = manager_of(rig)
-    provider = vim.encryption.KeyProviderId
+    provider: Any = vim.encryption.KeyProviderId
     with pytest.raises(vmodl.fault.InvalidArgument):
         manager.MarkDefault(clusterId=provider(id="nobody"))
     manager.MarkDefault(clusterId=provider(id="kms"))

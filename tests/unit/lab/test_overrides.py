@@ -9,7 +9,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, estate_of
-from tests.unit.lab.wire.client import connect
+from tests.unit.lab.wire.client import shown
 from vgpu_cfg.lab.state import Cluster, VirtualMachine
 
 TWO_CLUSTERS = """
@@ -64,8 +64,7 @@ def sent(rig: Rig, *changes: Any, cluster: str = "gpu") -> Any:
 
 def read(rig: Rig, cluster: str = "gpu") -> Any:
     """Return `configurationEx` as a client reads it over the wire."""
-    instance = connect(rig.lab)
-    return vim.ClusterComputeResource(rig.find(Cluster, cluster).moid, instance._stub).configurationEx
+    return shown(rig.lab, rig.find(Cluster, cluster)).configurationEx
 
 
 def test_both_services_are_set_in_one_reconfiguration_and_read_back(rig: Rig, vm: VirtualMachine) -> None:
@@ -76,13 +75,12 @@ def test_both_services_are_set_in_one_reconfiguration_and_read_back(rig: Rig, vm
     )
     assert sent(rig, *changes) is None
     found = read(rig)
-    assert isinstance(found, vim.cluster.ConfigInfoEx)
     (of_drs,), (of_das,) = found.drsVmConfig, found.dasVmConfig
     assert (of_drs.key._moId, of_drs.enabled, of_drs.behavior) == (vm.moid, True, "manual")
     assert (of_das.key._moId, of_das.dasSettings.restartPriority) == (vm.moid, "highest")
     assert of_das.restartPriority is None
-    shown = of_das.dasSettings.vmToolsMonitoringSettings
-    assert (shown.vmMonitoring, shown.clusterSettings) == ("vmMonitoringOnly", False)
+    settings = of_das.dasSettings.vmToolsMonitoringSettings
+    assert (settings.vmMonitoring, settings.clusterSettings) == ("vmMonitoringOnly", False)
 
 
 def test_a_cluster_that_sets_nothing_shows_nothing(rig: Rig, vm: VirtualMachine) -> None:
@@ -104,9 +102,9 @@ def test_an_edit_changes_what_it_sets(rig: Rig, vm: VirtualMachine) -> None:
     assert sent(rig, drs(vm, "edit", enabled=False), edit) is None
     (of_drs,), (of_das,) = read(rig).drsVmConfig, read(rig).dasVmConfig
     assert (of_drs.enabled, of_drs.behavior) == (False, "manual")
-    shown = of_das.dasSettings.vmToolsMonitoringSettings
-    assert (of_das.dasSettings.restartPriority, shown.vmMonitoring) == ("high", "vmMonitoringOnly")
-    assert shown.clusterSettings is True
+    settings = of_das.dasSettings.vmToolsMonitoringSettings
+    assert (of_das.dasSettings.restartPriority, settings.vmMonitoring) == ("high", "vmMonitoringOnly")
+    assert settings.clusterSettings is True
 
 
 def test_adding_to_drs_again_overwrites(rig: Rig, vm: VirtualMachine) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
-from tests.unit.lab.wire.client import connect
+from tests.unit.lab.wire.client import shown
 from vgpu_cfg.lab.state import VirtualMachine
 
 
@@ -19,7 +19,7 @@ def rig() -> Rig:
 
 def read(rig: Rig, vm: VirtualMachine) -> Any:
     """Return a VM's `config` as a client reads it over the wire."""
-    return vim.VirtualMachine(vm.moid, connect(rig.lab)._stub).config
+    return shown(rig.lab, vm).config
 
 
 def boot(**fields: Any) -> Any:
@@ -70,8 +70,10 @@ def test_boot_options_change_one_by_one(rig: Rig) -> None:
 def test_secure_boot_wants_efi(rig: Rig) -> None:
     vm = rig.clone("a", firmware="bios", window_gb=None)
     fault = rig.refused(vm, "ReconfigVM_Task", spec=boot(efiSecureBootEnabled=True))
-    assert isinstance(fault, vim.fault.InvalidVmConfig)
-    assert fault.property == "configSpec.bootOptions.efiSecureBootEnabled"
+    assert (type(fault), fault.property) == (
+        vim.fault.InvalidVmConfig,
+        "configSpec.bootOptions.efiSecureBootEnabled",
+    )
     spec = boot(efiSecureBootEnabled=True)
     spec.firmware = "efi"
     rig.done(vm, "ReconfigVM_Task", spec=spec)
@@ -123,7 +125,7 @@ def test_a_cpu_reservation_is_read_back_where_it_stands(rig: Rig) -> None:
         "ReconfigVM_Task",
         spec=vim.vm.ConfigSpec(cpuAllocation=vim.ResourceAllocationInfo(limit=9000)),
     )
-    found = vim.VirtualMachine(vm.moid, connect(rig.lab)._stub)
+    found = shown(rig.lab, vm)
     allocation = found.config.cpuAllocation
     assert (allocation.reservation, allocation.limit) == (4000, 9000)
     assert found.resourceConfig.cpuAllocation.reservation == 4000
@@ -177,8 +179,7 @@ def test_high_latency_sensitivity_wants_all_reserved(rig: Rig, spec: Any, text: 
         rig.done(vm, "PowerOnVM_Task")
         return
     fault = rig.refused(vm, "PowerOnVM_Task")
-    assert isinstance(fault, vim.fault.GenericVmConfigFault)
-    assert text in fault.msg
+    assert (type(fault), text in fault.msg) == (vim.fault.GenericVmConfigFault, True)
     normal = vim.vm.ConfigSpec(latencySensitivity=vim.LatencySensitivity(level="normal"))
     rig.done(vm, "ReconfigVM_Task", spec=normal)
     rig.done(vm, "PowerOnVM_Task")

@@ -9,7 +9,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, add, change, estate_of, gpu_spec
-from tests.unit.lab.wire.client import connect
+from tests.unit.lab.wire.client import shown
 from vgpu_cfg.lab.devices import TPM
 from vgpu_cfg.lab.state import VirtualMachine
 
@@ -42,7 +42,7 @@ def new_tpm() -> Any:
 
 def tpms(rig: Rig, vm: VirtualMachine) -> list[Any]:
     """Return the virtual TPMs of a VM as a client reads them over the wire."""
-    devices = vim.VirtualMachine(vm.moid, connect(rig.lab)._stub).config.hardware.device
+    devices = shown(rig.lab, vm).config.hardware.device
     return [device for device in devices if isinstance(device, vim.vm.device.VirtualTPM)]
 
 
@@ -85,12 +85,9 @@ def test_it_wants_hardware_of_esxi_6_7(rig: Rig, version: int, is_taken: bool) -
 def test_that_it_wants_efi_shows_at_the_power_on(rig: Rig, firmware: str) -> None:
     vm = rig.clone("a", config=gpu_spec(firmware=firmware, window_gb=None))
     rig.done(vm, "ReconfigVM_Task", spec=new_tpm())
-    fault = rig.run(vm, "PowerOnVM_Task").fault
-    if firmware == "efi":
-        assert fault is None
-        return
-    assert isinstance(fault, vim.fault.GenericVmConfigFault)
-    assert fault.msg == "The virtual machine must use EFI firmware."
+    fault: Any = rig.run(vm, "PowerOnVM_Task").fault
+    assert isinstance(fault, vim.fault.GenericVmConfigFault) is (firmware == "bios")
+    assert fault is None or fault.msg == "The virtual machine must use EFI firmware."
 
 
 def test_it_is_changed_only_while_the_vm_is_off(rig: Rig) -> None:

@@ -33,7 +33,7 @@ def list_kms_clusters(
     statusFilter: int | None,
 ) -> list[Any]:
     """List them with their servers, or without. The filters are not played."""
-    found = list_kmip_servers(context, thing, limit=None)
+    found = [provider_info(provider) for provider in context.state.key_providers]
     for provider in found:
         if not includeKmsServers:
             provider.servers = []

@@ -66,7 +66,7 @@ def _check_tpm(lab: Lab, source: VirtualMachine, policy: str | None) -> None:
     After VirtualMachineCloneSpecTpmProvisionPolicy of the vSphere API reference, since 8.0.0.1. That a new
     one wants a key is derived; that it is copied where nothing is said is what vCenter is set to at first.
     """
-    if policy not in (None, "", *vim.vm.CloneSpec.TpmProvisionPolicy.values):
+    if policy not in (None, "", "copy", "replace"):
         raise refusals.bad_argument("spec.tpmProvisionPolicy")
     if policy == "replace" and has_tpm(source.devices) and lab.state.default_key_provider is None:
         raise refusals.no_key_provider()

@@ -19,8 +19,10 @@ from vgpu_cfg.lab.operations.refs import moid_of, resolve
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.state import Cluster, LabState, VirtualMachine, VmOverride
 
-_PRIORITIES = frozenset(vim.cluster.DasVmSettings.RestartPriority.values)
-_MONITORING = frozenset(vim.cluster.DasConfigInfo.VmMonitoringState.values)
+_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest", "clusterRestartPriority")
+"""The words of vim `ClusterDasVmSettingsRestartPriority`."""
+_MONITORING = ("vmMonitoringDisabled", "vmMonitoringOnly", "vmAndAppMonitoring")
+"""Those of vim `ClusterDasConfigInfoVmMonitoringState`."""
 
 
 def change_drs(state: LabState, cluster: Cluster, change: Any) -> None:

@@ -14,7 +14,8 @@ from vgpu_cfg.lab.soap.context import Context, reference, reference_to, referred
 from vgpu_cfg.lab.state import Cluster, Group, Host
 
 MIB = 1024 * 1024
-_OLD_PRIORITIES = frozenset(vim.cluster.DasVmConfigInfo.Priority.values)
+_OLD_PRIORITIES = ("disabled", "low", "medium", "high")
+"""The words of vim `DasVmPriority`."""
 
 
 def _hosts(context: Context, thing: Cluster, *, usable: bool = False) -> list[Host]:
