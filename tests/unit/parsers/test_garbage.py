@@ -32,12 +32,7 @@ from vgpu_cfg.parsers.guest_system import (
 )
 from vgpu_cfg.parsers.lspci import parse_lspci
 from vgpu_cfg.parsers.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
-from vgpu_cfg.parsers.nvidia_mig import (
-    parse_ecc_switch,
-    parse_mig_instances,
-    parse_mig_profiles,
-    parse_mig_switch,
-)
+from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import parse_topology
 from vgpu_cfg.parsers.nvidia_vgpu import parse_verbose_types, parse_vgpu_types, parse_vgpus
@@ -47,15 +42,12 @@ from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     parse_all_firmware,
-    parse_ecc_switch,
     parse_firmware,
     parse_gpu_csv,
     parse_graphics_devices,
     parse_graphics_host,
     parse_kernel_settings,
     parse_mig_instances,
-    parse_mig_profiles,
-    parse_mig_switch,
     parse_module_parameters,
     parse_mst_status,
     parse_packages,

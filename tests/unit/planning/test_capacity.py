@@ -122,6 +122,40 @@ def test_mig_instances_stand_where_vsphere_likes_them_otherwise() -> None:
     assert found.gpus[0].held[0].start == 4
 
 
+@pytest.mark.parametrize(
+    ("told", "starts", "is_4g_free"),
+    [
+        (None, [4], True),
+        ({A: [[0, 4]]}, [0], False),
+        ({A: [[4, 4]]}, [4], True),
+        ({A: [[0, 2]]}, [4], True),
+        ({}, [4], True),
+    ],
+    ids=["not asked", "low", "high", "another instance", "none"],
+)
+def test_mig_instances_stand_where_their_host_says(
+    told: dict[str, list[list[int]]] | None, starts: list[int], *, is_4g_free: bool
+) -> None:
+    """What is told of other instances than the VMs have is left alone: the guess is as good as before."""
+    facts = {} if told is None else {"mig": told}
+    host = {"gpus": [a100(sharing="mig"), a100(B, sharing="mig")], "facts": facts}
+    found = capacity(host, {"a": runs("grid_a100-3-20c"), "b": runs("grid_a100-7-40c", on=[B])})
+    assert [held.start for held in found.gpus[0].held] == starts
+    assert bool(found.room("grid_a100-4-20c", CATALOG)) is is_4g_free
+
+
+def test_several_vgpus_stand_on_the_instances_that_are_told() -> None:
+    told = {A: [[2, 2], [0, 1], [6, 1]]}
+    host = {"gpus": [a100(sharing="mig")], "facts": {"mig": told}}
+    vms = {"a": runs("grid_a100-2-10c"), "b": runs("grid_a100-1-5c"), "c": runs("grid_a100-1-5c")}
+    held = capacity(host, vms).gpus[0].held
+    assert sorted((one.start, one.need.name) for one in held if one.need is not None) == [
+        (0, "grid_a100-1-5c"),
+        (2, "grid_a100-2-10c"),
+        (6, "grid_a100-1-5c"),
+    ]
+
+
 def test_an_impossible_reading_blocks_the_gpu() -> None:
     vms = {name: runs("grid_a100-7-40c") for name in "ab"}
     assert capacity({"gpus": [a100(sharing="mig")]}, vms).gpus[0].obstacle is Code.HOLDER_UNKNOWN

@@ -53,6 +53,22 @@ def test_the_topology_is_read_for_vms_with_nvlink_peers(
     assert (FactGroup.SHELL_TOPOLOGY in found) is is_read
 
 
+@pytest.mark.parametrize(
+    ("sharing", "entry", "is_read"),
+    [
+        ("mig", {"gpus": [{"ecc": True}]}, True),
+        ("mig", {"ats": True}, False),
+        ("time_sliced", {"gpus": [{"ecc": True}]}, False),
+    ],
+)
+def test_where_mig_instances_stand_is_asked_of_a_shell_that_is_open_anyway(
+    sharing: str, entry: dict[str, Any], *, is_read: bool
+) -> None:
+    observed = estate(host(gpus=[{"board": "A100", "pci": "0000:21:00.0", "node": 0, "sharing": sharing}]))
+    found = needed_facts(wanted(**entry), observed, CATALOG)["host-esx-01"]
+    assert (FactGroup.SHELL_MIG in found) is is_read
+
+
 def test_only_the_chosen_hosts_are_read() -> None:
     assert needed("host:esx-02", ats=True).keys() == {"host-esx-02"}
 
