@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.parsers.printed import OUTPUTS, printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.esxcli_values import (
-    kernel_settings,
-    parse_graphics_devices,
-    parse_graphics_host,
-    parse_kernel_settings,
-    parse_module_parameters,
-    parse_packages,
-    parse_pci_devices,
-)
-from vgpu_cfg.parsers.esxcli_xml import parse_plain, parse_records
+from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.guest_gpus import parse_guest_query, parse_listed
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
@@ -44,14 +35,8 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_all_firmware,
     parse_firmware,
     parse_gpu_csv,
-    parse_graphics_devices,
-    parse_graphics_host,
-    parse_kernel_settings,
     parse_mig_instances,
-    parse_module_parameters,
     parse_mst_status,
-    parse_packages,
-    parse_pci_devices,
     parse_query,
     parse_query_leniently,
     parse_topology,
@@ -76,9 +61,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_sysfs_gids,
     parse_traffic_class,
     transports,
-    lambda text: parse_plain("esxcli", text),
     lambda text: parse_records("esxcli", text),
-    lambda text: kernel_settings(parse_records("esxcli", text)),
 )
 NAMES = sorted(path.name for path in OUTPUTS.iterdir() if path.suffix in (".txt", ".xml"))
 # Pieces that the formats are made of, so that garbage gets past the first line.
