@@ -54,7 +54,6 @@ class FirmwareQuery(Frozen):
     """
 
     device: str = ""
-    device_type: str = ""
     name: str = ""
     description: str = ""
     parameters: Mapping[str, FirmwareValue] = Field(default_factory=dict)
@@ -65,13 +64,10 @@ class MstDevice(Frozen):
     """A device that mst lists.
 
     `name` is what mlxconfig takes on ESXi: mt4125_pciconf0, for the second port mt4125_pciconf0.1.
-    `nets` are its network interfaces, as vmnic4.
     """
 
     name: str
     pci_id: str
-    device_type: str = ""
-    nets: tuple[str, ...] = ()
 
 
 def parse_firmware(text: str) -> FirmwareQuery:
@@ -135,8 +131,6 @@ def parse_mst_status(text: str) -> tuple[MstDevice, ...]:
         found[pci_id] = MstDevice(
             name=row["mst"],
             pci_id=pci_id,
-            device_type=row["type"],
-            nets=tuple(_NET.findall(row["rest"] or "")),
         )
     return tuple(found.values())
 
@@ -167,7 +161,6 @@ def _query(lines: Sequence[Line]) -> FirmwareQuery:
         raise UnreadableOutput(MLXCONFIG, "no parameter", line=lines[0].text, number=lines[0].number)
     return FirmwareQuery(
         device=about.get("Device") or about.get("PCI device", ""),
-        device_type=about.get("Device type", ""),
         name=value_or_none(about.get("Name", "")) or "",
         description=value_or_none(about.get("Description", "")) or "",
         parameters=parameters,

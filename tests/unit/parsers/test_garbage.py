@@ -17,7 +17,6 @@ from vgpu_cfg.parsers.guest_gpus import parse_guest_query, parse_listed
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
-    parse_filesystems,
     parse_interfaces,
     parse_modules,
 )
@@ -26,7 +25,7 @@ from vgpu_cfg.parsers.mlxconfig import parse_all_firmware, parse_firmware, parse
 from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import parse_topology
-from vgpu_cfg.parsers.nvidia_vgpu import parse_verbose_types, parse_vgpu_types, parse_vgpus
+from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
 from vgpu_cfg.parsers.perftest import parse_bandwidth
 from vgpu_cfg.parsers.rdma_devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
 from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
@@ -40,14 +39,11 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_query,
     parse_query_leniently,
     parse_topology,
-    parse_verbose_types,
-    parse_vgpu_types,
     parse_vgpus,
     parse_active,
     parse_bandwidth,
     parse_check_build,
     parse_devinfo,
-    parse_filesystems,
     parse_guest_query,
     parse_interfaces,
     parse_listed,
