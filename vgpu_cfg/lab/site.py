@@ -242,7 +242,6 @@ def new_site(estate: str, *, vcenter: str, release: str, datacenter: str) -> Sit
     shown = RELEASES[release]
     state = LabState(
         estate=estate,
-        vcenter_name=vcenter,
         instance_uuid=str(uuid5(NAMESPACE_DNS, f"{estate}.{vcenter}")),
         version=shown.version,
         api_version=shown.api_version,

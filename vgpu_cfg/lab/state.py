@@ -245,7 +245,6 @@ class LabState:
     """
 
     estate: str
-    vcenter_name: str = "lab"
     instance_uuid: str = ""
     version: str = "8.0.3"
     build: str = "24022515"

@@ -36,11 +36,9 @@ _REMARKS = (
 )
 _RULE = re.compile(r"-{3,}")
 _ERROR = "-E-"
-_PARTIAL = "-E- Failed to query some of the TLVs"
 _MST_ROW = re.compile(
     r"(?P<type>\S+(?:\([^)]*\))?)\s+(?P<mst>\S*mt\d+_\S+)\s+(?P<pci>[0-9A-Fa-f:]+\.[0-7])(?:\s+(?P<rest>.*))?"
 )
-_NET = re.compile(r"net-([^,\s]+)")
 
 
 class FirmwareQuery(Frozen):

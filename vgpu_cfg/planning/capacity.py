@@ -1,8 +1,8 @@
 """What is free on every GPU of an estate: who holds what, on which board, shared in which way.
 
-`read_capacity` is for planning and for whoever shows or counts GPUs. vCenter names
-only running VMs as holders, and not where on a GPU a vGPU stands; both are
-completed here as far as what was observed allows.
+For planning, and for whoever shows or counts GPUs. vCenter names only running VMs
+as holders, and not where on a GPU a vGPU stands; both are completed here as far as
+what was observed allows.
 """
 
 from __future__ import annotations
@@ -314,14 +314,4 @@ def _could_be(slot: PassthroughSlot, allowed: Iterable[tuple[int, int]], label: 
         and slot.pci.passthrough_active
         and (slot.pci.vendor_id, slot.pci.device_id) in allowed
         and (not label or slot.pci.hardware_label == label)
-    )
-
-
-def read_capacity(observed: Inventory, catalog: Catalog) -> tuple[HostCapacity, ...]:
-    """Read every host that has a GPU, in the inventory's order."""
-    reader = CapacityReader(observed, catalog)
-    return tuple(
-        reader.read(host)
-        for host in observed.hosts
-        if host.gpus or any(device.is_gpu for device in host.pci_devices)
     )

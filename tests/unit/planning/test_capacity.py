@@ -7,7 +7,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity, read_capacity
+from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.checks import Code
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
@@ -193,22 +193,3 @@ def test_a_slot_that_serves_vgpus_says_so() -> None:
 def test_series_share_from_8_0_2_on() -> None:
     assert capacity({"gpus": [a100()]}).gpus[0].mixes_series
     assert not capacity({"version": "8.0.1", "gpus": [a100()]}).gpus[0].mixes_series
-
-
-def test_only_hosts_with_gpus_are_read() -> None:
-    observed = make_inventory({"hosts": {"esx-01": {"gpus": [a100()]}, "esx-02": {}}})
-    assert [found.host.name for found in read_capacity(observed, CATALOG)] == ["esx-01"]
-
-
-def test_what_stays_on_a_mig_gpu_stands_where_it_stood() -> None:
-    vms = {"a": runs("grid_a100-3-20c"), "b": runs("grid_a100-3-20c")}
-    host = {"gpus": [a100(sharing="mig")]}
-    before = {one.vm: one.start for one in capacity(host, vms).gpus[0].held}
-    for gone, stays in (("a", "b"), ("b", "a")):
-        left = capacity(host, vms, frozenset({f"vm-{gone}"})).gpus[0].held
-        assert [(one.vm, one.start) for one in left] == [(stays, before[stays])]
-
-
-def test_a_gpu_that_nobody_keeps_is_empty() -> None:
-    vms = {"a": runs("grid_a100-3-20c")}
-    assert capacity({"gpus": [a100(sharing="mig")]}, vms, frozenset({"vm-a"})).gpus[0].held == []

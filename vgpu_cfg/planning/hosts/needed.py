@@ -57,8 +57,3 @@ def shell_access(
     """Return, by host moid, how the plan file lets the tool on the host's shell."""
     cases = host_cases(desired, observed, catalog, options or PlanOptions(), Findings())
     return {case.view.host.moid: case.entry.access for case in cases}
-
-
-def wants_shell(groups: frozenset[FactGroup]) -> bool:
-    """Whether a part of what is needed comes from the host's shell alone."""
-    return bool(groups & SHELL_GROUPS)

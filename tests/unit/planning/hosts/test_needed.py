@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm, ScratchSource
 from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access, wants_shell
+from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
 from vgpu_cfg.planning.options import PlanOptions
 
 CATALOG = load_catalog()
@@ -80,8 +80,3 @@ def test_a_plan_without_hosts_needs_nothing() -> None:
 def test_the_shell_is_reached_as_the_entry_says() -> None:
     access = shell_access(wanted(access=SHELL), estate(host()), CATALOG)
     assert access["host-esx-01"].ssh == "open-and-close"
-
-
-@pytest.mark.parametrize(("group", "wants"), [(FactGroup.SHELL_NICS, True), (FactGroup.KERNEL, False)])
-def test_the_shell_alone_tells_some(group: FactGroup, *, wants: bool) -> None:
-    assert wants_shell(frozenset({group})) is wants
