@@ -181,7 +181,6 @@ def values_of(host: Host) -> dict[str, Any]:
         "driver": (host.driver.kind, host.driver.version) if host.driver else None,
         "graphics": (
             host.configured_default_graphics_type,
-            host.default_graphics_type,
             host.configured_assignment_policy,
             host.assignment_policy,
         ),

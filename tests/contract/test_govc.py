@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.contract.conftest import Govc, Server
+from tests.contract.conftest import Govc, Server, running_vcsim
 from vgpu_cfg.lab import estate_names, open_lab
 from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
@@ -97,6 +98,74 @@ def test_it_ties_a_vm_to_hosts_and_moves_it(govc: MakeGovc) -> None:
         assert "tie" not in run("cluster.rule.ls", "-cluster", "gpu")
         run("vm.migrate", "-host", second, "by-govc")
         assert second in run("vm.info", "by-govc")
+
+
+@pytest.mark.parametrize("kind", ["lab", "vcsim"])
+def test_what_a_cluster_sets_for_a_vm(govc: MakeGovc, kind: str) -> None:
+    """The same is told to the lab and to vcsim, and both show the same."""
+    with running_vcsim() if kind == "vcsim" else served("two-a100") as server:
+        run = govc(server)
+        if "cluster.override.info" not in run("-h"):
+            pytest.skip("govc was built without its override commands: run script/build-contract")
+        vm, cluster = ("DC0_C0_RP0_VM0", "DC0_C0") if kind == "vcsim" else ("by-govc", "gpu")
+        if kind == "lab":
+            on = ("-host", "esx-a100-01.lab", "-ds", "vsan")
+            run("vm.clone", "-vm", "ubuntu-22.04-efi", "-on=false", *on, vm)
+
+        def shown() -> list[tuple[object, ...]]:
+            found = json.loads(run("cluster.override.info", "-cluster", cluster, "-json"))["overrides"]
+            return [
+                (entry["name"], entry["drs"]["enabled"], entry["drs"].get("behavior"), _priority(entry))
+                for entry in found.values()
+            ]
+
+        assert shown() == []
+        change = ("cluster.override.change", "-cluster", cluster, "-vm", vm)
+        run(*change, "-drs-enabled", "-drs-mode", "manual", "-ha-restart-priority", "high")
+        assert shown() == [(vm, True, "manual", "high")]
+        run(*change, "-drs-mode", "partiallyAutomated")
+        run(*change, "-ha-restart-priority", "lowest")
+        assert shown() == [(vm, True, "partiallyAutomated", "lowest")]
+        run("cluster.override.remove", "-cluster", cluster, "-vm", vm)
+        assert shown() == []
+
+
+def _priority(entry: dict[str, Any]) -> object:
+    return entry["das"]["dasSettings"]["restartPriority"]
+
+
+def test_it_sets_the_options_of_a_vm(govc: MakeGovc) -> None:
+    with served("two-a100") as server:
+        run = govc(server)
+        run(
+            "vm.clone", "-vm", "ubuntu-22.04-efi", "-on=false", "-host", "esx-a100-01.lab", "-ds", "vsan", "a"
+        )
+        hot_add = ("-cpu-hot-add-enabled", "-memory-hot-add-enabled")
+        run("vm.change", "-vm", "a", *hot_add, "-latency", "high", "-cpu.reservation", "11176", "-memory-pin")
+        run("device.boot", "-vm", "a", "-delay", "2000", "-secure")
+        run("fields.add", "-type", "VirtualMachine", "course")
+        run("fields.set", "course", "ml-2026", "/dc1/vm/a")
+        config = json.loads(run("vm.info", "-json", "a"))["virtualMachines"][0]["config"]
+        assert (config["cpuHotAddEnabled"], config["memoryHotAddEnabled"]) == (True, True)
+        assert config["latencySensitivity"]["level"] == "high"
+        assert config["cpuAllocation"]["reservation"] == 11176
+        boot = config["bootOptions"]
+        assert (boot["bootDelay"], boot["efiSecureBootEnabled"]) == (2000, True)
+        assert "ml-2026" in run("fields.info", "-n", "course", "/dc1/vm/a")
+        run("vm.power", "-on", "a")
+
+
+def test_it_finds_the_key_providers(govc: MakeGovc, tmp_path: Path) -> None:
+    estate = tmp_path / "estate.yaml"
+    estate.write_text(
+        "about: a\nvcenter: {key_providers: [{name: own}]}\nclusters: [{name: c, hosts: [{name: h}]}]\n",
+        encoding="utf-8",
+    )
+    for name, expected in ((str(estate), ["own"]), ("two-a100", [])):
+        with served(name) as server:
+            told = govc(server)("collect", "-json", "CryptoManagerKmip:CryptoManager", "kmipServers")
+            found = json.loads(told)[0]["val"]["_value"] or []
+            assert [provider["clusterId"]["id"] for provider in found] == expected
 
 
 def test_it_works_in_a_guest(govc: MakeGovc, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from vgpu_cfg.lab.host_parts import OpaqueSwitch, Vmknic
 from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine, VmOverride
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
 from vgpu_cfg.model.inventory import Connection, Inventory
-from vgpu_cfg.parsers.esxcli_xml import parse_plain, parse_records
+from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
 from vgpu_cfg.vsphere.attributes import set_host_attribute
@@ -338,14 +338,6 @@ def test_a_command_that_fails_says_what_it_said() -> None:
         moid = desk.inventory().hosts[0].moid
         with pytest.raises(VCenterError, match=r"^esxcli system settings kernel list: .*nosuch"):
             call_esxcli(desk.session, moid, "system.settings.kernel.list", [("option", "nosuch")])
-
-
-@pytest.mark.parametrize("vcenter", ["vcsim"], indirect=True)
-def test_a_plain_answer_is_read_too(vcenter: VCenter) -> None:
-    with vcenter.desk() as desk:
-        moid = desk.inventory().hosts[0].moid
-        told = parse_plain("esxcli hardware clock get", call_esxcli(desk.session, moid, "hardware.clock.get"))
-    assert datetime.fromisoformat(told).tzinfo is not None
 
 
 def recorded(vcenter: VCenter) -> tuple[Inventory, EstateFacts, PlayingTransport]:

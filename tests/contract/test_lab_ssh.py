@@ -235,6 +235,21 @@ def test_this_tools_own_client_reads_whom_nvlink_joins(tmp_path: Path) -> None:
     assert facts.links.numa_nodes["0000:e1:00.0"] == 1
 
 
+def test_this_tools_own_client_reads_where_mig_instances_stand(tmp_path: Path) -> None:
+    lab = open_lab("mixed-fleet", clock=VirtualClock())
+    (host,) = [one for one in lab.state.all(Host) if any(gpu.mig_enabled and gpu.uses for gpu in one.gpus)]
+    set_ssh(lab, host.name, is_on=True)
+    with serve_ssh(lab, tmp_path):
+        shell = own_client(tmp_path).connect(host.name, ACCESS)
+        facts = shell.read_facts(frozenset({FactGroup.SHELL_MIG}), [])
+        shell.close()
+    assert not facts.unread
+    assert facts.mig is not None
+    assert {pci_id: {one.start for one in found} for pci_id, found in facts.mig.items()} == {
+        gpu.pci_id: {use.start for use in gpu.uses} for gpu in host.gpus if gpu.uses
+    }
+
+
 def test_this_tools_own_client_is_told_of_lockdown_mode(
     lab: Lab, endpoints: Endpoints, tmp_path: Path
 ) -> None:

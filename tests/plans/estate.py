@@ -344,9 +344,7 @@ def _detail(row: Row) -> VmDetail:
         ),
         nics=tuple(_nic(4000 + number, nic) for number, nic in enumerate(row.get("nics") or ())),
         disks=tuple(
-            VirtualDisk(
-                key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000, unit_number=number
-            )
+            VirtualDisk(key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000)
             for number, size in enumerate(row.get("disks") or [64])
         ),
         controllers=(DiskController(key=1000, kind="scsi"),),

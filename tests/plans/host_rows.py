@@ -19,6 +19,7 @@ from vgpu_cfg.model.host_facts import (
     HostMark,
     HostSwitch,
     KernelSetting,
+    MigInstance,
     ServiceFact,
     ShellFacts,
     SoftwarePackage,
@@ -209,8 +210,15 @@ def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
     told = (row.get("facts") or {}).get("links")
     nodes = (row.get("facts") or {}).get("nodes") or {}
     links = GpuLinks(links=told, numa_nodes=nodes) if told is not None else None
+    mig = (row.get("facts") or {}).get("mig")
     return ShellFacts(
         links=links,
+        mig=None
+        if mig is None
+        else {
+            pci_id: tuple(MigInstance(start=start, size=size) for start, size in places)
+            for pci_id, places in mig.items()
+        },
         gpus=gpus,
         firmware=firmware,
         driver_version="580.95.02" if has_driver else None,

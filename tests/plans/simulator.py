@@ -461,5 +461,5 @@ def _with_disk(detail: VmDetail, edit: NewDisk) -> VmDetail:
     first = 2000 if edit.controller == "scsi" else 32000
     used = {disk.key for disk in detail.disks}
     key = next(number for number in range(first, first + 100) if number not in used)
-    disk = VirtualDisk(key=key, capacity_mib=edit.size_mib, controller_key=found.key, unit_number=key - first)
+    disk = VirtualDisk(key=key, capacity_mib=edit.size_mib, controller_key=found.key)
     return detail.model_copy(update={"disks": (*detail.disks, disk), "controllers": controllers})

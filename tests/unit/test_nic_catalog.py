@@ -54,16 +54,6 @@ def test_what_is_not_known_has_no_model_and_no_names() -> None:
     assert nics.model("ConnectX") is None
 
 
-@pytest.mark.parametrize(
-    ("device", "name"),
-    [(0x1017, "mt4119"), (0x101B, "mt4123"), (0x101D, "mt4125"), (0x1021, "mt4129"), (0xA2D6, "mt41686")],
-)
-def test_the_tools_name_a_device_by_its_id_in_decimal(device: int, name: str) -> None:
-    found = load_nics().by_pci(MELLANOX, device)
-    assert found is not None
-    assert found.mst_name == name
-
-
 def test_a_file_says_where_it_is_from_and_when(nic: NicModel) -> None:
     assert {"pci", "driver"} <= set(nic.sources)
     assert re.fullmatch(r"20\d\d-[01]\d-[0-3]\d", nic.date)

@@ -1,8 +1,7 @@
-"""What each RDMA NIC is called by its PCI ids, and the drivers and tool names that follow from them.
+"""What each RDMA NIC is called by its PCI ids, and the drivers that follow from them.
 
     nics = load_nics()                              nothing is read yet
     nics.by_pci(0x15B3, 0x101D).key                 "ConnectX-6 Dx"
-    nics.by_pci(0x15B3, 0x101D).mst_name            "mt4125"
 
 One file per model in `profiles/nics`, read when an id or a name leads to it. The boards
 of GPUs are a catalogue of their own.
@@ -41,14 +40,6 @@ class NicModel:
     unproven: Mapping[str, str]
     sources: Mapping[str, str]
     date: str
-
-    @property
-    def mst_name(self) -> str:
-        """What the firmware tools call such a device: `mt` and the device id in decimal.
-
-        The tools add a suffix such as `_pciconf0`, which counts the devices of a host.
-        """
-        return f"mt{self.device_id}"
 
 
 @dataclass(slots=True)

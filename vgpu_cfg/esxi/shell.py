@@ -54,6 +54,9 @@ class EsxiShell:
             found = tools.read_links(self.run)
             unread = {**facts.unread, **found.unread}
             facts = facts.model_copy(update={"links": found.links, "unread": unread})
+        if FactGroup.SHELL_MIG in groups:
+            cut = tools.read_mig(self.run)
+            facts = facts.model_copy(update={"mig": cut.mig, "unread": {**facts.unread, **cut.unread}})
         if FactGroup.SHELL_NICS in groups:
             nics = tools.read_firmware(self.run, nic_pci_ids)
             facts = facts.model_copy(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from vgpu_cfg.model.host_facts import LINKS_UNREAD, FirmwareValue, ShellFacts
+from vgpu_cfg.model.host_facts import LINKS_UNREAD, MIG_UNREAD, FirmwareValue, ShellFacts
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware, parse_mst_status
+from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 from vgpu_cfg.parsers.nvidia_smi import BUS_ID_FIELDS, parse_gpu_csv, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import links_by_address, parse_topology
 from vgpu_cfg.ports import ShellResult
@@ -57,14 +58,34 @@ def read_links(run: Run) -> ShellFacts:
     matrix = run((NVIDIA_SMI, "topo", "-m"))
     if matrix.status in _NOT_THERE:
         return ShellFacts(unread={LINKS_UNREAD: "nvidia-smi is not on this host"})
-    table = run((NVIDIA_SMI, f"--query-gpu={','.join(_INDEX_FIELDS)}", "--format=csv"))
     try:
         found = parse_topology(matrix.stdout or matrix.stderr)
-        rows = parse_gpu_csv(table.stdout or table.stderr)
-        addresses = {f"GPU{row.get('index')}": _address_in(row) for row in rows}
-        return ShellFacts(links=links_by_address(found, addresses))
+        return ShellFacts(links=links_by_address(found, _addresses(run)))
     except UnreadableOutput as error:
         return ShellFacts(unread={LINKS_UNREAD: _why(error)})
+
+
+def read_mig(run: Run) -> ShellFacts:
+    """Ask `nvidia-smi mig -lgi`, and where it lists something, which address each GPU has."""
+    listed = run((NVIDIA_SMI, "mig", "-lgi"))
+    if listed.status in _NOT_THERE:
+        return ShellFacts(unread={MIG_UNREAD: "nvidia-smi is not on this host"})
+    try:
+        found = parse_mig_instances(listed.stdout or listed.stderr)
+        addresses = _addresses(run) if found else {}
+        mig = {addresses[f"GPU{number}"]: instances for number, instances in found.items()}
+    except UnreadableOutput as error:
+        return ShellFacts(unread={MIG_UNREAD: _why(error)})
+    except KeyError as error:
+        return ShellFacts(unread={MIG_UNREAD: f"nvidia-smi tells no address of {error.args[0]}"})
+    return ShellFacts(mig=mig)
+
+
+def _addresses(run: Run) -> Mapping[str, str]:
+    """Ask which address each GPU has, by its name in the matrix. Raises UnreadableOutput."""
+    table = run((NVIDIA_SMI, f"--query-gpu={','.join(_INDEX_FIELDS)}", "--format=csv"))
+    rows = parse_gpu_csv(table.stdout or table.stderr)
+    return {f"GPU{row.get('index')}": _address_in(row) for row in rows}
 
 
 def _address_in(row: Mapping[str, str | None]) -> str:

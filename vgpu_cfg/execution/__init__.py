@@ -10,7 +10,6 @@ from vgpu_cfg.execution.journal import (
     Journal,
     JournalRecord,
     find_journals,
-    last_unfinished,
     read_journal,
 )
 from vgpu_cfg.execution.lock import LockHolder, hold_lock, read_lock_holder
@@ -35,7 +34,6 @@ __all__ = [
     "exit_code_of",
     "find_journals",
     "hold_lock",
-    "last_unfinished",
     "missing_from",
     "read_journal",
     "read_lock_holder",

@@ -236,20 +236,6 @@ def read_journal(path: Path) -> JournalRecord:
     return JournalRecord(path, header, tuple(events), tuple(outcomes), report, plan)
 
 
-def last_unfinished(folder: Path, plan: str) -> JournalRecord | None:
-    """Return the last run of a plan where it never came to its end, else None.
-
-    A journal that cannot be read is passed over: losing it loses nothing.
-    """
-    for path in find_journals(folder, plan):
-        try:
-            record = read_journal(path)
-        except DocumentError:
-            continue
-        return record if record.report is None else None
-    return None
-
-
 def _file_name(plan: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", plan)
 

@@ -20,12 +20,11 @@ class Section(Frozen):
 
 
 class CheckPage(Frozen):
-    """The page of a check. `markdown` is the whole of it."""
+    """The page of a check."""
 
     code: str
     title: str
     sections: tuple[Section, ...]
-    markdown: str
 
 
 @cache
@@ -58,5 +57,4 @@ def make_page(code: str, markdown: str) -> CheckPage:
             Section(heading=heading.strip(), text=text.strip())
             for heading, text in zip(parts[::2], parts[1::2], strict=True)
         ),
-        markdown=markdown,
     )

@@ -12,6 +12,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab import estate as file
+from vgpu_cfg.lab.attributes import set_attribute
 from vgpu_cfg.lab.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.estate_files import EstateFile
@@ -22,7 +23,20 @@ from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.site import Site, new_site
-from vgpu_cfg.lab.state import Cluster, Datastore, Host, LabState, Network, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.state import (
+    Cluster,
+    Datastore,
+    Host,
+    KeyProvider,
+    LabState,
+    Network,
+    ResourcePool,
+    VirtualMachine,
+    VmOverride,
+)
+
+KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
+"""The estate's words and those of vim `KmipClusterInfo.KmsManagementType`."""
 
 Loc = tuple[str | int, ...]
 Thing = TypeVar("Thing", Datastore, Network)
@@ -54,6 +68,10 @@ class _Builder:
         self.state = self.site.state
         self.state.settings |= center.settings
         self.state.licences = center.licences
+        self.state.key_providers = tuple(
+            KeyProvider(provider.name, KEY_PROVIDER_KINDS[provider.kind], provider.default)
+            for provider in center.key_providers
+        )
         self.state.internet = self.estate.internet
         self.faults: list[DocumentFault] = []
 
@@ -121,7 +139,12 @@ class _Builder:
             return
         wanted = list(self._wanted(host, part, loc))
         vm = self._add_machine(part, name, host, loc, wanted)
-        if vm is None or part.power == "off":
+        if vm is None:
+            return
+        self._override(part, vm, self.state.get(host.parent, Cluster), loc)
+        for attribute, value in part.attributes.items():
+            set_attribute(self.state, vm, attribute, value)
+        if part.power == "off":
             return
         forced = {
             FIRST_PASSTHROUGH + index: device.on
@@ -135,6 +158,27 @@ class _Builder:
         else:
             admission.start(self.state, vm, host, admitted, now=VMS_RUN_SINCE)
             run_since_long(vm)
+
+    def _override(self, part: file.VmPart, vm: VirtualMachine, cluster: Cluster, loc: Loc) -> None:
+        """Let the cluster set for a VM what the estate says of it."""
+        settings = None
+        if part.restart_priority or part.vm_monitoring:
+            monitoring: Any = vim.cluster.VmToolsMonitoringSettings
+            settings = vim.cluster.DasVmSettings(
+                restartPriority=part.restart_priority,
+                vmToolsMonitoringSettings=part.vm_monitoring
+                and monitoring(vmMonitoring=part.vm_monitoring, clusterSettings=False),
+            )
+        if part.drs is None and settings is None:
+            return
+        if cluster.is_standalone:
+            self._complain(loc, f"{vm.name} is in no cluster that could set something for it")
+            return
+        cluster.overrides[vm.moid] = VmOverride(
+            drs_enabled=None if part.drs is None else part.drs != "off",
+            drs_behavior=None if part.drs == "off" else part.drs,
+            das_settings=settings,
+        )
 
     def _wanted(self, host: Host, part: file.VmPart, loc: Loc) -> Iterator[_Wanted]:
         """Yield the passthrough devices of a VM; each device group has a key of its own, from 1 on."""
@@ -182,6 +226,7 @@ class _Builder:
             networks=[network for network in networks if network is not None],
             passthrough=[device.backing for device in devices],
             groups=[device.group for device in devices],
+            has_tpm=part.vtpm,
         )
 
     def _machine(self, part: file.MachinePart, name: str, *, has_gpu: bool) -> VirtualMachine:
@@ -198,6 +243,11 @@ class _Builder:
             memory_reservation_locked=reserved,
             firmware=part.firmware,
             secure_boot=part.secure_boot,
+            boot_delay_ms=part.boot_delay,
+            cpu_reservation_mhz=part.cpu_reservation,
+            cpu_hot_add=part.cpu_hot_add,
+            memory_hot_add=part.memory_hot_add,
+            latency_sensitivity=part.latency,
             hardware_version=part.hardware_version,
             guest_id=part.guest_id,
             annotation=part.annotation,

@@ -1,7 +1,8 @@
 """The virtual devices of VMs as vCenter numbers them: which key a kind of device gets, and its controller.
 
 Device values are shared between VMs and never changed in place; whoever changes one makes a new one.
-Keys: SCSI controllers 1000+, disks 2000+, NICs 4000+, PCI passthrough 13000+ ascending (key − 13000 is
+Keys: SCSI controllers 1000+, disks 2000+, NICs 4000+, a virtual TPM 11000 (VMware's PowerCLI module for VM
+encryption adds it under that key), PCI passthrough 13000+ ascending (key − 13000 is
 the `n` of `pciPassthru<n>`), SR-IOV NICs 13031 downwards, NVMe controllers 31000+ with disks 32000+.
 """
 
@@ -13,7 +14,7 @@ from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.state import Network
 from vgpu_cfg.model.vgpu import VgpuProfile
@@ -24,6 +25,7 @@ PCI_CONTROLLER = 100
 SCSI_CONTROLLER = 1000
 FIRST_DISK = 2000
 FIRST_NIC = 4000
+TPM = 11000
 FIRST_PASSTHROUGH = 13000
 LAST_SRIOV = 13031
 FIRST_PASSTHROUGH_UNIT = 18
@@ -58,6 +60,7 @@ class DeviceSeed:
     """Backings."""
     groups: tuple[tuple[int, int] | None, ...] = ()
     """(group's instance key, sequence id) of the passthrough devices, as far as it goes."""
+    has_tpm: bool = False
 
     def make(self) -> Devices:
         """Make the device values by key."""
@@ -75,6 +78,8 @@ class DeviceSeed:
                 info: Any = _VD.VirtualDevice.DeviceGroupInfo
                 device.deviceGroupInfo = info(groupInstanceKey=group[0], sequenceId=group[1])
             devices[device.key] = device
+        if self.has_tpm:
+            devices[TPM] = tpm_device()
         return devices
 
     def _disk(self, key: int, index: int, size_mib: int) -> Any:
@@ -245,6 +250,17 @@ def mac_of(number: int, index: int) -> str:
     return f"00:50:56:{0x80 + (value >> 16 & 0x3F):02x}:{value >> 8 & 0xFF:02x}:{value & 0xFF:02x}"
 
 
+def tpm_device() -> Any:
+    """Return a virtual TPM as the server shows it; its certificates are left out."""
+    label = "Virtual TPM"
+    return _VD.VirtualTPM(key=TPM, deviceInfo=description(label, label), controllerKey=PCI_CONTROLLER)
+
+
+def has_tpm(devices: Mapping[int, Any]) -> bool:
+    """Whether there is a virtual TPM among devices."""
+    return any(isinstance(device, _VD.VirtualTPM) for device in devices.values())
+
+
 def is_passthrough(device: Any) -> bool:
     """Whether a device hands PCI functions through, whole or as vGPU (SR-IOV NICs are not counted)."""
     return isinstance(device, _VD.VirtualPCIPassthrough)
@@ -318,6 +334,26 @@ def copy_with(device: Any, /, **changes: Any) -> Any:
     for name, value in changes.items():
         setattr(made, name, value)
     return made
+
+
+def merged(old: Any, sent: Any) -> Any:
+    """Return a data object with what was sent of it set, and the rest as it was; inner objects likewise."""
+    if sent is None or old is None or type(old) is not type(sent):
+        return old if sent is None else sent
+    made = copy_with(old)
+    kind: Any = type(sent)
+    for name in _fields(kind):
+        value = getattr(sent, name)
+        if isinstance(value, VmomiSupport.DataObject):
+            setattr(made, name, merged(getattr(old, name), value))
+        elif is_set(value):
+            setattr(made, name, value)
+    return made
+
+
+def is_set(value: Any) -> bool:
+    """Whether a field of a data object holds something; a reference must not be compared with `==`."""
+    return value is not None and not (isinstance(value, list) and not value)
 
 
 @lru_cache(maxsize=256)

@@ -57,6 +57,8 @@ ProfileName = Annotated[str, AfterValidator(_profile)]
 BoardKey = Annotated[str, AfterValidator(_board)]
 Release = Annotated[str, AfterValidator(_release)]
 NicModel = Annotated[str, AfterValidator(_nic_model)]
+RestartPriority = Literal["disabled", "lowest", "low", "medium", "high", "highest"]
+VmMonitoring = Literal["vmMonitoringDisabled", "vmMonitoringOnly", "vmAndAppMonitoring"]
 GpuMode = Literal["time_sliced", "mig", "mixed_size", "passthrough"]
 HostGraphics = Literal["shared", "sharedDirect"]
 
@@ -244,16 +246,22 @@ class NetworkPart(Part):
 
 
 class MachinePart(Part):
-    """What templates and VMs have in common."""
+    """What templates and VMs have in common. `boot_delay` is in milliseconds, `cpu_reservation` in MHz."""
 
     folder: str = ""
     guest_id: str = "ubuntu64Guest"
     firmware: Literal["bios", "efi"] = "efi"
     secure_boot: bool = False
+    boot_delay: int = Field(default=0, ge=0)
+    vtpm: bool = False
     hardware_version: int = Field(default=19, ge=4, le=22)
     cpus: int = Field(default=4, ge=1)
     memory: Size = 8192
     reserve_memory: bool | None = None
+    cpu_reservation: int = Field(default=0, ge=0)
+    cpu_hot_add: bool = False
+    memory_hot_add: bool = False
+    latency: Literal["low", "normal", "medium", "high"] = "normal"
     disks: tuple[Size, ...] = (40 * 1024,)
     networks: tuple[str, ...] | None = None
     datastore: str = ""
@@ -315,7 +323,8 @@ VmGpu = Annotated[
 class VmPart(MachinePart):
     """A VM, or several alike under `names`. `host` may be left to the lab.
 
-    `cpu_mhz` is what it uses of its CPUs while it runs; a quarter of them where that is left out.
+    `cpu_mhz` is what it uses of its CPUs while it runs; a quarter of them where that is left out. `drs`,
+    `restart_priority` and `vm_monitoring` are what its cluster sets for it alone.
     """
 
     name: str = ""
@@ -326,6 +335,10 @@ class VmPart(MachinePart):
     gpus: tuple[VmGpu, ...] = ()
     power: Literal["on", "off"] = "on"
     cpu_mhz: int | None = Field(default=None, ge=0)
+    attributes: dict[str, str] = Field(default_factory=dict)
+    drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] | None = None
+    restart_priority: RestartPriority | None = None
+    vm_monitoring: VmMonitoring | None = None
 
     @model_validator(mode="after")
     def _named_once(self) -> VmPart:
@@ -339,6 +352,14 @@ class VmPart(MachinePart):
         return self.names or (self.name,)
 
 
+class KeyProviderPart(Part):
+    """A key provider. `standard` has key servers of its own, `native` is vCenter's own."""
+
+    name: str
+    kind: Literal["native", "standard"] = "native"
+    default: bool = True
+
+
 class VcenterPart(Part):
     """The server's own name and release."""
 
@@ -346,6 +367,13 @@ class VcenterPart(Part):
     release: Release = "8.0 U3"
     settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    key_providers: tuple[KeyProviderPart, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_default_provider(self) -> VcenterPart:
+        if sum(provider.default for provider in self.key_providers) > 1:
+            raise ValueError("one key provider is the default: give the others `default: false`")
+        return self
 
 
 class Estate(Part):

@@ -85,7 +85,6 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         other_pci=HOST_BRIDGES,
         gpus=[gpu for gpu, _ in gpus],
         nics=[nic for nic, _ in nics],
-        default_graphics_type="shared" if runtime == "basic" else runtime,
         configured_default_graphics_type=configured,
         assignment_policy=part.assignment_policy,
         configured_assignment_policy=part.assignment_policy,

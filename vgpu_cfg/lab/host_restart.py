@@ -33,7 +33,6 @@ def restart(host: Host, *, cold: bool) -> None:
 
 def take_graphics(host: Host) -> None:
     """Bring graphics types and assignment policy into force, as a restart of Xorg does, too."""
-    host.default_graphics_type = host.configured_default_graphics_type
     host.assignment_policy = host.configured_assignment_policy
     for gpu in host.gpus:
         gpu.graphics_type = type_in_force(host, gpu)

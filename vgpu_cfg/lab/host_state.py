@@ -222,7 +222,6 @@ class Host(Managed):
     gpus: list[Gpu] = field(default_factory=list)
     nics: list[Nic] = field(default_factory=list)
     passthrough: dict[str, Passthrough] = field(default_factory=dict)
-    default_graphics_type: GraphicsType = "sharedDirect"
     configured_default_graphics_type: GraphicsType = "sharedDirect"
     assignment_policy: AssignmentPolicy = "performance"
     configured_assignment_policy: AssignmentPolicy = "performance"

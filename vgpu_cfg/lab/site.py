@@ -194,6 +194,7 @@ class Site:
         networks: Sequence[Network],
         passthrough: Sequence[object] = (),
         groups: Sequence[tuple[int, int] | None] = (),
+        has_tpm: bool = False,
     ) -> VirtualMachine:
         """Tie a VM to its place, and give it the devices it will have when somebody asks.
 
@@ -212,6 +213,7 @@ class Site:
             nics,
             tuple(passthrough),
             tuple(groups),
+            has_tpm,
         )
         vm.seed = seed_devices(seed)
         vm.parent, vm.host, vm.datastore, vm.home = folder.moid, host.moid, datastore.moid, vm.name
@@ -240,7 +242,6 @@ def new_site(estate: str, *, vcenter: str, release: str, datacenter: str) -> Sit
     shown = RELEASES[release]
     state = LabState(
         estate=estate,
-        vcenter_name=vcenter,
         instance_uuid=str(uuid5(NAMESPACE_DNS, f"{estate}.{vcenter}")),
         version=shown.version,
         api_version=shown.api_version,

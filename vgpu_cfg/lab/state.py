@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
+from vgpu_cfg.lab.cluster_state import Cluster, Group, Rule, VmOverride
 from vgpu_cfg.lab.estate_guests import InternetPart
 from vgpu_cfg.lab.host_state import (
     BiosFacts,
@@ -37,6 +38,7 @@ __all__ = [
     "Group",
     "Host",
     "HostDriver",
+    "KeyProvider",
     "LabState",
     "Managed",
     "Network",
@@ -83,70 +85,6 @@ class Datacenter(Managed):
     network_folder: str = ""
 
 
-@dataclass(slots=True)
-class Rule:
-    """A DRS rule (vim `ClusterRuleInfo`): between VMs, or from a VM group to a host group.
-
-    `kind` vm_host uses `vm_group`, `host_group` and `affine`; the others use `vms`.
-    """
-
-    key: int
-    name: str
-    kind: Literal["affinity", "anti_affinity", "vm_host"]
-    uuid: str
-    enabled: bool = True
-    mandatory: bool = False
-    user_created: bool = True
-    vms: tuple[str, ...] = ()
-    vm_group: str = ""
-    host_group: str = ""
-    affine: bool = True
-
-
-@dataclass(slots=True)
-class Group:
-    """A DRS group (vim `ClusterGroupInfo`) of VMs or of hosts."""
-
-    name: str
-    kind: Literal["vm", "host"]
-    members: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class VmOverride:
-    """What a cluster sets for one VM: DRS behaviour, HA restart priority. None follows the cluster."""
-
-    drs_enabled: bool | None = None
-    drs_behavior: str | None = None
-    restart_priority: str | None = None
-    das_settings: Any = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Cluster(Managed):
-    """A cluster or, where `is_standalone`, the compute resource of a single host. `parent` is a folder."""
-
-    wsdl_type: ClassVar[str] = "ClusterComputeResource"
-    moid_prefix: ClassVar[str] = "domain"
-
-    resource_pool: str = ""
-    hosts: list[str] = field(default_factory=list)
-    datastores: list[str] = field(default_factory=list)
-    networks: list[str] = field(default_factory=list)
-    is_standalone: bool = False
-    drs_enabled: bool = True
-    drs_behavior: str = "manual"
-    ha_enabled: bool = True
-    rules: list[Rule] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
-    overrides: dict[str, VmOverride] = field(default_factory=dict)
-    drs_options: dict[str, str] = field(default_factory=dict)
-    image_managed: bool = False
-    """A lifecycle image owns the software of its hosts."""
-    config_managed: bool = False
-    """A configuration profile owns the settings of its hosts."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Alarm(Managed):
     """An alarm definition: `spec` is the vim `AlarmSpec`, `parent` the entity it is defined on.
@@ -169,6 +107,15 @@ class AlarmState:
 
     status: str
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyProvider:
+    """A key provider of vCenter; `kind` is vim `KmipClusterInfo.KmsManagementType`."""
+
+    name: str
+    kind: str
+    is_default: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -298,7 +245,6 @@ class LabState:
     """
 
     estate: str
-    vcenter_name: str = "lab"
     instance_uuid: str = ""
     version: str = "8.0.3"
     build: str = "24022515"
@@ -317,6 +263,7 @@ class LabState:
     """Advanced settings of vCenter itself."""
     licences: tuple[str, ...] = ()
     """Licence keys that it knows."""
+    key_providers: tuple[KeyProvider, ...] = ()
     leaving: dict[str, float] = field(default_factory=dict)
     """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)
@@ -375,6 +322,11 @@ class LabState:
     def all(self, kind: type[ManagedT]) -> list[ManagedT]:
         """Return all objects of a kind, oldest first."""
         return [thing for thing in self.objects.values() if isinstance(thing, kind)]
+
+    @property
+    def default_key_provider(self) -> KeyProvider | None:
+        """The key provider that is taken where nobody names one."""
+        return next((provider for provider in self.key_providers if provider.is_default), None)
 
     def datacenter_of(self, thing: Managed) -> Datacenter | None:
         """Return the datacenter above an object."""

@@ -18,7 +18,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state import LabState, Managed
 from vgpu_cfg.lab.state_json import decode_object, decode_values, encode_object, encode_values
 
-FORMAT = 3
+FORMAT = 4
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
 PLAIN_FIELDS = (
@@ -30,6 +30,7 @@ PLAIN_FIELDS = (
     "custom_values",
     "settings",
     "licences",
+    "key_providers",
     "leaving",
     "booting",
     "waking",

@@ -58,10 +58,14 @@ class VirtualMachine(Managed):
     memory_mib: int = 4096
     memory_reservation_mib: int = 0
     memory_reservation_locked: bool = False
+    cpu_reservation_mhz: int = 0
+    latency_sensitivity: str = "normal"
+    """vim `LatencySensitivity.level`."""
     cpu_hot_add: bool = False
     memory_hot_add: bool = False
     firmware: Firmware = "efi"
     secure_boot: bool = False
+    boot_delay_ms: int = 0
     hardware_version: int = 19
     guest_id: str = "ubuntu64Guest"
     annotation: str = ""

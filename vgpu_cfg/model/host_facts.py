@@ -32,9 +32,12 @@ class FactGroup(StrEnum):
     SHELL_GPUS = "shell-gpus"
     SHELL_NICS = "shell-nics"
     SHELL_TOPOLOGY = "shell-topology"
+    SHELL_MIG = "shell-mig"
 
 
-SHELL_GROUPS = frozenset({FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS, FactGroup.SHELL_TOPOLOGY})
+SHELL_GROUPS = frozenset(
+    {FactGroup.SHELL_GPUS, FactGroup.SHELL_NICS, FactGroup.SHELL_TOPOLOGY, FactGroup.SHELL_MIG}
+)
 _SAME_BOOT_SECONDS = 10
 
 
@@ -182,16 +185,29 @@ LINKS_UNREAD = "topology"
 """The key in `ShellFacts.unread` of why the links were not read."""
 
 
+class MigInstance(Frozen):
+    """A GPU instance that stands on a GPU in MIG mode: its first memory slice, and how many it takes."""
+
+    start: int
+    size: int
+
+
+MIG_UNREAD = "mig"
+"""The key in `ShellFacts.unread` of why the GPU instances were not read."""
+
+
 class ShellFacts(Frozen):
     """What the host's shell tells, by PCI address. `unread` maps a device, or "" for all, to a reason.
 
-    `links` is None where they were not asked for, or not read (`LINKS_UNREAD`).
+    `links` is None where they were not asked for, or not read (`LINKS_UNREAD`); `mig` likewise
+    (`MIG_UNREAD`), else it has each GPU with an instance on it.
     """
 
     gpus: Mapping[str, GpuShellFacts] = Field(default_factory=dict)
     firmware: Mapping[str, Mapping[str, FirmwareValue]] = Field(default_factory=dict)
     driver_version: str | None = None
     links: GpuLinks | None = None
+    mig: Mapping[str, tuple[MigInstance, ...]] | None = None
     unread: Mapping[str, str] = Field(default_factory=dict)
 
 

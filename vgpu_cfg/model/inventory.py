@@ -165,10 +165,7 @@ class ProfileInfo(Frozen):
     """
 
     name: str
-    framebuffer_gib: int | None = None
     sharing: Sharing | None = None
-    profile_class: str | None = None
-    device_vendor_id: int | None = None
     stun_ms: Mapping[int, int] = Field(default_factory=dict)
 
 
@@ -297,7 +294,6 @@ class Datastore(ManagedObject):
 class Folder(ManagedObject):
     """A folder of VMs (only those are read)."""
 
-    parent_moid: str | None = None
     datacenter: str = ""
     is_root: bool = False
 

@@ -94,7 +94,6 @@ class VirtualDisk(Frozen):
     key: int
     capacity_mib: int
     controller_key: int
-    unit_number: int | None = None
 
 
 class DiskController(Frozen):
@@ -102,7 +101,6 @@ class DiskController(Frozen):
 
     key: int
     kind: str
-    bus_number: int = 0
 
 
 class GuestNicSeen(Frozen):

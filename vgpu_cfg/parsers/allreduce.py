@@ -25,7 +25,6 @@ PROBE_MARK = "VGPU-CFG-ALLREDUCE "
 """How the one line begins that this tool's own probe prints on rank 0."""
 
 _PREFIX = re.compile(r"^(?:\[[^\]]*\](?:<\w+>)?:?\s*)+")
-_AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(?P<rate>\d{1,9}(?:\.\d+)?)")
 _WRONG = re.compile(r"#\s*Out of bounds values\s*:\s*(?P<count>\d{1,18})\s+(?P<word>OK|FAILED)")
 _RANK = re.compile(r"#\s+Rank\s+\d+\s")
 _ROW = re.compile(r"\d{1,18}\s+\d{1,18}\s+\w+\s+\w+\s+.*")

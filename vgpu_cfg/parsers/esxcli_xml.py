@@ -1,19 +1,23 @@
 """How esxcli's results come back through vCenter: the XML inside ExecuteSoap's response.
 
 A list is `<obj xsi:type="ArrayOfDataObject">` with one DataObject per row, one thing is its fields
-directly under `obj`, a plain result is text of an xsd type. vCenter may hand the whole thing over
-inside `<reflect:response>`, as elements or as escaped text. Sources: vmware/govmomi `cli/esx`
-(responses recorded from a host), and clients that report the reflect form from a live vCenter.
+directly under `obj`; a plain result is text of an xsd type, and nothing here asks for one. vCenter may
+hand the whole thing over inside `<reflect:response>`, as elements or as escaped text. Sources:
+vmware/govmomi `cli/esx` (responses recorded from a host), and clients that report the reflect form from a
+live vCenter.
 """
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from xml.sax.saxutils import unescape
 
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.esxcli import Record
+
+Record = Mapping[str, str]
+"""One row: values as printed, by the name of the field."""
 
 _TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 _LIST = "ArrayOfDataObject"
@@ -43,17 +47,6 @@ def parse_records(command: str, response: str) -> tuple[Record, ...]:
     if kind.startswith("xsd:") or not len(root):
         raise UnreadableOutput(command, "a plain result where a list was expected", line=response)
     return (_record(root),)
-
-
-def parse_plain(command: str, response: str) -> str:
-    """Read a plain result, as `true` or a message.
-
-    Raises UnreadableOutput where it is no XML, or a structure.
-    """
-    root = _root(command, response)
-    if len(root):
-        raise UnreadableOutput(command, "a structure where a plain result was expected", line=response)
-    return (root.text or "").strip()
 
 
 def _root(command: str, response: str) -> ET.Element:

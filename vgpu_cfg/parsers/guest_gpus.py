@@ -35,7 +35,6 @@ class GuestGpu(Frozen):
     pci_id: str
     name: str | None = None
     mode: str | None = None
-    product: str | None = None
     licence: str | None = None
     expiry: datetime | None = None
     memory_mib: int | None = None
@@ -105,7 +104,6 @@ def _gpu(pci_id: str, block: Node) -> GuestGpu:
         pci_id=pci_id,
         name=block.text("Product Name"),
         mode=block.text("GPU Virtualization Mode", "Virtualization Mode"),
-        product=block.text("vGPU Software Licensed Product", "Product Name"),
         licence=licence,
         expiry=_expiry(licence),
         memory_mib=block.number(QUERY, "FB Memory Usage", "Total"),

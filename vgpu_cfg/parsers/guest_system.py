@@ -1,6 +1,6 @@
-"""What small tools of a Linux guest print: lsmod, ip, df, systemctl, and Horovod's own list of its parts.
+"""What small tools of a Linux guest print: lsmod, ip, systemctl, and Horovod's own list of its parts.
 
-Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; POSIX `df -P`; `systemctl(1)`, is-active;
+Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; `systemctl(1)`, is-active;
 horovod/horovod, `horovod/runner/launch.py`, `--check-build`.
 """
 
@@ -15,11 +15,10 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.text import int_or_error, lines_with_content
+from vgpu_cfg.parsers.text import lines_with_content
 
 LSMOD = "lsmod"
 IP_ADDRESS = "ip -json address show"
-DF = "df -P"
 IS_ACTIVE = "systemctl is-active"
 CHECK_BUILD = "horovodrun --check-build"
 
@@ -39,15 +38,6 @@ class Interface(Frozen):
     is_up: bool = False
     addresses: tuple[str, ...] = ()
     driver: str = ""
-
-
-class Filesystem(Frozen):
-    """A line of `df -P`, in KiB."""
-
-    source: str
-    size_kib: int
-    free_kib: int
-    mount: str
 
 
 class HorovodBuild(Frozen):
@@ -86,31 +76,6 @@ def _interface(one: Mapping[str, Any]) -> Interface:
     is_up = one.get("operstate") == "UP" or "LOWER_UP" in one.get("flags", ())
     mac, mtu = one.get("address", ""), one.get("mtu")
     return Interface(name=one["ifname"], mac=str(mac).lower(), mtu=mtu, is_up=is_up, addresses=addresses)
-
-
-def parse_filesystems(text: str) -> tuple[Filesystem, ...]:
-    """Read `df -P`, in units of 1024 bytes; a mount point may hold blanks.
-
-    Raises UnreadableOutput for a line with too few columns.
-    """
-    lines = lines_with_content(text)
-    if not lines or not lines[0].text.startswith("Filesystem"):
-        raise UnreadableOutput(DF, "no header", line=lines[0].text if lines else "")
-    unit = 2 if "512-blocks" in lines[0].text else 1
-    found: list[Filesystem] = []
-    for line in lines[1:]:
-        words = line.text.split(maxsplit=5)
-        if len(words) != 6:
-            raise UnreadableOutput(DF, "no file system", line=line.text, number=line.number)
-        found.append(
-            Filesystem(
-                source=words[0],
-                size_kib=int_or_error(DF, words[1], line) // unit,
-                free_kib=int_or_error(DF, words[3], line) // unit,
-                mount=words[5],
-            )
-        )
-    return tuple(found)
 
 
 def parse_active(text: str) -> str:

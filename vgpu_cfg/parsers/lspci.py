@@ -20,26 +20,20 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _ATS_CONTROL = re.compile(r"ATSCtl:\s+Enable(?P<sign>[+-])")
-_LINK = re.compile(r"LnkSta:\s+Speed (?P<speed>[0-9.]+)GT/s(?: \([^)]*\))?, Width x(?P<width>\d+)")
-_READ = re.compile(r"MaxReadReq (?P<bytes>\d+) bytes")
 _FAILURES = ("lspci:", "pcilib:")
 
 
 class PciFunction(Frozen):
     """A function as the guest sees it.
 
-    `ats` is None where the function has no such capability, else whether it is enabled. `link_speed` is in
-    GT/s. `is_readable` is False where the capabilities were kept from whoever asked. A link that a
-    hypervisor makes up tells nothing of the physical one.
+    `ats` is None where the function has no such capability, else whether it is enabled. `is_readable` is
+    False where the capabilities were kept from whoever asked.
     """
 
     pci_id: str
     kind: str = ""
     name: str = ""
     ats: bool | None = None
-    link_speed: float | None = None
-    link_width: int | None = None
-    max_read_request: int | None = None
     driver: str | None = None
     is_readable: bool = True
 
@@ -73,10 +67,6 @@ def _head(line: Line) -> dict[str, object]:
 def _told(text: str) -> dict[str, object]:
     if (found := _ATS_CONTROL.match(text)) is not None:
         return {"ats": found["sign"] == "+"}
-    if (found := _LINK.match(text)) is not None:
-        return {"link_speed": float(found["speed"][:12]), "link_width": int(found["width"][:6])}
-    if (found := _READ.search(text)) is not None:
-        return {"max_read_request": int(found["bytes"][:9])}
     if text.startswith("Kernel driver in use:"):
         return {"driver": text.partition(":")[2].strip() or None}
     if text.startswith("Capabilities: <access denied>"):

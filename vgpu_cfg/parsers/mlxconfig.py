@@ -36,11 +36,9 @@ _REMARKS = (
 )
 _RULE = re.compile(r"-{3,}")
 _ERROR = "-E-"
-_PARTIAL = "-E- Failed to query some of the TLVs"
 _MST_ROW = re.compile(
     r"(?P<type>\S+(?:\([^)]*\))?)\s+(?P<mst>\S*mt\d+_\S+)\s+(?P<pci>[0-9A-Fa-f:]+\.[0-7])(?:\s+(?P<rest>.*))?"
 )
-_NET = re.compile(r"net-([^,\s]+)")
 
 
 class FirmwareQuery(Frozen):
@@ -54,7 +52,6 @@ class FirmwareQuery(Frozen):
     """
 
     device: str = ""
-    device_type: str = ""
     name: str = ""
     description: str = ""
     parameters: Mapping[str, FirmwareValue] = Field(default_factory=dict)
@@ -65,13 +62,10 @@ class MstDevice(Frozen):
     """A device that mst lists.
 
     `name` is what mlxconfig takes on ESXi: mt4125_pciconf0, for the second port mt4125_pciconf0.1.
-    `nets` are its network interfaces, as vmnic4.
     """
 
     name: str
     pci_id: str
-    device_type: str = ""
-    nets: tuple[str, ...] = ()
 
 
 def parse_firmware(text: str) -> FirmwareQuery:
@@ -135,8 +129,6 @@ def parse_mst_status(text: str) -> tuple[MstDevice, ...]:
         found[pci_id] = MstDevice(
             name=row["mst"],
             pci_id=pci_id,
-            device_type=row["type"],
-            nets=tuple(_NET.findall(row["rest"] or "")),
         )
     return tuple(found.values())
 
@@ -167,7 +159,6 @@ def _query(lines: Sequence[Line]) -> FirmwareQuery:
         raise UnreadableOutput(MLXCONFIG, "no parameter", line=lines[0].text, number=lines[0].number)
     return FirmwareQuery(
         device=about.get("Device") or about.get("PCI device", ""),
-        device_type=about.get("Device type", ""),
         name=value_or_none(about.get("Name", "")) or "",
         description=value_or_none(about.get("Description", "")) or "",
         parameters=parameters,

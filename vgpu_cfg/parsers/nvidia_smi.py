@@ -27,32 +27,16 @@ BUS_ID_FIELDS = frozenset({"pci.bus_id", "gpu_bus_id"})
 class SmiGpu(Frozen):
     """One GPU as `nvidia-smi -q` tells it; None where it prints N/A or has no such line.
 
-    `virtualization_mode` is "None", "Pass-Through", "VGPU", "Host VGPU" or "VSGA", `host_vgpu_mode` "SR-IOV"
-    or "Non SR-IOV". `heterogeneous` says whether vGPUs of several sizes are on, `mixed_sizes`
-    whether the device can. `module_id` numbers the module on an HGX board.
+    `host_vgpu_mode` is "SR-IOV" or "Non SR-IOV", `module_id` numbers the module on an HGX board.
     """
 
     pci_id: str
-    name: str | None = None
-    architecture: str | None = None
-    uuid: str | None = None
     mig_current: bool | None = None
     mig_pending: bool | None = None
     ecc_current: bool | None = None
     ecc_pending: bool | None = None
-    virtualization_mode: str | None = None
     host_vgpu_mode: str | None = None
-    heterogeneous: bool | None = None
-    mixed_profiles: bool | None = None
-    mixed_sizes: bool | None = None
-    fractional_multi_vgpu: bool | None = None
     module_id: int | None = None
-    gsp_firmware: str | None = None
-    device_id: str | None = None
-    sub_system_id: str | None = None
-    memory_mib: int | None = None
-    fabric_state: str | None = None
-    fabric_status: str | None = None
 
     @property
     def facts(self) -> GpuShellFacts:
@@ -75,7 +59,6 @@ class SmiReport(Frozen):
 
     driver_version: str | None = None
     attached: int | None = None
-    multi_vgpu: bool | None = None
     gpus: tuple[SmiGpu, ...] = ()
     unreadable: Mapping[str, str] = Field(default_factory=dict)
 
@@ -115,8 +98,6 @@ def parse_query_leniently(text: str) -> SmiReport:
     return SmiReport(
         driver_version=root.text("Driver Version"),
         attached=attached,
-        # NVIDIA's own spelling, with an "e" missing.
-        multi_vgpu=root.switch(QUERY, "vGPU Driver Capability", "Heterogenous Multi-vGPU"),
         gpus=tuple(gpus),
         unreadable=unreadable,
     )
@@ -164,35 +145,12 @@ def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _gpu(pci_id: str, block: Node) -> SmiGpu:
-    capability = block.find("vGPU Device Capability")
     return SmiGpu(
         pci_id=pci_id,
-        name=block.text("Product Name"),
-        architecture=block.text("Product Architecture"),
-        uuid=block.text("GPU UUID"),
         mig_current=block.switch(QUERY, "MIG Mode", "Current"),
         mig_pending=block.switch(QUERY, "MIG Mode", "Pending"),
         ecc_current=block.switch(QUERY, "ECC Mode", "Current"),
         ecc_pending=block.switch(QUERY, "ECC Mode", "Pending"),
-        virtualization_mode=block.text("GPU Virtualization Mode", "Virtualization Mode"),
         host_vgpu_mode=block.text("GPU Virtualization Mode", "Host VGPU Mode"),
-        heterogeneous=block.switch(QUERY, "GPU Virtualization Mode", "vGPU Heterogeneous Mode"),
-        mixed_profiles=_capability(capability, "Heterogeneous Time-Slice Profiles"),
-        mixed_sizes=_capability(capability, "Heterogeneous Time-Slice Sizes"),
-        fractional_multi_vgpu=_capability(capability, "Fractional Multi-vGPU"),
         module_id=block.number(QUERY, "Module ID"),
-        gsp_firmware=block.text("GSP Firmware Version"),
-        device_id=_lower(block.text("PCI", "Device Id")),
-        sub_system_id=_lower(block.text("PCI", "Sub System Id")),
-        memory_mib=block.number(QUERY, "FB Memory Usage", "Total"),
-        fabric_state=block.text("Fabric", "State"),
-        fabric_status=block.text("Fabric", "Status"),
     )
-
-
-def _capability(section: Node | None, key: str) -> bool | None:
-    return section.switch(QUERY, key) if section is not None else None
-
-
-def _lower(text: str | None) -> str | None:
-    return text.lower() if text is not None else None

@@ -40,10 +40,7 @@ _NO_INLINE = "Device not recognized to implement inline feature"
 class Bandwidth(Frozen):
     """The last row of a table, in Gb/s. `used_gpu` tells whether buffers were in GPU memory."""
 
-    size_bytes: int
-    iterations: int
     average_gbps: float
-    peak_gbps: float = 0.0
     used_gpu: bool = False
 
 
@@ -73,12 +70,9 @@ def parse_bandwidth(text: str) -> Bandwidth:
         if failed:
             raise ToolFailed(WRITE_BW, line=failed[0].text, number=failed[0].number)
         raise UnreadableOutput(WRITE_BW, "no result", line=lines[-1].text if lines else "")
-    size, iterations, peak, average, *_ = rows[-1]
+    _, _, _, average, *_ = rows[-1]
     try:
         made = Bandwidth(
-            size_bytes=int(size),
-            iterations=int(iterations),
-            peak_gbps=float(peak),
             average_gbps=float(average),
             used_gpu=any("allocated GPU buffer" in line.text for line in lines),
         )

@@ -34,7 +34,6 @@ class RdmaPort(Frozen):
     number: int
     state: str
     link_layer: str = ""
-    max_mtu: int | None = None
     active_mtu: int | None = None
 
     @property
@@ -108,7 +107,7 @@ def _port_fact(key: str, value: str, line: Line) -> dict[str, object]:
         return {"state": word["word"]}
     if key == "link_layer":
         return {"link_layer": value}
-    if key in ("active_mtu", "max_mtu") and word is not None:
+    if key == "active_mtu" and word is not None:
         return {key: int_or_error(DEVINFO, word["word"], line)}
     return {}
 

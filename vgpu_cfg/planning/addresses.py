@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from vgpu_cfg.model.addresses import ADDRESSES_KEY, KeptAddress, print_addresses
+from vgpu_cfg.model.addresses import KeptAddress, print_addresses
 from vgpu_cfg.model.change import Placement
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Inventory
@@ -152,9 +152,3 @@ def type_of(nic: DesiredNic) -> NicType:
     if nic.function is not None:
         return nic.function.kind
     return "pvrdma" if nic.is_pvrdma else "vmxnet3"
-
-
-def kept_text(vm: Vm | None) -> str:
-    """Return the text of `ADDRESSES_KEY` on a VM."""
-    detail = vm.detail if vm is not None else None
-    return detail.extra_config.get(ADDRESSES_KEY, "") if detail is not None else ""

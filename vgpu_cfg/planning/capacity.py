@@ -1,8 +1,8 @@
 """What is free on every GPU of an estate: who holds what, on which board, shared in which way.
 
-`read_capacity` is for planning and for whoever shows or counts GPUs. vCenter names
-only running VMs as holders, and not where on a GPU a vGPU stands; both are
-completed here as far as what was observed allows.
+For planning, and for whoever shows or counts GPUs. vCenter names only running VMs
+as holders, and not where on a GPU a vGPU stands; both are completed here as far as
+what was observed allows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host, Inventory, PciDevi
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.gpu_state import GpuState, Held, arrange
+from vgpu_cfg.planning.gpu_state import GpuState, Held, Places, arrange
 from vgpu_cfg.planning.nic_functions import FunctionPool, read_functions, read_uplinks
 from vgpu_cfg.planning.peer_groups import peer_sets
 from vgpu_cfg.planning.topology import Topologies
@@ -242,7 +242,11 @@ class CapacityReader:
                 slot.holder = vm.name
 
     def _arrange(self, found: HostCapacity) -> None:
-        """Give the vGPUs of MIG and mixed-size GPUs places that agree with what the host can still create."""
+        """Give the vGPUs of MIG and mixed-size GPUs places: where their host says that instances stand.
+
+        Where it was not asked, or names other instances than these vGPUs have, they get places that agree
+        with what the host can still create.
+        """
         busy = {gpu.pci_id for gpu in found.gpus if gpu.held}
         for slot in found.slots:
             slot.has_vgpus = slot.pci.pci_id in busy
@@ -255,6 +259,11 @@ class CapacityReader:
             empty = gpu.copy()
             empty.held = []
             empty.obstacle = None
+            told = self._told_places(found.host, gpu)
+            if told is not None and (known := next(arrange(empty, holders, told), None)) is not None:
+                known.obstacle = gpu.obstacle
+                found.gpus[index] = known
+                continue
             states = list(arrange(empty, holders))
             if not states:
                 gpu.obstacle = gpu.obstacle or Code.HOLDER_UNKNOWN
@@ -262,6 +271,14 @@ class CapacityReader:
             chosen = next((state for state in states if self._agrees(state, found)), states[0])
             chosen.obstacle = gpu.obstacle
             found.gpus[index] = chosen
+
+    def _told_places(self, host: Host, gpu: GpuState) -> Places | None:
+        """Return where the host's shell says that GPU instances stand; None where it was not asked."""
+        facts = self._observed.facts.hosts.get(host.moid)
+        mig = facts.shell.mig if facts is not None and facts.shell is not None else None
+        if mig is None or gpu.shared_as is not Sharing.MIG:
+            return None
+        return frozenset((instance.start, instance.size) for instance in mig.get(gpu.pci_id, ()))
 
     def _agrees(self, gpu: GpuState, found: HostCapacity) -> bool:
         """Whether what this GPU could take is what vCenter says the host can create."""
@@ -297,14 +314,4 @@ def _could_be(slot: PassthroughSlot, allowed: Iterable[tuple[int, int]], label: 
         and slot.pci.passthrough_active
         and (slot.pci.vendor_id, slot.pci.device_id) in allowed
         and (not label or slot.pci.hardware_label == label)
-    )
-
-
-def read_capacity(observed: Inventory, catalog: Catalog) -> tuple[HostCapacity, ...]:
-    """Read every host that has a GPU, in the inventory's order."""
-    reader = CapacityReader(observed, catalog)
-    return tuple(
-        reader.read(host)
-        for host in observed.hosts
-        if host.gpus or any(device.is_gpu for device in host.pci_devices)
     )

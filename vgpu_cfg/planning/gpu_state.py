@@ -254,13 +254,24 @@ class GpuState:
         return next((start for start, count in sorted(counts.items()) if count < need.mig_per_instance), None)
 
 
-def arrange(gpu: GpuState, holders: Iterable[Held]) -> Iterator[GpuState]:
+Places = frozenset[tuple[int, int]]
+"""Where GPU instances stand: (first memory slice, number of slices) of each."""
+
+
+def arrange(gpu: GpuState, holders: Iterable[Held], told: Places | None = None) -> Iterator[GpuState]:
     """Yield the ways in which these vGPUs can stand on an empty GPU, the likeliest first, a bounded number.
 
-    Nobody tells where on a GPU a running vGPU stands. Large ones are placed first.
+    vCenter does not tell where on a GPU a running vGPU stands; `told` are the places of the GPU's
+    instances where its host was asked: then all of them are used, and no others. Large vGPUs are placed
+    first.
     """
     order = sorted(holders, key=lambda held: (-_size(held), held.vm))
-    yield from _bounded(_arrangements(gpu, order), _MOST_ARRANGEMENTS)
+    found = _bounded(_arrangements(gpu, order, told), _MOST_ARRANGEMENTS)
+    yield from (state for state in found if told is None or _places(state) == told)
+
+
+def _places(gpu: GpuState) -> Places:
+    return frozenset((held.start, _size(held)) for held in gpu.held if held.start is not None)
 
 
 def _name(held: Held) -> str:
@@ -271,7 +282,7 @@ def _size(held: Held) -> int:
     return (held.need.mig_size or held.need.size_gb) if held.need else 0
 
 
-def _arrangements(gpu: GpuState, order: list[Held]) -> Iterator[GpuState]:
+def _arrangements(gpu: GpuState, order: list[Held], told: Places | None) -> Iterator[GpuState]:
     if not order:
         yield gpu
         return
@@ -280,9 +291,11 @@ def _arrangements(gpu: GpuState, order: list[Held]) -> Iterator[GpuState]:
     if need is None or gpu.refuse(need) is not None:
         return
     for start in _starts(gpu, need):
+        if told is not None and (start, need.mig_size) not in told:
+            continue
         trial = gpu.copy()
         trial.held.append(Held(held.vm, need, start, held.is_planned, held.line))
-        yield from _arrangements(trial, rest)
+        yield from _arrangements(trial, rest, told)
 
 
 def _starts(gpu: GpuState, need: VgpuNeed) -> tuple[int | None, ...]:

@@ -6,8 +6,7 @@ new ones may be added.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -24,11 +23,6 @@ from vgpu_cfg.render.summary import result_rows
 
 FORMAT = 1
 Data: TypeAlias = dict[str, Any]
-
-
-def to_json(data: Mapping[str, Any]) -> str:
-    """Write a document as text that ends with a line break."""
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def plan_data(plan: Plan) -> Data:

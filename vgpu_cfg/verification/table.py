@@ -50,10 +50,9 @@ class GuestCheck(CheckBase):
 
 @dataclass(frozen=True, slots=True)
 class PairCheck(CheckBase):
-    """A check of one VM towards another; `one_way` asks each pair once, not in both directions."""
+    """A check of one VM towards another."""
 
     ask: Callable[[PairView], Asking]
-    one_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,6 @@ CHECKS: tuple[Check, ...] = (
         ("gid", "path-mtu"),
         True,
         pair_checks.ask_bandwidth,
-        one_way=True,
     ),
     PairCheck(
         "bandwidth-gpu",
@@ -113,7 +111,6 @@ CHECKS: tuple[Check, ...] = (
         ("bandwidth", "gpus", "peermem"),
         True,
         pair_checks.ask_gpu_bandwidth,
-        one_way=True,
     ),
     TrainingCheck(
         "allreduce",

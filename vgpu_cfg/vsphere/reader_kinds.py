@@ -146,10 +146,7 @@ def _profiles(session: Session, item: Item) -> tuple[ProfileInfo, ...] | None:
     return tuple(
         ProfileInfo(
             name=entry.profileName,
-            framebuffer_gib=entry.fbSizeInGib,
             sharing=_SHARING.get(str(entry.profileSharing)),
-            profile_class=entry.profileClass or None,
-            device_vendor_id=entry.deviceVendorId,
             stun_ms={
                 one.migrationBW: one.stunTime for one in getattr(entry, "stunTimeEstimates", None) or ()
             },

@@ -136,7 +136,6 @@ def folders(places: Places) -> tuple[Folder, ...]:
     return tuple(
         Folder(
             **places.common(item),
-            parent_moid=item.moid_of("parent"),
             datacenter=places.datacenter(item.moid),
             is_root=places.is_vm_root(item.moid),
         )

@@ -258,7 +258,6 @@ def _disks(devices: Iterable[Any]) -> Iterable[VirtualDisk]:
                 key=device.key,
                 capacity_mib=device.capacityInKB >> 10,
                 controller_key=device.controllerKey or 0,
-                unit_number=device.unitNumber,
             )
 
 
@@ -266,4 +265,4 @@ def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:
     for device in devices:
         for kind, word in _CONTROLLER_KINDS.items():
             if isinstance(device, kind):
-                yield DiskController(key=device.key, kind=word, bus_number=device.busNumber)
+                yield DiskController(key=device.key, kind=word)

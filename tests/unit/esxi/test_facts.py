@@ -8,7 +8,15 @@ from tests.unit.esxi.scripted import ScriptedChannel
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi.shell import EsxiShell
-from vgpu_cfg.model.host_facts import LINKS_UNREAD, SHELL_GROUPS, FactGroup, GpuShellFacts, ShellFacts
+from vgpu_cfg.model.host_facts import (
+    LINKS_UNREAD,
+    MIG_UNREAD,
+    SHELL_GROUPS,
+    FactGroup,
+    GpuShellFacts,
+    MigInstance,
+    ShellFacts,
+)
 from vgpu_cfg.ports import ShellResult
 
 SMI = "nvidia-smi -q"
@@ -18,6 +26,8 @@ NICS = frozenset({FactGroup.SHELL_NICS})
 TOPO = "nvidia-smi topo -m"
 INDEX = "nvidia-smi --query-gpu=index,gpu_bus_id,name --format=csv"
 LINKS = frozenset({FactGroup.SHELL_TOPOLOGY})
+LGI = "nvidia-smi mig -lgi"
+MIG = frozenset({FactGroup.SHELL_MIG})
 TABLE = """\
 index, pci.bus_id, name
 0, 00000000:4A:00.0, NVIDIA A100 80GB PCIe
@@ -172,9 +182,9 @@ def test_both_groups_together_and_no_nic_asks_nothing() -> None:
     assert facts({}, frozenset({FactGroup.BASE})) == (ShellFacts(), [])
 
 
-def test_what_both_groups_lack_stands_together() -> None:
+def test_what_all_groups_lack_stands_together() -> None:
     found, _ = facts({}, SHELL_GROUPS)
-    assert set(found.unread) == {"", LINKS_UNREAD, *PORTS}
+    assert set(found.unread) == {"", LINKS_UNREAD, MIG_UNREAD, *PORTS}
 
 
 def test_a_connection_that_breaks_is_no_silence() -> None:
@@ -185,3 +195,37 @@ def test_a_connection_that_breaks_is_no_silence() -> None:
 
     with pytest.raises(HostShellError, match="broke"):
         EsxiShell(Broken(), "esx01.example").read_facts(SHELL_GROUPS, PORTS)
+
+
+def test_where_mig_instances_stand_is_told_by_address() -> None:
+    answers = {LGI: said("mig-lgi-two-instances.txt"), INDEX: ShellResult(status=0, stdout=TABLE)}
+    found, lines = facts(answers, MIG)
+    places = (MigInstance(start=0, size=2), MigInstance(start=4, size=2))
+    assert (found.mig, found.unread) == ({"0000:ca:00.0": places}, {})
+    assert lines == [LGI, INDEX]
+
+
+@pytest.mark.parametrize("name", ["mig-lgi-none.txt", "mig-lgi-mig-off.txt"])
+def test_a_host_without_instances_is_asked_no_addresses(name: str) -> None:
+    found, lines = facts({LGI: said(name, 6)}, MIG)
+    assert (found.mig, found.unread, lines) == ({}, {}, [LGI])
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({LGI: ShellResult(status=127, stderr="sh: nvidia-smi: not found\n")}, "not on this host"),
+        ({LGI: ShellResult(status=4, stdout="Insufficient Permissions\n")}, "Insufficient Permissions"),
+        (
+            {
+                LGI: said("mig-lgi-two-instances.txt"),
+                INDEX: ShellResult(status=0, stdout="\n".join(TABLE.splitlines()[:2])),
+            },
+            "no address of GPU2",
+        ),
+    ],
+)
+def test_instances_that_are_not_told_have_their_reason(answers: dict[str, ShellResult], reason: str) -> None:
+    found, _ = facts(answers, MIG)
+    assert found.mig is None
+    assert reason in found.unread[MIG_UNREAD]

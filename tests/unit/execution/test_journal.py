@@ -11,7 +11,7 @@ from tests.fakes.fake_vcenter import START
 from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, plan_of, power_on, run, spec_of
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.execution import Journal, find_journals, last_unfinished, read_journal, run_plan
+from vgpu_cfg.execution import Journal, find_journals, read_journal, run_plan
 
 
 def keep(folder: Path, *, until: int | None = None) -> Path:
@@ -73,17 +73,15 @@ def test_a_journal_keeps_what_every_setting_showed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_broke_off_tells_what_was_in_flight(tmp_path: Path) -> None:
-    keep(tmp_path, until=5)
-    record = last_unfinished(tmp_path, "demo")
-    assert record is not None
+    record = read_journal(keep(tmp_path, until=5))
+    assert record.report is None
     assert [(found.change_id, found.tasks) for found in record.in_flight] == [("power on a", ("task-2",))]
 
 
 def test_a_run_that_came_to_its_end_is_not_unfinished(tmp_path: Path) -> None:
-    keep(tmp_path)
-    assert last_unfinished(tmp_path, "demo") is None
-    assert last_unfinished(tmp_path, "another") is None
-    assert last_unfinished(tmp_path / "none", "demo") is None
+    record = read_journal(keep(tmp_path))
+    assert record.report is not None
+    assert not record.in_flight
 
 
 def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ def test_a_page_is_divided_at_its_headings() -> None:
     assert [section.heading for section in page.sections] == ["What it says", "Source"]
     assert page.sections[0].text == "```text\nVG301  a\n```"
     assert page.sections[1].text == "A guide."
-    assert page.markdown == PAGE
 
 
 def test_a_text_without_headings_is_a_page_without_sections() -> None:

@@ -146,26 +146,6 @@ def test_groups_tie_vms_to_hosts(rig: Rig) -> None:
     assert vm.host == rig.host("esx-2").moid
 
 
-def test_overrides_of_drs_and_ha(rig: Rig) -> None:
-    vm = vim.VirtualMachine(rig.clone("a").moid)
-    settings = vim.cluster.DasVmSettings(restartPriority="high")
-    spec = vim.cluster.ConfigSpecEx(
-        drsVmConfigSpec=[
-            vim.cluster.DrsVmConfigSpec(
-                operation="add", info=vim.cluster.DrsVmConfigInfo(key=vm, enabled=True, behavior="manual")
-            )
-        ],
-        dasVmConfigSpec=[
-            vim.cluster.DasVmConfigSpec(
-                operation="add", info=vim.cluster.DasVmConfigInfo(key=vm, dasSettings=settings)
-            )
-        ],
-    )
-    assert set_rules(rig, spec).state == "success"
-    override = rig.find(Cluster).overrides[vm._GetMoId()]
-    assert (override.drs_behavior, override.restart_priority) == ("manual", "high")
-
-
 def test_a_destroyed_vm_leaves_its_rules(rig: Rig) -> None:
     for name in "ab":
         rig.clone(name)

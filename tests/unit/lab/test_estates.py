@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig, built, estate_of
+from tests.unit.lab.wire.client import shown
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import about_estate, estate_names, open_lab
 from vgpu_cfg.lab.estate_parts import Part
@@ -22,6 +24,27 @@ clusters:
     - {board: A100}
 templates:
 - {name: t}
+"""
+
+WITH_OPTIONS = """\
+about: a VM with every option, and one with none
+vcenter: {key_providers: [{name: own}]}
+clusters:
+- {name: gpu, hosts: [{name: esx}]}
+vms:
+- name: a
+  power: "off"
+  vtpm: true
+  boot_delay: 3000
+  cpu_reservation: 25000
+  cpu_hot_add: true
+  memory_hot_add: true
+  latency: high
+  attributes: {course: ml-2026}
+  drs: "off"
+  restart_priority: lowest
+  vm_monitoring: vmMonitoringOnly
+- {name: b}
 """
 
 
@@ -162,3 +185,37 @@ def test_the_page_names_every_key() -> None:
 
 def every_part(kind: type[Part]) -> list[type[Part]]:
     return [found for child in kind.__subclasses__() for found in (child, *every_part(child))]
+
+
+def test_a_vm_has_the_options_that_its_estate_says(tmp_path: Path) -> None:
+    rig = Rig(estate_of(WITH_OPTIONS, tmp_path))
+    found = shown(rig.lab, rig.vm("a"))
+    config, plain = found.config, shown(rig.lab, rig.vm("b")).config
+    for of, expected in (
+        (config, (True, True, 3000, "high", 25000)),
+        (plain, (False, False, 0, "normal", 0)),
+    ):
+        latency, cpu = of.latencySensitivity.level, of.cpuAllocation.reservation
+        assert (
+            of.cpuHotAddEnabled,
+            of.memoryHotAddEnabled,
+            of.bootOptions.bootDelay,
+            latency,
+            cpu,
+        ) == expected
+        tpms = [d for d in of.hardware.device if isinstance(d, vim.vm.device.VirtualTPM)]
+        assert len(tpms) == (of is config)
+    (attribute,) = found.customValue
+    names = {field.key: field.name for field in found.availableField}
+    assert (names[attribute.key], attribute.value) == ("course", "ml-2026")
+    cluster = shown(rig.lab, rig.find(Cluster, "gpu")).configurationEx
+    (of_drs,), (of_das,) = cluster.drsVmConfig, cluster.dasVmConfig
+    assert (of_drs.enabled, of_drs.behavior) == (False, None)
+    assert of_das.dasSettings.restartPriority == "lowest"
+    assert of_das.dasSettings.vmToolsMonitoringSettings.vmMonitoring == "vmMonitoringOnly"
+
+
+def test_a_vm_without_a_cluster_is_set_nothing_by_one(tmp_path: Path) -> None:
+    text = WITH_OPTIONS.replace("{name: gpu, ", "{name: gpu, standalone: true, ")
+    with pytest.raises(DocumentError, match="in no cluster"):
+        Rig(estate_of(text, tmp_path))

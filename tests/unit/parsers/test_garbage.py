@@ -12,65 +12,38 @@ from hypothesis import strategies as st
 from tests.unit.parsers.printed import OUTPUTS, printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.esxcli_values import (
-    kernel_settings,
-    parse_graphics_devices,
-    parse_graphics_host,
-    parse_kernel_settings,
-    parse_module_parameters,
-    parse_packages,
-    parse_pci_devices,
-)
-from vgpu_cfg.parsers.esxcli_xml import parse_plain, parse_records
+from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.guest_gpus import parse_guest_query, parse_listed
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
-    parse_filesystems,
     parse_interfaces,
     parse_modules,
 )
 from vgpu_cfg.parsers.lspci import parse_lspci
 from vgpu_cfg.parsers.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
-from vgpu_cfg.parsers.nvidia_mig import (
-    parse_ecc_switch,
-    parse_mig_instances,
-    parse_mig_profiles,
-    parse_mig_switch,
-)
+from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import parse_topology
-from vgpu_cfg.parsers.nvidia_vgpu import parse_verbose_types, parse_vgpu_types, parse_vgpus
+from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
 from vgpu_cfg.parsers.perftest import parse_bandwidth
 from vgpu_cfg.parsers.rdma_devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
 from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     parse_all_firmware,
-    parse_ecc_switch,
     parse_firmware,
     parse_gpu_csv,
-    parse_graphics_devices,
-    parse_graphics_host,
-    parse_kernel_settings,
     parse_mig_instances,
-    parse_mig_profiles,
-    parse_mig_switch,
-    parse_module_parameters,
     parse_mst_status,
-    parse_packages,
-    parse_pci_devices,
     parse_query,
     parse_query_leniently,
     parse_topology,
-    parse_verbose_types,
-    parse_vgpu_types,
     parse_vgpus,
     parse_active,
     parse_bandwidth,
     parse_check_build,
     parse_devinfo,
-    parse_filesystems,
     parse_guest_query,
     parse_interfaces,
     parse_listed,
@@ -84,9 +57,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_sysfs_gids,
     parse_traffic_class,
     transports,
-    lambda text: parse_plain("esxcli", text),
     lambda text: parse_records("esxcli", text),
-    lambda text: kernel_settings(parse_records("esxcli", text)),
 )
 NAMES = sorted(path.name for path in OUTPUTS.iterdir() if path.suffix in (".txt", ".xml"))
 # Pieces that the formats are made of, so that garbage gets past the first line.

@@ -15,14 +15,13 @@ from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_
 def test_ats_is_on_where_its_control_says_enable_plus() -> None:
     (found,) = parse_lspci(printed("lspci-ats-on-tabs.txt"))
     assert (found.pci_id, found.kind, found.ats) == ("0000:0b:00.0", "Ethernet controller", True)
-    assert (found.link_speed, found.link_width, found.max_read_request) == (5.0, 16, 4096)
     assert (found.driver, found.is_readable) == ("mlx5_core", True)
 
 
 def test_ats_off_is_not_ats_absent() -> None:
     off, absent = parse_lspci(printed("lspci-two-functions-one-ats-off.txt"))
     assert (off.ats, absent.ats) == (False, None)
-    assert (absent.pci_id, absent.link_speed) == ("0000:13:00.0", 16.0)
+    assert absent.pci_id == "0000:13:00.0"
 
 
 def test_capabilities_may_be_kept_from_the_asker() -> None:

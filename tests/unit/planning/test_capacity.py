@@ -7,7 +7,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity, read_capacity
+from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.checks import Code
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
@@ -122,6 +122,40 @@ def test_mig_instances_stand_where_vsphere_likes_them_otherwise() -> None:
     assert found.gpus[0].held[0].start == 4
 
 
+@pytest.mark.parametrize(
+    ("told", "starts", "is_4g_free"),
+    [
+        (None, [4], True),
+        ({A: [[0, 4]]}, [0], False),
+        ({A: [[4, 4]]}, [4], True),
+        ({A: [[0, 2]]}, [4], True),
+        ({}, [4], True),
+    ],
+    ids=["not asked", "low", "high", "another instance", "none"],
+)
+def test_mig_instances_stand_where_their_host_says(
+    told: dict[str, list[list[int]]] | None, starts: list[int], *, is_4g_free: bool
+) -> None:
+    """What is told of other instances than the VMs have is left alone: the guess is as good as before."""
+    facts = {} if told is None else {"mig": told}
+    host = {"gpus": [a100(sharing="mig"), a100(B, sharing="mig")], "facts": facts}
+    found = capacity(host, {"a": runs("grid_a100-3-20c"), "b": runs("grid_a100-7-40c", on=[B])})
+    assert [held.start for held in found.gpus[0].held] == starts
+    assert bool(found.room("grid_a100-4-20c", CATALOG)) is is_4g_free
+
+
+def test_several_vgpus_stand_on_the_instances_that_are_told() -> None:
+    told = {A: [[2, 2], [0, 1], [6, 1]]}
+    host = {"gpus": [a100(sharing="mig")], "facts": {"mig": told}}
+    vms = {"a": runs("grid_a100-2-10c"), "b": runs("grid_a100-1-5c"), "c": runs("grid_a100-1-5c")}
+    held = capacity(host, vms).gpus[0].held
+    assert sorted((one.start, one.need.name) for one in held if one.need is not None) == [
+        (0, "grid_a100-1-5c"),
+        (2, "grid_a100-2-10c"),
+        (6, "grid_a100-1-5c"),
+    ]
+
+
 def test_an_impossible_reading_blocks_the_gpu() -> None:
     vms = {name: runs("grid_a100-7-40c") for name in "ab"}
     assert capacity({"gpus": [a100(sharing="mig")]}, vms).gpus[0].obstacle is Code.HOLDER_UNKNOWN
@@ -159,22 +193,3 @@ def test_a_slot_that_serves_vgpus_says_so() -> None:
 def test_series_share_from_8_0_2_on() -> None:
     assert capacity({"gpus": [a100()]}).gpus[0].mixes_series
     assert not capacity({"version": "8.0.1", "gpus": [a100()]}).gpus[0].mixes_series
-
-
-def test_only_hosts_with_gpus_are_read() -> None:
-    observed = make_inventory({"hosts": {"esx-01": {"gpus": [a100()]}, "esx-02": {}}})
-    assert [found.host.name for found in read_capacity(observed, CATALOG)] == ["esx-01"]
-
-
-def test_what_stays_on_a_mig_gpu_stands_where_it_stood() -> None:
-    vms = {"a": runs("grid_a100-3-20c"), "b": runs("grid_a100-3-20c")}
-    host = {"gpus": [a100(sharing="mig")]}
-    before = {one.vm: one.start for one in capacity(host, vms).gpus[0].held}
-    for gone, stays in (("a", "b"), ("b", "a")):
-        left = capacity(host, vms, frozenset({f"vm-{gone}"})).gpus[0].held
-        assert [(one.vm, one.start) for one in left] == [(stays, before[stays])]
-
-
-def test_a_gpu_that_nobody_keeps_is_empty() -> None:
-    vms = {"a": runs("grid_a100-3-20c")}
-    assert capacity({"gpus": [a100(sharing="mig")]}, vms, frozenset({"vm-a"})).gpus[0].held == []

@@ -322,7 +322,7 @@ def test_disks_and_their_controllers() -> None:
         (200, "ide"),
     ]
     (disk,) = found.disks
-    assert (disk.key, disk.capacity_mib, disk.controller_key, disk.unit_number) == (2000, 65536, 1000, 0)
+    assert (disk.key, disk.capacity_mib, disk.controller_key) == (2000, 65536, 1000)
 
 
 def test_the_use_of_cpus_is_told_or_unknown() -> None:

@@ -22,11 +22,15 @@ GOING_SECONDS = 2.0
 
 
 def boot(lab: Lab, vm: VirtualMachine) -> None:
-    """Let a guest begin to boot: its VM was just powered on or reset, or it restarts for itself."""
+    """Let a guest begin to boot: its VM was just powered on or reset, or it restarts for itself.
+
+    The firmware waits for the boot delay first, at a power-on as at a restart (VirtualMachineBootOptions).
+    """
     guest = guest_of(vm)
     stop(guest, goes_on=guest.staging is not None and staging.PENDING in guest.files)
     guest.phase = "booting"
-    guest.boot_due = lab.clock.now() + lab.clock.scaled(guest.boot_seconds * lab.task_seconds)
+    seconds = guest.boot_seconds + vm.boot_delay_ms / 1000
+    guest.boot_due = lab.clock.now() + lab.clock.scaled(seconds * lab.task_seconds)
     lab.state.waking[vm.moid] = guest.boot_due
     lab.state.touch(vm)
 

@@ -17,6 +17,8 @@ PRIVILEGES = (
     "Alarm.Create",
     "Alarm.Delete",
     "Alarm.Edit",
+    "Cryptographer.Encrypt",
+    "Cryptographer.ManageKeyServers",
     "Datastore.AllocateSpace",
     "Datastore.Browse",
     "DVPortgroup.Create",

@@ -1,8 +1,4 @@
-"""Custom attributes: their definitions, and their values on objects.
-
-Kept as plain values in `LabState.custom_values`: `fields` a list of {key, name, type},
-`values` moid → {key as text: value}.
-"""
+"""The custom fields manager: attributes defined, renamed, dropped, and set on objects."""
 
 from __future__ import annotations
 
@@ -10,22 +6,17 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.lab.attributes import define, fields_of, set_value
 from vgpu_cfg.lab.collector.select import object_gone
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.entity import custom_fields
-from vgpu_cfg.lab.soap.context import Context, reference
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.soap.context import Context, reference, vim_class, wire_type
 from vgpu_cfg.lab.state import Managed
-
-FIRST_KEY = 101
-
-
-def _fields(context: Context) -> list[dict[str, Any]]:
-    fields: list[dict[str, Any]] = context.state.custom_values.setdefault("fields", [])
-    return fields
 
 
 def _by_key(context: Context, key: int) -> dict[str, Any]:
-    for field in _fields(context):
+    for field in fields_of(context.state):
         if field["key"] == key:
             return field
     raise vim.fault.NotFound(msg=f"The custom attribute {key} could not be found.")
@@ -42,21 +33,16 @@ def add_custom_field_def(
     fieldPolicy: Any,
 ) -> Any:
     """Define an attribute for one type of objects, or for all. Raises DuplicateName."""
-    fields = _fields(context)
-    if any(field["name"] == name for field in fields):
-        raise vim.fault.DuplicateName(
-            name=name, object=reference(thing), msg=f"The name '{name}' already exists."
-        )
-    key = max((field["key"] for field in fields), default=FIRST_KEY - 1) + 1
-    fields.append({"key": key, "name": name, "type": VmomiSupport.GetWsdlName(moType) if moType else None})
+    _check_name(thing, name, fields_of(context.state))
+    made = define(context.state, name, VmomiSupport.GetWsdlName(moType) if moType else None)
     context.state.touch()
-    return custom_fields(context)[-1]
+    return next(field for field in custom_fields(context) if field.key == made["key"])
 
 
 @answers("CustomFieldsManager", "RemoveCustomFieldDef")
 def remove_custom_field_def(context: Context, thing: Managed, *, key: int) -> None:
     """Drop an attribute with all its values."""
-    _fields(context).remove(_by_key(context, key))
+    fields_of(context.state).remove(_by_key(context, key))
     for values in context.state.custom_values.get("values", {}).values():
         values.pop(str(key), None)
     context.state.touch()
@@ -64,36 +50,44 @@ def remove_custom_field_def(context: Context, thing: Managed, *, key: int) -> No
 
 @answers("CustomFieldsManager", "RenameCustomFieldDef")
 def rename_custom_field_def(context: Context, thing: Managed, *, key: int, name: str) -> None:
-    """Call an attribute something else."""
-    _by_key(context, key)["name"] = name
+    """Call an attribute something else. Raises DuplicateName."""
+    field = _by_key(context, key)
+    _check_name(thing, name, [other for other in fields_of(context.state) if other is not field])
+    field["name"] = name
     context.state.touch()
 
 
 @answers("CustomFieldsManager", "SetField")
 def set_field(context: Context, thing: Managed, *, entity: Any, key: int, value: str) -> None:
-    """Set an attribute of an object; an empty value unsets it."""
-    _by_key(context, key)
-    context.lab.faults.check_privileges(entity, ["Global.SetCustomField"])
+    """Set an attribute of an object; an empty value unsets it.
+
+    An attribute of one type is valid for objects of that type (CustomFieldDef.managedObjectType in the
+    vSphere API reference); that it is InvalidArgument which says so is assumed.
+    """
+    field = _by_key(context, key)
     target = context.state.objects.get(entity._moId)
     if target is None:
         raise object_gone(entity)
+    if field["type"] and not issubclass(vim_class(wire_type(target)), vim_class(field["type"])):
+        raise refusals.bad_argument("key")
     _set(context, target, key, value)
 
 
 @answers("ExtensibleManagedObject", "setCustomValue")
 def set_custom_value(context: Context, thing: Managed, *, key: str, value: str) -> None:
     """Set an attribute by its name."""
-    for field in _fields(context):
+    for field in fields_of(context.state):
         if field["name"] == key:
             _set(context, thing, field["key"], value)
             return
     raise vim.fault.NotFound(msg=f"The custom attribute {key} could not be found.")
 
 
+def _check_name(thing: Managed, name: str, others: list[dict[str, Any]]) -> None:
+    if any(field["name"] == name for field in others):
+        raise refusals.duplicate_name(name, reference(thing))
+
+
 def _set(context: Context, target: Managed, key: int, value: str) -> None:
-    values = context.state.custom_values.setdefault("values", {}).setdefault(target.moid, {})
-    if value:
-        values[str(key)] = value
-    else:
-        values.pop(str(key), None)
-    context.state.touch(target)
+    context.lab.faults.check_privileges(reference(target), ["Global.SetCustomField"])
+    set_value(context.state, target, key, value)

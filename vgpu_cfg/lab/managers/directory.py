@@ -15,6 +15,7 @@ SINGLETONS = {
     "AuthorizationManager": "AuthorizationManager",
     "TaskManager": "TaskManager",
     "CustomFieldsManager": "CustomFieldsManager",
+    "CryptoManager": "CryptoManagerKmip",
     "VpxSettings": "OptionManager",
     "AlarmManager": "AlarmManager",
     "LicenseManager": "LicenseManager",

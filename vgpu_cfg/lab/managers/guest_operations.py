@@ -32,7 +32,6 @@ DENIED = "Failed to authenticate with the guest operating system using the suppl
 FEW_RIGHTS = "Insufficient permissions in the guest operating system."
 LISTED_AT_MOST = 50
 TEMPORARY = "/tmp"  # noqa: S108 - of a simulated guest
-KINDS = {False: "file", True: "directory"}
 
 
 def _session(context: Context, vm: Any, auth: Any, privilege: str) -> Session:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.devices import Devices, copy_with, disks_of, dynamic_of, mac_of, nics_of
+from vgpu_cfg.lab.devices import Devices, copy_with, disks_of, dynamic_of, has_tpm, mac_of, nics_of
 from vgpu_cfg.lab.guest.making import copy_of
 from vgpu_cfg.lab.operations.create import new_uuids, register
 from vgpu_cfg.lab.operations.device_groups import change_devices
@@ -57,6 +57,19 @@ def _check_arguments(lab: Lab, source: VirtualMachine, *, folder: Any, name: str
             lab.faults.check_privileges(reference, privileges)
     if source.is_template and not spec.template and location.pool is None:
         raise refusals.bad_argument("spec.location.pool")
+    _check_tpm(lab, source, spec.tpmProvisionPolicy)
+
+
+def _check_tpm(lab: Lab, source: VirtualMachine, policy: str | None) -> None:
+    """Judge what becomes of the source's virtual TPM: `copy` takes its secrets along, `replace` a new one.
+
+    After VirtualMachineCloneSpecTpmProvisionPolicy of the vSphere API reference, since 8.0.0.1. That a new
+    one wants a key is derived; that it is copied where nothing is said is what vCenter is set to at first.
+    """
+    if policy not in (None, "", "copy", "replace"):
+        raise refusals.bad_argument("spec.tpmProvisionPolicy")
+    if policy == "replace" and has_tpm(source.devices) and lab.state.default_key_provider is None:
+        raise refusals.no_key_provider()
 
 
 @task(

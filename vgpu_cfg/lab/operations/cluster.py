@@ -1,20 +1,25 @@
-"""ReconfigureComputeResource_Task: DRS rules and groups, and what a cluster sets for single VMs."""
+"""ReconfigureComputeResource_Task: a cluster's services, DRS rules and groups, all of a spec or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.refs import moid_of, resolve
+from vgpu_cfg.lab.operations.overrides import change_das, change_drs
+from vgpu_cfg.lab.operations.refs import resolve
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Cluster, Group, Host, LabState, Rule, VirtualMachine, VmOverride
+from vgpu_cfg.lab.state import Cluster, Group, Host, LabState, Rule, VirtualMachine
 
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
+
+_CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled")
+"""What a spec changes of a cluster."""
 
 
 @task(
@@ -29,7 +34,16 @@ def reconfigure_cluster(lab: Lab, cluster: Cluster, *, spec: Any, modify: bool) 
         raise refusals.bad_argument("modify")
     if cluster.is_standalone or not isinstance(spec, vim.cluster.ConfigSpecEx):
         raise refusals.bad_argument("spec")
-    _apply(lab, cluster, spec)
+    draft = replace(
+        cluster,
+        rules=list(cluster.rules),
+        groups=list(cluster.groups),
+        overrides=dict(cluster.overrides),
+        drs_options=dict(cluster.drs_options),
+    )
+    _apply(lab, draft, spec)
+    for name in _CHANGED:
+        setattr(cluster, name, getattr(draft, name))
     lab.state.touch(cluster)
 
 
@@ -39,9 +53,9 @@ def _apply(lab: Lab, cluster: Cluster, spec: Any) -> None:
     for change in spec.rulesSpec or ():
         _change_rule(lab.state, cluster, change)
     for change in spec.drsVmConfigSpec or ():
-        _change_override(lab.state, cluster, change, _set_drs)
+        change_drs(lab.state, cluster, change)
     for change in spec.dasVmConfigSpec or ():
-        _change_override(lab.state, cluster, change, _set_das)
+        change_das(lab.state, cluster, change)
     _change_services(cluster, spec)
 
 
@@ -155,25 +169,3 @@ def _check_within(cluster: Cluster, hosts: Iterable[str | None], path: str) -> N
     """Raise where a group's member is not of the cluster."""
     if any(host not in cluster.hosts for host in hosts):
         raise refusals.bad_argument(f"spec.groupSpec.info.{path}")
-
-
-def _change_override(state: LabState, cluster: Cluster, change: Any, set_it: Any) -> None:
-    if change.operation == "remove":
-        key = change.removeKey
-        cluster.overrides.pop(key if isinstance(key, str) else moid_of(key), None)
-        return
-    vm = resolve(state, change.info.key, VirtualMachine)
-    set_it(cluster.overrides.setdefault(vm.moid, VmOverride()), change.info)
-
-
-def _set_drs(override: VmOverride, info: Any) -> None:
-    override.drs_enabled = info.enabled
-    override.drs_behavior = str(info.behavior) if info.behavior else None
-
-
-def _set_das(override: VmOverride, info: Any) -> None:
-    override.das_settings = info.dasSettings
-    settings = info.dasSettings
-    override.restart_priority = (
-        str((settings.restartPriority if settings else None) or info.restartPriority or "") or None
-    )

@@ -20,8 +20,10 @@ from vgpu_cfg.lab.devices import (
     copy_with,
     description,
     disk_unit,
+    has_tpm,
     mac_of,
     shown_backing,
+    tpm_device,
 )
 from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.rules import hardware, refusals
@@ -61,6 +63,8 @@ def make_device(change: NewDevices, device: Any) -> Any:
             return _make_nic(change, device)
         case _VD.VirtualDisk():
             return _make_disk(change, device)
+        case _VD.VirtualTPM():
+            return _make_tpm(change)
         case _VD.VirtualController():
             return _make_controller(change, device)
         case _:
@@ -91,6 +95,21 @@ def _make_passthrough(change: NewDevices, device: Any) -> Any:
         controllerKey=PCI_CONTROLLER,
         unitNumber=FIRST_PASSTHROUGH_UNIT + key - FIRST_PASSTHROUGH,
     )
+
+
+def _make_tpm(change: NewDevices) -> Any:
+    """Make a virtual TPM: one a VM, from hardware version 14 on, where vCenter has a default key provider.
+
+    After VMware's security guide ("virtual Trusted Platform Module") and that of Cloud Director 10.4, which
+    name EFI, version 14 and a key provider. EFI is asked for at a power-on only: see `hardware.check_tpm`.
+    """
+    if change.vm.hardware_version < hardware.OLDEST_TPM_VERSION:
+        raise refusals.bad_device(change.index)
+    if has_tpm(change.vm.devices):
+        raise refusals.too_many_devices(change.index)
+    if change.state.default_key_provider is None:
+        raise refusals.no_key_provider()
+    return tpm_device()
 
 
 def _is_known(change: NewDevices, profile: str) -> bool:

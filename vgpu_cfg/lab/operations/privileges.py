@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyVmomi import vim
+
 _BY_FIELD = {
+    # "Reconfigure privilege" of each, in VirtualMachineConfigSpec of the vSphere API reference
     "numCPUs": "VirtualMachine.Config.CPUCount",
     "numCoresPerSocket": "VirtualMachine.Config.CPUCount",
     "memoryMB": "VirtualMachine.Config.Memory",
@@ -12,6 +15,9 @@ _BY_FIELD = {
     "memoryAllocation": "VirtualMachine.Config.Resource",
     "cpuAllocation": "VirtualMachine.Config.Resource",
     "cpuAffinity": "VirtualMachine.Config.Resource",
+    "cpuHotAddEnabled": "VirtualMachine.Config.CPUCount",
+    "memoryHotAddEnabled": "VirtualMachine.Config.Memory",
+    "latencySensitivity": "VirtualMachine.Config.Resource",
     "firmware": "VirtualMachine.Config.Settings",
     "flags": "VirtualMachine.Config.Settings",
     "bootOptions": "VirtualMachine.Config.Settings",
@@ -24,6 +30,8 @@ _DEVICES = "VirtualMachine.Config.AddRemoveDevice"
 _DISKS = "VirtualMachine.Config.AddNewDisk"
 _EDIT = "VirtualMachine.Config.EditDevice"
 _GROW = "VirtualMachine.Config.DiskExtend"
+_ENCRYPT = "Cryptographer.Encrypt"
+"""What a virtual TPM needs besides (VMware's examples for Packer, "Least Privilege")."""
 
 
 def needed_for_spec(spec: Any) -> list[str]:
@@ -37,6 +45,8 @@ def needed_for_spec(spec: Any) -> list[str]:
             needed[_GROW if is_disk else _EDIT] = None
         else:
             needed[_DISKS if is_disk else _DEVICES] = None
+        if change.operation == "add" and isinstance(change.device, vim.vm.device.VirtualTPM):
+            needed[_ENCRYPT] = None
     return list(needed)
 
 

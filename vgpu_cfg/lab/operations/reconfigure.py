@@ -11,7 +11,7 @@ from vgpu_cfg.lab.operations.place import check_reachable
 from vgpu_cfg.lab.operations.privileges import needed_for_spec
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.operations.settings import hardware_version
-from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.rules import admission, hardware, refusals
 from vgpu_cfg.lab.state import Folder, Host, VirtualMachine
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def reconfigure(lab: Lab, vm: VirtualMachine, *, spec: Any) -> None:
         check_name(lab.state, lab.state.get(vm.parent, Folder), spec.name, vm.moid)
         draft.name = spec.name
     apply_spec(lab, draft, host, spec)
+    if draft.is_on and draft.cpu_reservation_mhz > vm.cpu_reservation_mhz:
+        admission.check_cpu(lab.state, draft, host)
     commit(lab, vm, draft)
 
 

@@ -1,11 +1,16 @@
-"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge."""
+"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge.
+
+Changes are incremental: a property that is unset, be it of the spec or of an object in it, is not changed
+(VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from the next power-on, so a
+running VM takes them; secure boot wants it off ("Enable or Disable UEFI Secure Boot", vSphere Security).
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from vgpu_cfg.lab.devices import copy_with, is_passthrough
+from vgpu_cfg.lab.devices import copy_with, is_passthrough, is_set, merged
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.state import Host, VirtualMachine
 
@@ -25,8 +30,9 @@ NOT_JUDGED = (
 """Fields that are kept in `VirtualMachine.extra` as they came."""
 
 NEEDS_OFF = (
-    "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "virtualNuma",
-    "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId", "bootOptions",
+    "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled",
+    "virtualNuma",
+    "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId",
     "latencySensitivity", "uuid", "instanceUuid",
 )  # fmt: skip
 """Fields that a running VM does not take."""
@@ -52,12 +58,13 @@ def apply_settings(vm: VirtualMachine, spec: Any) -> None:
             raise refusals.bad_config("configSpec.numCoresPerSocket")
         vm.cores_per_socket = 1
     _apply_flags(vm, spec)
+    _apply_boot(vm, spec)
     _apply_reservation(vm, spec)
     _apply_virtual_numa(vm, spec.virtualNuma)
     for name in NOT_JUDGED:
         value = getattr(spec, name, None)
-        if value not in (None, []):
-            vm.extra[name] = value
+        if is_set(value):
+            vm.extra[name] = merged(vm.extra.get(name), value)
     apply_extra_config(vm, spec.extraConfig or [])
 
 
@@ -66,8 +73,6 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
         if spec.firmware not in ("bios", "efi"):
             raise refusals.bad_config("configSpec.firmware")
         vm.firmware = spec.firmware
-    if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
-        vm.secure_boot = bool(spec.bootOptions.efiSecureBootEnabled)
     if spec.guestId:
         vm.guest_id = spec.guestId
     if spec.annotation is not None:
@@ -82,6 +87,24 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
         vm.memory_hot_add = bool(spec.memoryHotAddEnabled)
 
 
+def _apply_boot(vm: VirtualMachine, spec: Any) -> None:
+    """Set what a VM boots with. Secure boot wants EFI and hardware version 13.
+
+    A spec that leaves a VM with BIOS and secure boot is refused when it is sent, and not at the power-on
+    (ansible-collections/community.vmware, issue 351); which fault says so is recalled.
+    """
+    boot = spec.bootOptions
+    if boot is not None and boot.bootDelay is not None:
+        if boot.bootDelay < 0:
+            raise refusals.bad_config("configSpec.bootOptions.bootDelay")
+        vm.boot_delay_ms = int(boot.bootDelay)
+    if boot is not None and boot.efiSecureBootEnabled is not None:
+        vm.secure_boot = bool(boot.efiSecureBootEnabled)
+    is_asked = spec.firmware or (boot is not None and boot.efiSecureBootEnabled)
+    if vm.secure_boot and is_asked and not hardware.can_secure_boot(vm):
+        raise refusals.bad_config("configSpec.bootOptions.efiSecureBootEnabled")
+
+
 def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
     if spec.memoryReservationLockedToMax is not None:
         vm.memory_reservation_locked = bool(spec.memoryReservationLockedToMax)
@@ -92,6 +115,13 @@ def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
         vm.memory_reservation_mib = int(wanted)
     if vm.memory_reservation_locked:
         vm.memory_reservation_mib = vm.memory_mib
+    cpu = spec.cpuAllocation.reservation if spec.cpuAllocation is not None else None
+    if cpu is not None:
+        if cpu < 0:
+            raise refusals.bad_config("configSpec.cpuAllocation.reservation")
+        vm.cpu_reservation_mhz = int(cpu)
+    if spec.latencySensitivity is not None:
+        vm.latency_sensitivity = str(spec.latencySensitivity.level)
 
 
 def _apply_virtual_numa(vm: VirtualMachine, sent: Any) -> None:
@@ -132,6 +162,8 @@ def hardware_version(text: str, host: Host | None) -> int:
 
 def _check_running(vm: VirtualMachine, spec: Any) -> None:
     refused = [name for name in NEEDS_OFF if getattr(spec, name, None) is not None]
+    if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
+        refused.append("bootOptions.efiSecureBootEnabled")
     keys = [option.key for option in spec.extraConfig or () if NEEDS_OFF_KEYS.match(option.key)]
     grows_cpus = spec.numCPUs is not None and spec.numCPUs != vm.cpus
     grows_memory = spec.memoryMB is not None and spec.memoryMB != vm.memory_mib

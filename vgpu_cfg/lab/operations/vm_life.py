@@ -108,6 +108,7 @@ def forget_vm(lab: Lab, vm: VirtualMachine) -> None:
     for cluster in state.all(Cluster):
         forget_in_cluster(lab, cluster, vm.moid)
     state.waking.pop(vm.moid, None)
+    state.custom_values.get("values", {}).pop(vm.moid, None)
     for moid in vm.snapshots:
         state.remove(state.objects[moid])
     state.remove(vm)

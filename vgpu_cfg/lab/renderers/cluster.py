@@ -14,6 +14,8 @@ from vgpu_cfg.lab.soap.context import Context, reference, reference_to, referred
 from vgpu_cfg.lab.state import Cluster, Group, Host
 
 MIB = 1024 * 1024
+_OLD_PRIORITIES = ("disabled", "low", "medium", "high")
+"""The words of vim `DasVmPriority`."""
 
 
 def _hosts(context: Context, thing: Cluster, *, usable: bool = False) -> list[Host]:
@@ -43,24 +45,28 @@ def _drs_config(_context: Context, thing: Cluster) -> Any:
 
 
 def _drs_vms(_context: Context, thing: Cluster) -> list[Any]:
+    """Render what DRS is told of single VMs. `enabled` is always there: govc reads it unasked."""
     return [
         vim.cluster.DrsVmConfigInfo(
-            key=vim.VirtualMachine(moid), enabled=override.drs_enabled, behavior=override.drs_behavior
+            key=vim.VirtualMachine(moid),
+            enabled=override.drs_enabled is not False,
+            behavior=override.drs_behavior,
         )
         for moid, override in thing.overrides.items()
-        if override.drs_enabled is not None or override.drs_behavior is not None
+        if override.has_drs
     ]
 
 
 def _das_vms(_context: Context, thing: Cluster) -> list[Any]:
+    """Render HA's settings; the deprecated restart priority only where it has the word."""
     return [
         vim.cluster.DasVmConfigInfo(
             key=vim.VirtualMachine(moid),
-            restartPriority=override.restart_priority,
-            dasSettings=override.das_settings,
+            restartPriority=settings.restartPriority if settings.restartPriority in _OLD_PRIORITIES else None,
+            dasSettings=settings,
         )
         for moid, override in thing.overrides.items()
-        if override.restart_priority is not None or override.das_settings is not None
+        if (settings := override.das_settings) is not None
     ]
 
 

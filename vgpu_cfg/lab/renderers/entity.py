@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from pyVmomi import VmomiSupport, vim
@@ -56,13 +57,13 @@ def _permissions(_context: Context, thing: Managed) -> list[Any]:
 
 
 def custom_fields(context: Context) -> list[Any]:
-    """Render the custom attributes that were defined."""
+    """Render the custom attributes that were defined, by name as CustomFieldsManager.field has them."""
     string = VmomiSupport.GetVmodlType("string")
     return [
         vim.CustomFieldsManager.FieldDef(
             key=field["key"], name=field["name"], type=string, managedObjectType=vim_type(field["type"])
         )
-        for field in context.state.custom_values.get("fields", [])
+        for field in sorted(context.state.custom_values.get("fields", []), key=itemgetter("name"))
     ]
 
 

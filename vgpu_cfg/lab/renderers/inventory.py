@@ -6,7 +6,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under, vim_type
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.rules.hardware import reservation_mib
+from vgpu_cfg.lab.rules.hardware import cpu_capacity_mhz, reservation_mib
 from vgpu_cfg.lab.soap.context import Context, reference_to, referred
 from vgpu_cfg.lab.state import Cluster, Datacenter, Datastore, Host, Network, ResourcePool, VirtualMachine
 
@@ -42,7 +42,8 @@ def _usage(*, of_memory: bool) -> Render:
             most = sum(host.memory_mib for host in hosts) * MIB
             used = sum(reservation_mib(vm) for vm in vms) * MIB
         else:
-            most, used = sum(host.cores * host.cpu_mhz for host in hosts), 0
+            most = sum(cpu_capacity_mhz(host) for host in hosts)
+            used = sum(vm.cpu_reservation_mhz for vm in vms)
         return vim.ResourcePool.ResourceUsage(
             reservationUsed=used,
             reservationUsedForVm=used,

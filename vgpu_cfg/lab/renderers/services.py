@@ -10,6 +10,7 @@ from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.managers.directory import SINGLETONS
 from vgpu_cfg.lab.managers.sessions import Session, user_session
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
+from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
 from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields, under
 from vgpu_cfg.lab.renderers.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.host_graphics import host_of
@@ -29,6 +30,7 @@ CONTENT = {
     "searchIndex": "SearchIndex",
     "taskManager": "TaskManager",
     "customFieldsManager": "CustomFieldsManager",
+    "cryptoManager": "CryptoManager",
     "setting": "VpxSettings",
     "alarmManager": "AlarmManager",
     "licenseManager": "LicenseManager",
@@ -128,6 +130,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     "SearchIndex": {},
     "AuthorizationManager": {"roleList": _roles},
     "CustomFieldsManager": {"field": lambda context, _thing: custom_fields(context)},
+    "CryptoManagerKmip": CRYPTO_MANAGER,
     "PropertyCollector": {"filter": _filters},
     "PropertyFilter": {
         "spec": lambda _context, thing: thing.spec,

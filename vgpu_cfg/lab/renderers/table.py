@@ -14,6 +14,7 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vmodl
 
+from vgpu_cfg.lab.devices import is_set
 from vgpu_cfg.lab.soap.context import Context
 from vgpu_cfg.lab.soap.versions import is_at_least
 
@@ -202,11 +203,6 @@ class Table:
                     raise invalid_property(path)
                 break
         return tuple(since)
-
-
-def is_set(value: Any) -> bool:
-    """Whether a field of a data object holds something; a reference must not be compared with `==`."""
-    return value is not None and not (isinstance(value, list) and not value)
 
 
 def cut(value: Any, version: str) -> Any:

@@ -9,10 +9,16 @@ from pyVmomi import vim
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.devices import disks_of, nics_of, vgpus_of
 from vgpu_cfg.lab.managers.directory import service_of
-from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
-from vgpu_cfg.lab.renderers.inventory import unlimited
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, custom_values, itself, under
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.renderers.vm_config import VM_CONFIG, guest_full_name, version_key, vmx_path
+from vgpu_cfg.lab.renderers.vm_config import (
+    VM_CONFIG,
+    cpu_allocation,
+    guest_full_name,
+    memory_allocation,
+    version_key,
+    vmx_path,
+)
 from vgpu_cfg.lab.renderers.vm_devices import committed, datastores, networks
 from vgpu_cfg.lab.renderers.vm_guest import GUEST, TOOLS
 from vgpu_cfg.lab.rules.hardware import reservation_mib
@@ -83,7 +89,7 @@ _SUMMARY: dict[str, Render] = {
     "config.template": attribute(lambda thing: thing.is_template),
     "config.vmPathName": vmx_path,
     "config.memorySizeMB": attribute(lambda thing: thing.memory_mib),
-    "config.cpuReservation": constant(0),
+    "config.cpuReservation": attribute(lambda thing: thing.cpu_reservation_mhz),
     "config.memoryReservation": attribute(reservation_mib),
     "config.numCpu": attribute(lambda thing: thing.cpus),
     "config.numEthernetCards": attribute(lambda thing: len(nics_of(thing.devices))),
@@ -106,6 +112,7 @@ _SUMMARY: dict[str, Render] = {
     "quickStats.guestHeartbeatStatus": _on("green", "gray"),
     "quickStats.uptimeSeconds": _uptime,
     "overallStatus": GREEN,
+    "customValue": custom_values,
 }
 
 
@@ -130,11 +137,11 @@ def _layout(context: Context, _thing: VirtualMachine) -> Any:
     return vim.vm.FileLayoutEx(timestamp=as_datetime(context.lab.clock.now()))
 
 
-def _resource_config(_context: Context, thing: VirtualMachine) -> Any:
+def _resource_config(context: Context, thing: VirtualMachine) -> Any:
     return vim.ResourceConfigSpec(
         entity=vim.VirtualMachine(thing.moid),
-        cpuAllocation=unlimited(expandable=False),
-        memoryAllocation=unlimited(reservation=reservation_mib(thing), expandable=False),
+        cpuAllocation=cpu_allocation(context, thing),
+        memoryAllocation=memory_allocation(context, thing),
     )
 
 

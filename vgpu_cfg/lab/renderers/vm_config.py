@@ -8,9 +8,10 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.devices import copy_with, merged
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.inventory import unlimited
-from vgpu_cfg.lab.renderers.table import Render, is_set
+from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vm_devices import devices
 from vgpu_cfg.lab.rules.hardware import OLDEST_VNUMA_VERSION, reservation_mib
 from vgpu_cfg.lab.soap.context import Context
@@ -76,11 +77,7 @@ def _flags(_context: Context, thing: VirtualMachine) -> Any:
         vvtdEnabled=False,
         vbsEnabled=False,
     )
-    for info in flags._GetPropertyList() if sent is not None else ():
-        value = getattr(sent, info.name)
-        if is_set(value):
-            setattr(flags, info.name, value)
-    return flags
+    return merged(flags, sent)
 
 
 def _tools(_context: Context, thing: VirtualMachine) -> Any:
@@ -107,7 +104,7 @@ def _power_ops(_context: Context, thing: VirtualMachine) -> Any:
     )
 
 
-def _memory_allocation(_context: Context, thing: VirtualMachine) -> Any:
+def memory_allocation(_context: Context, thing: VirtualMachine) -> Any:
     """Return the sent allocation with the reservation that holds: a locked one follows the memory's size."""
     shown = unlimited(reservation=reservation_mib(thing), expandable=False)
     sent = thing.extra.get("memoryAllocation")
@@ -117,24 +114,20 @@ def _memory_allocation(_context: Context, thing: VirtualMachine) -> Any:
     return shown
 
 
-def _cpu_allocation(_context: Context, thing: VirtualMachine) -> Any:
-    shown = unlimited(expandable=False)
-    sent = thing.extra.get("cpuAllocation")
-    for name in ("reservation", "limit", "shares") if sent is not None else ():
-        value = getattr(sent, name)
-        if value is not None:
-            setattr(shown, name, value)
-    return shown
+def cpu_allocation(_context: Context, thing: VirtualMachine) -> Any:
+    """Return the sent allocation with the reservation that holds."""
+    shown = merged(unlimited(expandable=False), thing.extra.get("cpuAllocation"))
+    return copy_with(shown, reservation=thing.cpu_reservation_mhz)
 
 
 def _boot_options(_context: Context, thing: VirtualMachine) -> Any:
-    return thing.extra.get("bootOptions") or vim.vm.BootOptions(
-        bootDelay=0,
-        enterBIOSSetup=False,
+    usual = vim.vm.BootOptions(
+        enterBIOSSetup=False, bootRetryEnabled=False, bootRetryDelay=10000, networkBootProtocol="ipv4"
+    )
+    return copy_with(
+        merged(usual, thing.extra.get("bootOptions")),
+        bootDelay=thing.boot_delay_ms,
         efiSecureBootEnabled=thing.secure_boot,
-        bootRetryEnabled=False,
-        bootRetryDelay=10000,
-        networkBootProtocol="ipv4",
     )
 
 
@@ -167,7 +160,8 @@ def _device_groups(_context: Context, thing: VirtualMachine) -> Any:
 
 
 def _latency(_context: Context, thing: VirtualMachine) -> Any:
-    return thing.extra.get("latencySensitivity") or vim.LatencySensitivity(level="normal")
+    sent = thing.extra.get("latencySensitivity") or vim.LatencySensitivity()
+    return copy_with(sent, level=thing.latency_sensitivity)
 
 
 def _sent(name: str) -> Render:
@@ -209,8 +203,8 @@ VM_CONFIG: dict[str, Render] = {
     "hardware.numCoresPerSocket": attribute(lambda thing: thing.cores_per_socket),
     "hardware.memoryMB": attribute(lambda thing: thing.memory_mib),
     "hardware.device": devices,
-    "cpuAllocation": _cpu_allocation,
-    "memoryAllocation": _memory_allocation,
+    "cpuAllocation": cpu_allocation,
+    "memoryAllocation": memory_allocation,
     "latencySensitivity": _latency,
     "memoryHotAddEnabled": attribute(lambda thing: thing.memory_hot_add),
     "cpuHotAddEnabled": attribute(lambda thing: thing.cpu_hot_add),

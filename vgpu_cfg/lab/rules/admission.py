@@ -48,6 +48,8 @@ def admit(
     _check_size(state, vm, host)
     placed = place_vgpus(vm, host, pick, forced or {}, suits)
     hardware.check_memory_reserved(vm)
+    hardware.check_tpm(vm)
+    hardware.check_latency_sensitivity(vm, host)
     hardware.check_numa_affinity(vm, host)
     whole = assign_whole_devices(vm, host)
     check_virtual_functions(state, vm, host)
@@ -103,6 +105,18 @@ def reserved_mib(state: LabState, host: Host) -> int:
     return sum(hardware.reservation_mib(vm) for vm in running if vm.is_on)
 
 
+def check_cpu(state: LabState, vm: VirtualMachine, host: Host) -> None:
+    """Raise where the CPU that a VM reserves is not left on a host.
+
+    Admission control compares the reservation with what is unreserved, at a power-on and where the
+    reservation of a running VM grows (vSphere Resource Management, "Resource Allocation Reservation").
+    """
+    others = (state.get(moid, VirtualMachine) for moid in host.vms if moid != vm.moid)
+    left = hardware.cpu_capacity_mhz(host) - sum(other.cpu_reservation_mhz for other in others if other.is_on)
+    if vm.cpu_reservation_mhz > left:
+        raise refusals.no_cpu(left, vm.cpu_reservation_mhz)
+
+
 def _check_size(state: LabState, vm: VirtualMachine, host: Host) -> None:
     if vm.cpus > host.threads:
         raise vim.fault.NumVirtualCpusNotSupported(
@@ -121,6 +135,7 @@ def _check_size(state: LabState, vm: VirtualMachine, host: Host) -> None:
     left = host.memory_mib - hardware.HOST_OWN_MIB - reserved_mib(state, host)
     if asked > left:
         raise refusals.no_memory(left, asked)
+    check_cpu(state, vm, host)
 
 
 def _check_several(vm: VirtualMachine, host: Host, profiles: list[str]) -> None:

@@ -8,11 +8,15 @@ from collections.abc import Iterable
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.lab.devices import has_tpm
 from vgpu_cfg.lab.parts import BY_VERSION
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.state import Host, VirtualMachine
 
 OLDEST_VGPU_VERSION = 11
+OLDEST_SECURE_BOOT_VERSION = 13
+"""ESXi 6.5's (ansible/ansible, issue 47107)."""
+OLDEST_TPM_VERSION = 14
 OLDEST_DYNAMIC_VERSION = 17
 OLDEST_DEVICE_GROUP_VERSION = 20
 OLDEST_PVRDMA_VERSION = 13
@@ -57,6 +61,11 @@ def max_hardware_version(host: Host) -> int:
     return BY_VERSION[host.version].max_hardware_version
 
 
+def can_secure_boot(vm: VirtualMachine) -> bool:
+    """Whether a VM's firmware can check what it boots."""
+    return vm.firmware == "efi" and vm.hardware_version >= OLDEST_SECURE_BOOT_VERSION
+
+
 def needs_all_memory_reserved(vm: VirtualMachine) -> bool:
     """Whether a VM has a device that needs its memory pinned: passthrough, vGPU, SR-IOV or PVRDMA NIC."""
     return any(isinstance(device, PINNING) for device in vm.devices.values())
@@ -71,6 +80,39 @@ def check_memory_reserved(vm: VirtualMachine) -> None:
 def reservation_mib(vm: VirtualMachine) -> int:
     """Return the memory that a VM reserves when it runs."""
     return vm.memory_mib if vm.memory_reservation_locked else vm.memory_reservation_mib
+
+
+def cpu_capacity_mhz(host: Host) -> int:
+    """Return what a host has of CPU: its cores at their frequency. Hyperthreads add nothing to it."""
+    return host.cores * host.cpu_mhz
+
+
+def check_latency_sensitivity(vm: VirtualMachine, host: Host) -> None:
+    """Raise where a VM of high latency sensitivity has not reserved its memory and its CPUs in full.
+
+    Full is a core of the host for each vCPU, or for each pair of hyperthreads that the guest is shown
+    (vSphere Resource Management 8.0, "CPU reservation of a low latency VM": vCPUs times the CPU's
+    frequency, divided by the threads of a core). The text of the CPUs is that of an ESXi host in 2020
+    (RedHatOfficial/ocp4-vsphere-upi-automation, issue 36); since which release it is said was not found,
+    nor which fault carries it.
+    """
+    if vm.latency_sensitivity != "high":
+        return
+    if reservation_mib(vm) < vm.memory_mib:
+        raise refusals.memory_not_reserved(vm.memory_mib)
+    needed = vm.cpus * host.cpu_mhz // (vm.extra.get("simultaneousThreads") or 1)
+    if vm.cpu_reservation_mhz < needed:
+        raise refusals.cpu_not_reserved(needed)
+
+
+def check_tpm(vm: VirtualMachine) -> None:
+    """Raise where a VM with a virtual TPM has no EFI firmware.
+
+    The host says so, and only when the VM is powered on (vmware/terraform-provider-vsphere, pull request
+    2279; theforeman/foreman, pull request 10225).
+    """
+    if has_tpm(vm.devices) and vm.firmware != "efi":
+        raise refusals.power_on_failed("The virtual machine must use EFI firmware.")
 
 
 def window_gb(vm: VirtualMachine) -> int:

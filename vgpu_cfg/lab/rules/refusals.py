@@ -19,6 +19,9 @@ GRAPHICS_TEXT = (
 MEMORY_TEXT = (
     "The amount of memory resource available in the parent resource pool is insufficient for the operation."
 )
+CPU_TEXT = (
+    "The amount of CPU resource available in the parent resource pool is insufficient for the operation."
+)
 DEVICE_POWER_ON_TEXT = "Module 'DevicePowerOn' power on failed."
 
 
@@ -44,6 +47,14 @@ def memory_not_reserved(memory_mib: int) -> Exception:
     return power_on_failed(
         "Invalid memory setting: memory reservation (sched.mem.min) "
         f"should be equal to memsize({memory_mib})."
+    )
+
+
+def cpu_not_reserved(needed_mhz: int) -> Exception:
+    """Say that a VM of high latency sensitivity has not reserved its CPUs in full."""
+    return power_on_failed(
+        "Invalid CPU reservation for the latency-sensitive VM, (sched.cpu.min) should be at least "
+        f"{needed_mhz} MHz. "
     )
 
 
@@ -79,6 +90,18 @@ def no_memory(available_mib: int, requested_mib: int) -> Exception:
     return vim.fault.InsufficientMemoryResourcesFault(
         msg=MEMORY_TEXT, unreserved=available_mib * 2**20, requested=requested_mib * 2**20
     )
+
+
+def no_cpu(available_mhz: int, requested_mhz: int) -> Exception:
+    """Say that the host cannot reserve the VM's CPU; the fault's numbers are in MHz."""
+    return vim.fault.InsufficientCpuResourcesFault(
+        msg=CPU_TEXT, unreserved=available_mhz, requested=requested_mhz
+    )
+
+
+def no_key_provider() -> Exception:
+    """Say that vCenter has no key for a VM's files. Type and text are recalled, not read anywhere."""
+    return vmodl.RuntimeFault(msg="A general runtime error occurred. There is no default key provider.")
 
 
 def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:

@@ -16,13 +16,6 @@ NAMESPACE = "urn:vim25"
 
 OLDEST = (6, 5)
 
-GENERAL_AVAILABILITY = {"7.0": "7.0.0.0", "7.0.0": "7.0.0.0", "8.0": "8.0.0.1", "8.0.0": "8.0.0.1"}
-"""Releases whose API version is not their number with zeros after it.
-
-8.0 maps to 8.0.0.1, because what came with 8.0 (device groups, vNUMA per device) is marked so
-in pyvmomi's type information; unproven against a vCenter 8.0 GA.
-"""
-
 
 def _numbers(version_id: str) -> tuple[int, ...]:
     """Return the numbers of a version id, empty for one that is no release ("2.5u2", a hash)."""
@@ -39,22 +32,6 @@ def _releases() -> tuple[tuple[tuple[int, ...], str, str], ...]:
         if VmomiSupport.serviceNsMap[name] == "vim25" and name.startswith("vim.version.")
     )
     return tuple(sorted(entry for entry in found if entry[0] >= OLDEST))
-
-
-def api_version_id(release: str) -> str:
-    """Return the API version id that a vCenter release speaks at most: "8.0.3" gives "8.0.3.0".
-
-    Raises ValueError for text that is no release, or one older than 6.5.
-    """
-    wanted = _numbers(GENERAL_AVAILABILITY.get(release, release))
-    if wanted < OLDEST:
-        message = f"{release!r} is no vCenter release from 6.5 on"
-        raise ValueError(message)
-    padded = wanted + (0,) * (4 - len(wanted))
-    known = [
-        version_id for numbers, version_id, _ in _releases() if numbers + (0,) * (4 - len(numbers)) <= padded
-    ]
-    return known[-1]
 
 
 def version_ids(newest: str) -> tuple[str, ...]:

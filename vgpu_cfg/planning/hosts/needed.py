@@ -9,6 +9,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.compare import wishes_of
 from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
@@ -25,7 +26,8 @@ def needed_facts(
     """Return, by the moid of each host that the plan prepares, the groups of facts to read.
 
     The topology is read where VMs of the plan ask for NVLink peers, what RDMA rests on where they ask for
-    that, the driver where guests get one that must fit it.
+    that, the driver where guests get one that must fit it. Where instances stand on GPUs in MIG mode is
+    asked of a shell that is asked something else anyway.
     """
     needed: dict[str, frozenset[FactGroup]] = {}
     has_peers = any(gpu.kind == "vgpu" and gpu.peers is not None for vm in desired.vms for gpu in vm.gpus)
@@ -43,6 +45,8 @@ def needed_facts(
             groups.add(FactGroup.SHELL_TOPOLOGY)
         of_rdma = rdma_facts([vm for vm in desired.vms if may_run(vm, case)])
         groups |= of_rdma - SHELL_GROUPS if entry.access.ssh == "off" else of_rdma
+        if groups & SHELL_GROUPS and any(gpu.sharing is Sharing.MIG for gpu in case.view.host.gpus):
+            groups.add(FactGroup.SHELL_MIG)
         needed[case.view.host.moid] = frozenset(groups)
     return needed
 
@@ -53,8 +57,3 @@ def shell_access(
     """Return, by host moid, how the plan file lets the tool on the host's shell."""
     cases = host_cases(desired, observed, catalog, options or PlanOptions(), Findings())
     return {case.view.host.moid: case.entry.access for case in cases}
-
-
-def wants_shell(groups: frozenset[FactGroup]) -> bool:
-    """Whether a part of what is needed comes from the host's shell alone."""
-    return bool(groups & SHELL_GROUPS)

@@ -19,10 +19,9 @@ from vgpu_cfg.staging.hand_over.torchrun import write_torchrun
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: what it is for, and what writes it."""
+    """A format: its name, and what writes it."""
 
     name: str
-    purpose: str
     make: Callable[[HandOver, HandOverOptions], Handed]
 
     def write(self, hand_over: HandOver, options: HandOverOptions) -> Handed:
@@ -34,14 +33,14 @@ class Format:
 FORMATS = {
     one.name: one
     for one in (
-        Format("horovod", "host file for horovodrun", write_horovod),
-        Format("mpi", "host file for Open MPI's mpirun", write_mpi),
-        Format("torchrun", "a command for each worker, PyTorch", write_torchrun),
-        Format("tf-config", "TF_CONFIG for each worker, TensorFlow", write_tf_config),
-        Format("slurm", "node lines for slurm.conf and gres.conf", write_slurm),
-        Format("kubernetes", "node labels, by kubectl", write_kubernetes),
-        Format("ansible", "inventory in YAML", write_ansible),
-        Format("skypilot", "SSH node pool", write_skypilot),
-        Format("dstack", "SSH fleet", write_dstack),
+        Format("horovod", write_horovod),
+        Format("mpi", write_mpi),
+        Format("torchrun", write_torchrun),
+        Format("tf-config", write_tf_config),
+        Format("slurm", write_slurm),
+        Format("kubernetes", write_kubernetes),
+        Format("ansible", write_ansible),
+        Format("skypilot", write_skypilot),
+        Format("dstack", write_dstack),
     )
 }

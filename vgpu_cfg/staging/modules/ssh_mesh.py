@@ -16,8 +16,6 @@ from vgpu_cfg.staging.scripts import secret_file, source_file
 from vgpu_cfg.staging.words import port_word
 
 FOLDER = "/etc/vgpu-cfg/mesh"
-SSH = f"{FOLDER}/bin/ssh"
-"""ssh as the mesh wants it: horovodrun and mpirun find it before the system's own."""
 
 PUBLIC = {
     "sshd_config": "644",

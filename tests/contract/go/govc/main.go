@@ -13,6 +13,7 @@ import (
 	_ "github.com/vmware/govmomi/cli/about"
 	_ "github.com/vmware/govmomi/cli/cluster"
 	_ "github.com/vmware/govmomi/cli/cluster/group"
+	_ "github.com/vmware/govmomi/cli/cluster/override"
 	_ "github.com/vmware/govmomi/cli/cluster/rule"
 	_ "github.com/vmware/govmomi/cli/datacenter"
 	_ "github.com/vmware/govmomi/cli/datastore"

@@ -91,7 +91,7 @@ class GuestRig(Rig):
                 load_driver(host)
                 for gpu in host.gpus:
                     gpu.graphics_type = "sharedDirect"
-                host.default_graphics_type = host.configured_default_graphics_type = "sharedDirect"
+                host.configured_default_graphics_type = "sharedDirect"
                 host.kernel["atsSupport"].configured = host.kernel["atsSupport"].runtime = "TRUE"
                 host.passthrough[NIC] = Passthrough(enabled=True, active=True)
                 self.lab.state.touch(host)

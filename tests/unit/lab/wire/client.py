@@ -7,7 +7,9 @@ from typing import Any
 from pyVmomi import SoapAdapter, vim, vmodl
 
 from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.soap.context import vim_class, wire_type
 from vgpu_cfg.lab.soap.versions import version_name
+from vgpu_cfg.lab.state import Managed
 from vgpu_cfg.lab.vcenter import Lab
 
 USER = "administrator@vsphere.local"
@@ -45,6 +47,11 @@ def connect(lab: Lab, version_id: str | None = None, *, login: bool = True) -> A
     if login:
         instance.content.sessionManager.Login(USER, PASSWORD)
     return instance
+
+
+def shown(lab: Lab, thing: Managed) -> Any:
+    """Return an object as a new client reads it, whatever its type declares of what stands there."""
+    return vim_class(wire_type(thing))(thing.moid, connect(lab)._stub)
 
 
 def open_virtual(estate: str, **options: Any) -> Lab:

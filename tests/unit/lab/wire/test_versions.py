@@ -7,7 +7,6 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, open_virtual, read
 from vgpu_cfg.lab.soap.versions import (
-    api_version_id,
     is_at_least,
     requested_version_id,
     service_versions_xml,
@@ -16,28 +15,6 @@ from vgpu_cfg.lab.soap.versions import (
 )
 from vgpu_cfg.lab.state import Host
 from vgpu_cfg.lab.vcenter import Lab
-
-
-@pytest.mark.parametrize(
-    ("release", "version_id"),
-    [
-        ("8.0.3", "8.0.3.0"),
-        ("8.0", "8.0.0.1"),
-        ("7.0.2", "7.0.2.0"),
-        ("7.0.0", "7.0.0.0"),
-        ("6.7.0", "6.7"),
-        ("6.5", "6.5"),
-        ("9.0.0", "9.0.0.0"),
-    ],
-)
-def test_a_release_speaks_its_version(release: str, version_id: str) -> None:
-    assert api_version_id(release) == version_id
-
-
-@pytest.mark.parametrize("release", ["", "latest", "6.0", "8.x"])
-def test_what_is_no_release_is_refused(release: str) -> None:
-    with pytest.raises(ValueError, match="no vCenter release"):
-        api_version_id(release)
 
 
 def test_the_document_lists_the_newest_first_and_ends_at_6_5() -> None:

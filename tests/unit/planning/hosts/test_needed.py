@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm, ScratchSource
 from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access, wants_shell
+from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
 from vgpu_cfg.planning.options import PlanOptions
 
 CATALOG = load_catalog()
@@ -53,6 +53,22 @@ def test_the_topology_is_read_for_vms_with_nvlink_peers(
     assert (FactGroup.SHELL_TOPOLOGY in found) is is_read
 
 
+@pytest.mark.parametrize(
+    ("sharing", "entry", "is_read"),
+    [
+        ("mig", {"gpus": [{"ecc": True}]}, True),
+        ("mig", {"ats": True}, False),
+        ("time_sliced", {"gpus": [{"ecc": True}]}, False),
+    ],
+)
+def test_where_mig_instances_stand_is_asked_of_a_shell_that_is_open_anyway(
+    sharing: str, entry: dict[str, Any], *, is_read: bool
+) -> None:
+    observed = estate(host(gpus=[{"board": "A100", "pci": "0000:21:00.0", "node": 0, "sharing": sharing}]))
+    found = needed_facts(wanted(**entry), observed, CATALOG)["host-esx-01"]
+    assert (FactGroup.SHELL_MIG in found) is is_read
+
+
 def test_only_the_chosen_hosts_are_read() -> None:
     assert needed("host:esx-02", ats=True).keys() == {"host-esx-02"}
 
@@ -64,8 +80,3 @@ def test_a_plan_without_hosts_needs_nothing() -> None:
 def test_the_shell_is_reached_as_the_entry_says() -> None:
     access = shell_access(wanted(access=SHELL), estate(host()), CATALOG)
     assert access["host-esx-01"].ssh == "open-and-close"
-
-
-@pytest.mark.parametrize(("group", "wants"), [(FactGroup.SHELL_NICS, True), (FactGroup.KERNEL, False)])
-def test_the_shell_alone_tells_some(group: FactGroup, *, wants: bool) -> None:
-    assert wants_shell(frozenset({group})) is wants

@@ -1,0 +1,102 @@
+"""Everything that is there is for something: modules are reached, fields read, functions and constants used.
+
+What stands below as an exception has its reason; one that is no longer needed fails, too.
+"""
+
+from __future__ import annotations
+
+from tests.architecture.usage import (
+    Definition,
+    Field,
+    definitions,
+    fields,
+    imported_by,
+    reached_from,
+    read_names,
+    trees,
+    used_names,
+)
+
+ENTRY = "vgpu_cfg.__main__"
+
+FIELDS_READ_OTHERWISE = {
+    Field("vgpu_cfg.knowledge.verify_failures", "Failure", "threshold"): "the pages of checks tell it",
+    Field("vgpu_cfg.lab.guest.state", "Guest", "cloud_why"): "whoever looks into a lab's guest",
+    Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "include"): "read before there is a model",
+    Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "vars"): "read before there is a model",
+    Field("vgpu_cfg.model.plan_file.entries", "PlanFile", "defaults"): "merged before there is a model",
+    Field("vgpu_cfg.model.plan_file.entries", "VmEntry", "except_"): "merged before there is a model",
+    Field("vgpu_cfg.model.vm", "GuestSeen", "operations_ready"): "goes with the next format of recordings",
+    Field("vgpu_cfg.parsers.allreduce", "AllReduce", "size_bytes"): "the probe's line has it, and is checked",
+    Field("vgpu_cfg.plan_loading.header", "_Sections", "defaults"): "a section that is let through",
+}
+"""Fields that no code reads by name, and who reads them."""
+
+_OF_PARAMIKO = "paramiko calls it"
+_OF_HTTP = "http.server calls it"
+_OF_EXPAT = "expat calls it"
+_FOR_TESTS = "a lab is a tool of tests, too"
+
+USED_BY_OTHERS = {
+    Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
+    Definition("vgpu_cfg.esxi.host_keys", "JudgeFirstKeys", "missing_host_key"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.guest.host_key", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,
+    Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "CharacterDataHandler"): _OF_EXPAT,
+    Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "EndElementHandler"): _OF_EXPAT,
+    Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_GET"): _OF_HTTP,
+    Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_POST"): _OF_HTTP,
+    Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_PUT"): _OF_HTTP,
+    Definition("vgpu_cfg.lab.soap.server", "_Handler", "log_message"): _OF_HTTP,
+    Definition("vgpu_cfg.lab.soap.server", "_HttpServer", "handle_error"): "socketserver calls it",
+    Definition("vgpu_cfg.lab.ssh_server", "LabSshServer", "wait_until"): _FOR_TESTS,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_interactive"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_interactive_response"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_none"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_publickey"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_channel_exec_request"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_channel_request"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.ssh_session", "Manners", "get_allowed_auths"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.vcenter", "Lab", "run_until_idle"): _FOR_TESTS,
+}
+"""What nothing in the program calls by its name, and who does."""
+
+
+def unread() -> set[Field]:
+    return {field for field in fields() if field.name not in read_names()}
+
+
+def unused() -> set[Definition]:
+    return {definition for definition in definitions() if definition.name not in used_names()}
+
+
+def test_every_module_is_reached_from_the_program() -> None:
+    assert sorted(trees().keys() - reached_from(ENTRY)) == []
+
+
+def test_imports_inside_functions_are_followed() -> None:
+    assert "vgpu_cfg.lab.soap.dispatch" in imported_by("vgpu_cfg.lab.vcenter")
+    assert "vgpu_cfg.planning.planner" not in imported_by("vgpu_cfg.lab.vcenter")
+
+
+def test_every_field_of_a_model_is_read() -> None:
+    assert sorted(unread() - FIELDS_READ_OTHERWISE.keys()) == []
+
+
+def test_every_exception_of_a_field_is_needed() -> None:
+    assert sorted(FIELDS_READ_OTHERWISE.keys() - unread()) == []
+
+
+def test_everything_that_is_defined_is_used() -> None:
+    assert sorted(unused() - USED_BY_OTHERS.keys()) == []
+
+
+def test_every_exception_of_a_definition_is_needed() -> None:
+    assert sorted(USED_BY_OTHERS.keys() - unused()) == []
+
+
+def test_the_models_are_found() -> None:
+    """Of each kind one: a model, one that inherits, a dataclass; and no field where there is none."""
+    found = {(field.owner, field.name) for field in fields()}
+    assert {("ShellFacts", "mig"), ("PlanFile", "defaults"), ("VmOverride", "das_settings")} <= found
+    assert ("VirtualMachine", "wsdl_type") not in found

@@ -1,0 +1,73 @@
+"""The crypto manager: which key providers vCenter has, and which is the default (vim `CryptoManagerKmip`).
+
+That a native provider is listed beside those with key servers is as govmomi's `kms.ls` reads it. Nothing
+is encrypted in the lab.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.renderers.crypto import provider_info
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.state import KeyProvider, Managed
+
+
+@answers("CryptoManagerKmip", "ListKmipServers")
+def list_kmip_servers(context: Context, thing: Managed, *, limit: int | None) -> list[Any]:
+    """List the key providers, at most as many as asked."""
+    return [provider_info(provider) for provider in context.state.key_providers][:limit]
+
+
+@answers("CryptoManagerKmip", "ListKmsClusters")
+def list_kms_clusters(
+    context: Context,
+    thing: Managed,
+    *,
+    includeKmsServers: bool | None,
+    managementTypeFilter: int | None,
+    statusFilter: int | None,
+) -> list[Any]:
+    """List them with their servers, or without. The filters are not played."""
+    found = [provider_info(provider) for provider in context.state.key_providers]
+    for provider in found:
+        if not includeKmsServers:
+            provider.servers = []
+    return found
+
+
+@answers("CryptoManagerKmip", "GetDefaultKmsCluster")
+def get_default_kms_cluster(
+    context: Context, thing: Managed, *, entity: Any, defaultsToParent: bool | None
+) -> Any:
+    """Return the default key provider, unset where there is none; no entity has one of its own."""
+    provider = context.state.default_key_provider
+    return None if provider is None else vim.encryption.KeyProviderId(id=provider.name)
+
+
+@answers("CryptoManagerKmip", "IsKmsClusterActive")
+def is_kms_cluster_active(context: Context, thing: Managed, *, cluster: Any) -> bool:
+    """Tell whether a key provider answers, the default one where none is named: all do."""
+    state = context.state
+    return (state.default_key_provider if cluster is None else _named(context, cluster)) is not None
+
+
+@answers("CryptoManagerKmip", "MarkDefault")
+def mark_default(context: Context, thing: Managed, *, clusterId: Any) -> None:
+    """Make a key provider the default. Raises InvalidArgument for one that there is not."""
+    chosen = _named(context, clusterId)
+    if chosen is None:
+        raise refusals.bad_argument("clusterId")
+    context.state.key_providers = tuple(
+        KeyProvider(provider.name, provider.kind, provider.name == chosen.name)
+        for provider in context.state.key_providers
+    )
+    context.state.touch()
+
+
+def _named(context: Context, wanted: Any) -> KeyProvider | None:
+    return next((found for found in context.state.key_providers if found.name == wanted.id), None)
