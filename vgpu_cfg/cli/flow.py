@@ -198,6 +198,13 @@ def plan_once(
     return make_plan(desired, observed, load_catalog(), options), observed
 
 
+def plan_destroy_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> Plan:
+    """Read the estate and plan what `destroy` would remove there; nothing is changed."""
+    from vgpu_cfg.planning.destroy import make_destroy_plan
+
+    return make_destroy_plan(*read_of(asked, flags), options)
+
+
 def read_of(asked: Asked, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
     """Read the estate that a plan is for; return it with the plan as it is meant there."""
     connection, desired = locate(asked, flags)

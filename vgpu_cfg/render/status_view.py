@@ -15,7 +15,7 @@ from vgpu_cfg.render.host_status import HostStatus, view_hosts
 
 @dataclass(frozen=True, slots=True)
 class VmRow:
-    """A VM. `state` is vSphere's power state, "missing", or "orphan" for one that left the plan file.
+    """A VM. `state` is vSphere's power state, "missing".
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
     where the plan stages none.
@@ -135,7 +135,7 @@ def _row(
 
 def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
     if name in plan.orphans:
-        return ("left the plan file",)
+        return ("not in the plan file",)
     if not changes and name not in plan.in_sync:
         return ("see the findings",)
     words: list[str] = []
