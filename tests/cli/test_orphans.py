@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def test_destroy_leaves_the_vms_of_another_file_of_the_name(other: Path, vgpu_cf
     before = vgpu_cfg.look(ESTATE)
     ran = vgpu_cfg.done("destroy", "--yes", other)
     assert "delete it with --delete vm-01" in ran.told
+    assert re.search(r"made \d{4}-\d\d-\d\d \d\d:\d\d UTC by Administrator@VSPHERE.LOCAL", ran.told)
     assert vgpu_cfg.look(ESTATE) == before
     vgpu_cfg.done("apply", "--yes", other)
     assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02", "bob-01"}

@@ -7,13 +7,14 @@ unless somebody names it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC
 from shlex import quote
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.vm import Vm, VmOrigin
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.options import PlanOptions
@@ -53,11 +54,13 @@ def report_orphans(owned: Ownership, deleted: Iterable[Vm], findings: Findings) 
     names = [vm.name for vm in owned.orphans]
     for vm in owned.orphans:
         if vm.moid in gone:
-            message = "is deleted, as --delete says; it is this plan's VM, and the plan file does not name it"
+            message = (
+                f"is deleted, as --delete says: this plan's VM, {_origin(vm)}, not named by the plan file"
+            )
             findings.add(Code.ORPHAN, _subject(vm), message)
             continue
         word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
-        message = "it is this plan's VM, and the plan file does not name it: it is kept"
+        message = f"it is this plan's VM, {_origin(vm)}, and the plan file does not name it: it is kept"
         remedy = f"name it in the plan file, or delete it with --delete {quote(word)}"
         findings.add(Code.ORPHAN, _subject(vm), message, remedy)
 
@@ -79,6 +82,15 @@ def _refuse(
         message = f"--delete {name}: the plan has no orphans, its file names all of its VMs"
         remedy = "leave --delete away"
     findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
+
+
+def _origin(vm: Vm) -> str:
+    """Say who made a VM and when, as far as vCenter told."""
+    origin = vm.origin or VmOrigin()
+    when = "at an unknown time"
+    if origin.made_at is not None:
+        when = f"{origin.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"made {when} by {origin.made_by or 'unknown'}"
 
 
 def _subject(vm: Vm) -> Subject:

@@ -17,6 +17,7 @@ SINGLETONS = {
     "CustomFieldsManager": "CustomFieldsManager",
     "VpxSettings": "OptionManager",
     "AlarmManager": "AlarmManager",
+    "EventManager": "EventManager",
     "LicenseManager": "LicenseManager",
     "LicenseAssignmentManager": "LicenseAssignmentManager",
     "HostProfileManager": "HostProfileManager",
