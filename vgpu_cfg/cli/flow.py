@@ -124,12 +124,12 @@ def refuse_errors(plan: Plan) -> None:
     )
 
 
-def differs_beyond_changes(plan: Plan) -> bool:
-    """Whether a host with `mode: check` differs or could not be read, or an earlier run left a shell open."""
-    from vgpu_cfg.planning.checks import Code
+def exit_if_different(plan: Plan) -> None:
+    """End the command with the exit code for differences, where there are any."""
+    from vgpu_cfg.planning.sync import is_in_sync
 
-    told = (Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_LEFT_OPEN)
-    return any(found.code in told for found in plan.diagnostics)
+    if not is_in_sync(plan):
+        raise typer.Exit(EXIT_DIFFERENCES)
 
 
 def refuse_missing_privileges(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:

@@ -110,8 +110,8 @@ def plan(
     )
     show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
     flow.refuse_errors(made)
-    if exit_code and (made.changes or made.orphans or flow.differs_beyond_changes(made)):
-        raise typer.Exit(flow.EXIT_DIFFERENCES)
+    if exit_code:
+        flow.exit_if_different(made)
 
 
 @connected()
@@ -175,9 +175,8 @@ def status(
     options = replace(_options(allow_power_cycle=True), supposes=False)
     made, observed = flow.plan_once(asked, connection, options)
     show.status(made, observed, output, verbose=verbose)
-    differs = made.changes or made.orphans or made.errors or flow.differs_beyond_changes(made)
-    if exit_code and differs:
-        raise typer.Exit(flow.EXIT_DIFFERENCES)
+    if exit_code:
+        flow.exit_if_different(made)
 
 
 @connected()
