@@ -75,7 +75,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
             findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
     deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
-    report_orphans(owned, deleted, findings)
+    report_orphans(owned, deleted, "destroy", findings)
     named = _selected(desired, observed, owned, chosen)
     _refuse_bound(desired, observed, named, findings)
     leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))

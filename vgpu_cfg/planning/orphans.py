@@ -48,8 +48,8 @@ def orphans_to_delete(
     return [vm for vm in owned.orphans if vm.moid in chosen]
 
 
-def report_orphans(owned: Ownership, deleted: Iterable[Vm], findings: Findings) -> None:
-    """Tell of each orphan what becomes of it."""
+def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings: Findings) -> None:
+    """Tell of each orphan what becomes of it; `verb` is the command that would delete it."""
     gone = {vm.moid for vm in deleted}
     names = [vm.name for vm in owned.orphans]
     for vm in owned.orphans:
@@ -61,7 +61,7 @@ def report_orphans(owned: Ownership, deleted: Iterable[Vm], findings: Findings) 
             continue
         word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
         message = f"it is this plan's VM, {_origin(vm)}, and the plan file does not name it: it is kept"
-        remedy = f"name it in the plan file, or delete it with --delete {quote(word)}"
+        remedy = f"name it in the plan file; `{verb}` with --delete {quote(word)} deletes it"
         findings.add(Code.ORPHAN, _subject(vm), message, remedy)
 
 

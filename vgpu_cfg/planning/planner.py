@@ -211,7 +211,7 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.judge(cases, result.placements, changes)
-        report_orphans(owned, deleted, self.findings)
+        report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, cases, owned, deleted, result, guests)
 
     def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:

@@ -1,7 +1,7 @@
 """Who made a VM and when, asked only of VMs that a plan owns and its file does not name.
 
 When is `config.createDate` (API 6.7). Who stands in the event of its making: one QueryEvents per VM, since a
-filter names one entity. vCenter keeps events for 30 days unless it is told otherwise.
+filter names one entity. vCenter forgets events in time (after 30 days by default: recalled).
 """
 
 from __future__ import annotations
