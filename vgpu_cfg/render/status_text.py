@@ -65,7 +65,8 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
 def _verdict(view: StatusView) -> Text:
     """Say whether all is as the plan file says; what could not be read may differ."""
     differing = len(view.others)
-    differing += sum(not row.is_in_sync for row in (*view.hosts, *view.vms))
+    differing += sum(not row.is_in_sync for row in view.hosts)
+    differing += sum(not row.is_in_sync for row in view.vms)
     unread = sum(not row.is_read for row in view.hosts)
     errors = sum(found.severity is Severity.ERROR for found in view.findings)
     if differing:
