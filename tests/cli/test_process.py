@@ -128,7 +128,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(command: str, vgp
     vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
     before = vgpu_cfg.look(ESTATE)
     plan = {"apply": "plans/shrunk.yaml", "destroy": "plans/before.yaml"}[command]
-    more = {"apply": ["--prune", "--allow-power-cycle"], "destroy": []}[command]
+    more = {"apply": ["--delete=ch-02", "--allow-power-cycle"], "destroy": []}[command]
     ran = vgpu_cfg(command, plan, *more)
     assert ran.code == 2, ran.told
     assert "there is no terminal to ask on" in ran.told

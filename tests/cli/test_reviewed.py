@@ -127,15 +127,16 @@ def test_the_options_that_a_plan_was_made_with_are_in_what_to_type_next(vgpu_cfg
     vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
     done = vgpu_cfg.done(
         "plan",
-        "plans/after.yaml",
+        "plans/shrunk.yaml",
         "--allow-power-cycle",
-        "--prune",
+        "--delete",
+        "ch-02",
         "--server",
         "lab:two-a100",
         COLUMNS="200",
     )
     command = done.out.rpartition("NEXT   vgpu-cfg ")[2].split()
     assert command == [
-        "apply", "plans/after.yaml", "--allow-power-cycle", "--prune", "--server=lab:two-a100",
+        "apply", "plans/shrunk.yaml", "--allow-power-cycle", "--delete=ch-02", "--server=lab:two-a100",
     ]  # fmt: skip
     vgpu_cfg.done(*command, "--yes")

@@ -43,6 +43,7 @@ from vgpu_cfg.model.vm import (
     VirtualNic,
     Vm,
     VmDetail,
+    VmOrigin,
 )
 
 GIB = 1024
@@ -304,6 +305,7 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
         power_state=PowerState(row.get("power", "poweredOn")),
         instance_uuid=f"uuid-{name}",
         mark=OwnerMark(plan=plan, vm=marked_vm) if mark else None,
+        origin=VmOrigin(made_at=made["at"], made_by=made["by"]) if (made := row.get("made")) else None,
         detail=_detail({"reserved": True, "mmio": 128 if row.get("gpus") else None} | dict(row))
         if row.get("readable", True)
         else None,

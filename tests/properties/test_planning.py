@@ -23,7 +23,6 @@ from vgpu_cfg.planning.planner import make_plan
 CATALOG = load_catalog()
 TIME_SLICED = ["grid_a100-40c", "grid_a100-20c", "grid_a100-10c", "grid_a100-5c"]
 MIG = ["grid_a100-7-40c", "grid_a100-4-20c", "grid_a100-3-20c", "grid_a100-2-10c", "grid_a100-1-5c"]
-OPTIONS = PlanOptions(allow_power_cycle=True, prune=True)
 
 gpu_kinds = st.sampled_from(["time_sliced", "mig"])
 host_rows = st.lists(gpu_kinds, min_size=1, max_size=3)
@@ -102,7 +101,11 @@ def shuffled(observed: Inventory, seed: int) -> Inventory:
 
 
 def made(wanted: DesiredPlan, observed: Inventory) -> Plan:
-    return make_plan(wanted, observed, CATALOG, OPTIONS)
+    """Plan with all leave: power cycles, and the deletion of each VM that is not wanted any more."""
+    names = {one.name for one in wanted.vms}
+    orphans = sorted(one.name for one in observed.vms if one.mark is not None and one.name not in names)
+    options = PlanOptions(allow_power_cycle=True, delete=tuple(orphans))
+    return make_plan(wanted, observed, CATALOG, options)
 
 
 @settings(max_examples=150)

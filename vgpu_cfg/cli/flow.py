@@ -125,12 +125,12 @@ def refuse_errors(plan: Plan) -> None:
     )
 
 
-def differs_beyond_changes(plan: Plan) -> bool:
-    """Whether a host with `mode: check` differs or could not be read, or an earlier run left a shell open."""
-    from vgpu_cfg.planning.checks import Code
+def exit_if_different(plan: Plan) -> None:
+    """End the command with the exit code for differences, where there are any."""
+    from vgpu_cfg.planning.sync import is_in_sync
 
-    told = (Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_LEFT_OPEN)
-    return any(found.code in told for found in plan.diagnostics)
+    if not is_in_sync(plan):
+        raise typer.Exit(EXIT_DIFFERENCES)
 
 
 def refuse_missing_privileges(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:
@@ -197,6 +197,13 @@ def plan_once(
             observed = with_open_shells(desired, observed, connection, options)
     options = with_fingerprints(desired, observed, options, connection)
     return make_plan(desired, observed, load_catalog(), options), observed
+
+
+def plan_destroy_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> Plan:
+    """Read the estate and plan what `destroy` would remove there; nothing is changed."""
+    from vgpu_cfg.planning.destroy import make_destroy_plan
+
+    return make_destroy_plan(*read_of(asked, flags), options)
 
 
 def read_of(asked: Asked, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:

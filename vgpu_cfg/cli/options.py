@@ -49,7 +49,22 @@ PowerCycleOption = Annotated[
     bool,
     typer.Option("--allow-power-cycle", help="Let running VMs be shut down for changes that need it."),
 ]
-PruneOption = Annotated[bool, typer.Option("--prune", help="Also delete owned VMs that left the plan file.")]
+DeleteOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--delete",
+        metavar="NAME",
+        help="Also delete this VM of the plan, which the plan file does not name.",
+        show_default=False,
+    ),
+]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Deletes nothing any more: name each VM with --delete.")
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="GLOB", help="Only these VMs (hvd-*), or those on a host (host:esx-01)."),
+]
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
 
 _CONNECTION_OPTIONS: dict[str, Any] = {
@@ -125,7 +140,7 @@ class CommandOptions:
     variables: dict[str, str] = field(default_factory=dict)
     variable_files: tuple[Path, ...] = ()
     allow_power_cycle: bool = False
-    prune: bool = False
+    delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
     def command(self, verb: str, path: Path, *more: str) -> str:
@@ -135,7 +150,9 @@ class CommandOptions:
             words += (f"--vars={file}" for file in self.variable_files)
             words += (f"--set={name}={text}" for name, text in self.variables.items())
         if verb in ("plan", "apply"):
-            words += ["--allow-power-cycle"] * self.allow_power_cycle + ["--prune"] * self.prune
+            words += ["--allow-power-cycle"] * self.allow_power_cycle
+        if verb in ("plan", "apply", "destroy"):
+            words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
         said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}
         said["timeout"] = said.pop("timeout_seconds")
@@ -144,6 +161,17 @@ class CommandOptions:
                 flag = f"--{name.replace('_', '-')}"
                 words.append(flag if value is True else f"{flag}={value}")
         return shlex.join(words)
+
+
+def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[str, ...]:
+    """Return the names that `--delete` gave. Raises BadParameter for `--prune` without any."""
+    if prune and not delete:
+        raise typer.BadParameter(
+            "it deletes nothing any more, since the VMs may be those of another plan file of this name: "
+            "`vgpu-cfg plan` lists them; name each that is to go with --delete NAME",
+            param_hint="--prune",
+        )
+    return tuple(delete or ())
 
 
 def connected(*, recordings: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:

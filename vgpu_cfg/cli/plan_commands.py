@@ -10,6 +10,8 @@ import typer
 
 from vgpu_cfg.cli.options import (
     CommandOptions,
+    DeleteOption,
+    OnlyOption,
     OutputFormat,
     OutputOption,
     ParallelOption,
@@ -19,6 +21,7 @@ from vgpu_cfg.cli.options import (
     PruneOption,
     YesOption,
     connected,
+    names_to_delete,
     planned,
 )
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -31,10 +34,6 @@ _SaveOption = Annotated[
     typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
 ]
 _ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
-_OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="GLOB", help="Only these VMs (hvd-*), or those on a host (host:esx-01)."),
-]
 _OpenShellOption = Annotated[
     bool,
     typer.Option(
@@ -57,7 +56,9 @@ def register(app: typer.Typer) -> None:
     )(plan)
     app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
     app.command(epilog="vgpu-cfg status plan.yaml --exit-code")(status)
-    app.command(epilog="vgpu-cfg destroy plan.yaml")(destroy)
+    app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
+        destroy
+    )
 
 
 @planned
@@ -83,8 +84,9 @@ def plan(
     out: _SaveOption = None,
     exit_code: _ExitCodeOption = False,
     allow_power_cycle: PowerCycleOption = False,
+    delete: DeleteOption = None,
     prune: PruneOption = False,
-    only: _OnlyOption = None,
+    only: OnlyOption = None,
     open_shell: _OpenShellOption = False,
     verbose: _VerboseOption = False,
     output: OutputOption = OutputFormat.TEXT,
@@ -96,19 +98,20 @@ def plan(
     from vgpu_cfg.cli import flow, show
     from vgpu_cfg.cli.saved_plan import save_plan
 
+    names = names_to_delete(delete, prune=prune)
     asked = flow.read_asked(path, variables, variable_files)
     made, _ = flow.plan_once(
-        asked, connection, _options(allow_power_cycle, prune, only), open_shell=open_shell
+        asked, connection, _options(allow_power_cycle, names, only), open_shell=open_shell
     )
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
-        connection, variables, variable_files, allow_power_cycle, prune, tuple(only or ())
+        connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
     )
     show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
     flow.refuse_errors(made)
-    if exit_code and (made.changes or made.orphans or flow.differs_beyond_changes(made)):
-        raise typer.Exit(flow.EXIT_DIFFERENCES)
+    if exit_code:
+        flow.exit_if_different(made)
 
 
 @connected()
@@ -118,8 +121,9 @@ def apply(
     *,
     yes: YesOption = False,
     allow_power_cycle: PowerCycleOption = False,
+    delete: DeleteOption = None,
     prune: PruneOption = False,
-    only: _OnlyOption = None,
+    only: OnlyOption = None,
     done: _DoneOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
@@ -131,11 +135,12 @@ def apply(
     """Make it so: show the plan, ask, carry it out, read back."""
     from vgpu_cfg.cli import flow, run_flow
 
+    names = names_to_delete(delete, prune=prune)
     asked = flow.read_asked(path, variables, variable_files)
     code = run_flow.apply(
         asked,
         connection,
-        _options(allow_power_cycle, prune, only),
+        _options(allow_power_cycle, names, only),
         run_flow.How(
             path=path,
             yes=yes,
@@ -143,7 +148,7 @@ def apply(
             per_host=per_host,
             output=output,
             options=CommandOptions(
-                connection, variables, variable_files, allow_power_cycle, prune, tuple(only or ())
+                connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
             ),
             done=tuple(done or ()),
         ),
@@ -170,9 +175,8 @@ def status(
     options = replace(_options(allow_power_cycle=True), supposes=False)
     made, observed = flow.plan_once(asked, connection, options)
     show.status(made, observed, output, verbose=verbose)
-    differs = made.changes or made.orphans or made.errors or flow.differs_beyond_changes(made)
-    if exit_code and differs:
-        raise typer.Exit(flow.EXIT_DIFFERENCES)
+    if exit_code:
+        flow.exit_if_different(made)
 
 
 @connected()
@@ -180,7 +184,12 @@ def status(
 def destroy(
     path: PlanArgument,
     *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted; nothing is changed.")
+    ] = False,
     yes: YesOption = False,
+    delete: DeleteOption = None,
+    only: OnlyOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
     output: OutputOption = OutputFormat.TEXT,
@@ -188,26 +197,37 @@ def destroy(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Delete exactly the VMs and rules that the plan owns."""
-    from vgpu_cfg.cli import flow, run_flow
+    """Delete the VMs that the plan file names and owns, and their rules."""
+    from vgpu_cfg.cli import flow, run_flow, show
 
     asked = flow.read_asked(path, variables, variable_files)
+    names, globs = names_to_delete(delete), tuple(only or ())
+    chosen = _options(False, names, only)
+    options = CommandOptions(connection, variables, variable_files, delete=names, only=globs)
+    if dry_run:
+        made = flow.plan_destroy_once(asked, connection, chosen)
+        show.plan(made, output, command=options.command("destroy", path), verbose=False)
+        flow.refuse_errors(made)
+        return
     code = run_flow.destroy(
         asked,
         connection,
+        chosen,
         run_flow.How(
             path=path,
             yes=yes,
             parallel=parallel,
             per_host=per_host,
             output=output,
-            options=CommandOptions(connection, variables, variable_files),
+            options=options,
         ),
     )
     raise typer.Exit(code)
 
 
-def _options(allow_power_cycle: bool, prune: bool = False, only: list[str] | None = None) -> PlanOptions:
+def _options(
+    allow_power_cycle: bool, delete: tuple[str, ...] = (), only: list[str] | None = None
+) -> PlanOptions:
     from vgpu_cfg.planning.options import PlanOptions
 
-    return PlanOptions(allow_power_cycle=allow_power_cycle, prune=prune, only=tuple(only or ()))
+    return PlanOptions(allow_power_cycle=allow_power_cycle, delete=delete, only=tuple(only or ()))

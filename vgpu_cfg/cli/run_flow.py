@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from vgpu_cfg.cli.saved_plan import check_reviewed
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
 from vgpu_cfg.model.inventory import Connection
-from vgpu_cfg.model.report import Event, Report
+from vgpu_cfg.model.report import Event, OutcomeStatus, Report
 from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
@@ -92,6 +92,11 @@ class How:
         """Return what to type for another command on the same plan."""
         return self.options.command(verb, self.path, *more)
 
+    def after(self, deleted: frozenset[str]) -> How:
+        """Return how the next run goes: a VM that is gone cannot be named with `--delete` again."""
+        left = tuple(name for name in self.options.delete if name not in deleted)
+        return replace(self, options=replace(self.options, delete=left))
+
 
 def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
     """Plan, show, ask, carry out, read back; return the exit code."""
@@ -135,15 +140,15 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
         return _decide_and_run(work, estate, how, is_reviewed=asked.reviewed is not None)
 
 
-def destroy(asked: Asked, flags: ConnectionFlags, how: How) -> int:
-    """Plan the removal of what the plan owns, show, ask, carry out; hosts stay as they are."""
+def destroy(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
+    """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
     from vgpu_cfg.planning.destroy import make_destroy_plan
 
     connection, desired = locate(asked, flags)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = read_for(desired, estate.reader)
         closing.enter_context(locked(desired, observed, estate))
-        plan = make_destroy_plan(desired, observed)
+        plan = make_destroy_plan(desired, observed, options)
         _show(plan, how)
         refuse_errors(plan)
         if not plan.changes:
@@ -151,9 +156,9 @@ def destroy(asked: Asked, flags: ConnectionFlags, how: How) -> int:
         work = _Work(
             plan,
             observed,
-            lambda after: make_destroy_plan(desired, after),
+            lambda after: make_destroy_plan(desired, after, options),
             lambda: read_for(desired, estate.reader),
-            f"Destroy what the plan owns, with {_these(plan)}?",
+            f"Delete what is shown above, with {_these(plan)}?",
             "destroy",
         )
         return _decide_and_run(work, estate, how)
@@ -259,6 +264,7 @@ def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool 
     refuse_missing_privileges(plan, work.observed, estate.reader)
     ask(work.question, yes=how.yes)
     report, journal = _carry_out(work, estate, how)
+    how = how.after(_deleted(plan, report))
     plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
     code = exit_code_of(report)
     after = _read_back(work)
@@ -284,6 +290,15 @@ def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool 
             remedy=f"{plan_again} shows what vCenter did not keep",
         )
     return code
+
+
+def _deleted(plan: Plan, report: Report) -> frozenset[str]:
+    """Return the names and inventory paths of the VMs that a run has deleted."""
+    gone = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+    done = {outcome.change_id for outcome in report.outcomes if outcome.status in gone}
+    deletions = [one for one in plan.changes if one.kind == "destroy_vm" and one.id in done]
+    paths = {edit.before for change in deletions for edit in change.edits if edit.before is not None}
+    return frozenset({*paths, *(change.vm.name for change in deletions)})
 
 
 def _read_back(work: _Work) -> Inventory | None:

@@ -10,10 +10,12 @@ import typer
 
 from vgpu_cfg.cli.options import (
     CommandOptions,
+    DeleteOption,
     PlanArgument,
     PowerCycleOption,
     PruneOption,
     connected,
+    names_to_delete,
     planned,
 )
 from vgpu_cfg.errors import NotFound
@@ -40,6 +42,7 @@ def runbook(
         bool, typer.Option("--as-run", help="What the last run of this plan did, with times and results.")
     ] = False,
     allow_power_cycle: PowerCycleOption = False,
+    delete: DeleteOption = None,
     prune: PruneOption = False,
     open_shell: Annotated[
         bool, typer.Option("--open-shell", help="As with `plan`: read what only the hosts' shells tell.")
@@ -61,10 +64,11 @@ def runbook(
     from vgpu_cfg.planning.settings.table import setting
     from vgpu_cfg.render.runbook import render_runbook
 
-    options = PlanOptions(allow_power_cycle=allow_power_cycle, prune=prune)
+    names = names_to_delete(delete, prune=prune)
+    options = PlanOptions(allow_power_cycle=allow_power_cycle, delete=names)
     made, observed = flow.plan_once(asked, connection, options, open_shell=open_shell)
     flow.refuse_errors(made)
-    command = CommandOptions(connection, variables, variable_files, allow_power_cycle, prune)
+    command = CommandOptions(connection, variables, variable_files, allow_power_cycle, names)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
     sys.stdout.write(render_runbook(made, setting, views=views, apply_command=command.command("apply", path)))
 

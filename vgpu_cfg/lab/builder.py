@@ -251,6 +251,7 @@ class _Builder:
             hardware_version=part.hardware_version,
             guest_id=part.guest_id,
             annotation=part.annotation,
+            created=VMS_RUN_SINCE,
             extra_config=dict(part.extra_config),
             tools_installed=part.guest.tools,
             made_guest=make_guest(

@@ -1,6 +1,6 @@
-"""What happened, as far as alarms listen: an event of an entity sets or clears the alarms above it.
+"""What happened: an event of an entity sets or clears the alarms above it; how a VM was made is kept with it.
 
-Events themselves are not kept.
+Other events are not kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.lab.state import Alarm, AlarmState, Managed
+from vgpu_cfg.lab.state import Alarm, AlarmState, Managed, Task, VirtualMachine
+from vgpu_cfg.lab.vm_state import PastEvent
 
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
@@ -28,6 +29,30 @@ def tell(lab: Lab, thing: Managed, event: str) -> None:
         for expression in _expressions(alarm.spec.expression):
             if _listens(expression, event):
                 _set(lab, alarm, thing, str(expression.status or "red"))
+
+
+def keep_making(lab: Lab, task: Task, vm: VirtualMachine) -> None:
+    """Keep who made a VM by the task that ends now.
+
+    vim `VmCreatedEvent`, `VmClonedEvent`, or `VmDeployedEvent` where it came from a template.
+    """
+    source = lab.state.find(task.entity, VirtualMachine) if task.name == "CloneVM_Task" else None
+    if task.name not in ("CreateVM_Task", "CloneVM_Task"):
+        return
+    kind = "VmCreatedEvent"
+    if source is not None:
+        kind = "VmDeployedEvent" if source.is_template else "VmClonedEvent"
+    vm.events.append(
+        PastEvent(
+            kind=kind,
+            key=task.event_chain_id,
+            chain_id=task.event_chain_id,
+            at=lab.clock.now(),
+            user=task.user,
+            source=source.moid if source is not None else "",
+            source_name=source.name if source is not None else "",
+        )
+    )
 
 
 def _chain(lab: Lab, thing: Managed) -> Iterator[Managed]:

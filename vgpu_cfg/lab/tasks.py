@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab import events
 from vgpu_cfg.lab.state import Managed, Task, VirtualMachine
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ def _finish(lab: Lab, task: Task) -> None:
             fault=vmodl.fault.SystemError(reason=reason, msg=f"A general system error occurred: {reason}"),
         )
     else:
+        if isinstance(result, VirtualMachine):
+            events.keep_making(lab, task, result)
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
 
 

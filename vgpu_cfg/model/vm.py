@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field
@@ -173,8 +174,18 @@ class VmDetail(Frozen):
         return tuple(device for device in self.passthrough if device.is_nic)
 
 
+class VmOrigin(Frozen):
+    """Who made a VM and when, as vCenter tells: None and empty where it does not."""
+
+    made_at: datetime | None = None
+    made_by: str = ""
+
+
 class Vm(ManagedObject):
-    """A VM or template. `detail` is None where only the first, light pass read it."""
+    """A VM or template. `detail` is None where only the first, light pass read it.
+
+    `origin` is read of VMs that carry the plan's mark and that the plan file does not name, and None else.
+    """
 
     folder_moid: str | None = None
     host_moid: str | None = None
@@ -183,6 +194,7 @@ class Vm(ManagedObject):
     instance_uuid: str = ""
     mark: OwnerMark | None = None
     detail: VmDetail | None = None
+    origin: VmOrigin | None = None
 
     @property
     def is_on(self) -> bool:

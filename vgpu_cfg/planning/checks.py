@@ -53,7 +53,7 @@ CHECKS: dict[Code, Check] = {
         (Code.MARK_DISAGREES, "owner mark, name and folder of a VM disagree", _E, _V),
         (Code.MARK_COPIED, "another VM carries this plan's owner mark", _W, _V),
         (Code.PROTECTED, "the plan file protects what it would write", _E, _V),
-        (Code.ORPHAN, "a VM of this plan is not in the plan file any more", _W, _V),
+        (Code.ORPHAN, "a VM of this plan is not in the plan file", _W, _V),
         (Code.LOCKED, "a locked VM would be deleted", _E, _V),
         (Code.POWER_CYCLE_NOT_ALLOWED, "a change needs a power cycle that is not allowed", _E, _V),
         (Code.CHECK_NOT_RELAXABLE, "`checks` names a finding that cannot be relaxed", _E, _V),

@@ -1,4 +1,4 @@
-"""The plan that removes exactly what a plan owns: its VMs and its rules, and nothing of anybody else's."""
+"""The plan that removes what a plan file names and owns: its VMs and their rules, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_rules import remove_host_rules
 from vgpu_cfg.planning.new_vms import change_id
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.ownership import judge_ownership, protects_vm
+from vgpu_cfg.planning.orphans import orphans_to_delete, report_orphans
+from vgpu_cfg.planning.ownership import Ownership, judge_ownership, marked_moids, protects_vm
 from vgpu_cfg.planning.rules import remove_rules
 from vgpu_cfg.planning.site import Site
 from vgpu_cfg.planning.words import as_counted
@@ -59,10 +60,11 @@ def plan_removal(vm: Vm) -> list[Change]:
 
 
 def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions | None = None) -> Plan:
-    """Plan the removal of the VMs that are truly this plan's, those that left the plan file included.
+    """Plan the removal of the VMs that the plan file names and that are truly this plan's.
 
-    A VM with `lock: true` or under `protect` is an error; one that only looks like the plan's is
-    left alone with a warning.
+    Of VMs of the plan that the file does not name only those go that `delete` names. A VM with `lock: true`
+    or under `protect` is an error; one that only looks like the plan's is left alone with a warning. Rules
+    and groups stay as long as they hold a VM that stays.
     """
     chosen = options or PlanOptions()
     findings, quiet = Findings.for_plan(desired), Findings()
@@ -72,33 +74,20 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     for found in quiet.diagnostics():
         if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
             findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
-    hosts = observed.host_by_moid
-    folder_by_moid = {folder.moid: folder for folder in observed.folders}
-    wanted = {vm.name: vm for vm in desired.vms}
-    vms = sorted((*owned.existing.values(), *owned.orphans), key=lambda vm: (as_counted(vm.name), vm.moid))
-    kept: set[str] = set()
-    changes: list[Change] = []
-    for vm in vms:
-        host = hosts.get(vm.host_moid or "")
-        if not chosen.selects(vm.name, host.name if host else ""):
-            kept.add(vm.moid)
-            continue
-        subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        if vm.name in wanted and wanted[vm.name].lock:
-            message = "it is locked by `lock: true`"
-            findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
-        if covering := protects_vm(desired.protect, vm.name, folder_by_moid.get(vm.folder_moid or "")):
-            message = f"{covering} is protected by the plan file"
-            findings.add(Code.PROTECTED, subject, message, "remove it from `protect`")
-        changes += plan_removal(vm)
-    if chosen.only and len(kept) == len(vms):
+    deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
+    report_orphans(owned, deleted, "destroy", findings)
+    named = _selected(desired, observed, owned, chosen)
+    _refuse_bound(desired, observed, named, findings)
+    leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))
+    if not leaving and not any(chosen.selects(vm.name) for vm in desired.vms):
         subject = Subject(kind="plan", name=desired.name)
-        message = f"no VM of the plan matches {' or '.join(chosen.only)}"
+        message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
-    if not kept:
-        changes = [*_rules_first(desired, observed), *changes]
+    gone = {vm.moid for vm in leaving}
+    changes = [*_rules_first(desired, observed, marked_moids(desired.name, observed) - gone)]
+    for vm in leaving:
+        changes += plan_removal(vm)
     vcenter = observed.vcenter
-    gone = {vm.moid for vm in vms if vm.moid not in kept}
     touched = {change.host_moid for change in changes}
     return Plan(
         name=desired.name,
@@ -117,6 +106,32 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     )
 
 
-def _rules_first(desired: DesiredPlan, observed: Inventory) -> Sequence[Change]:
+def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, options: PlanOptions) -> list[Vm]:
+    """Return the plan's VMs that its file names and `only` selects."""
+    vms = (owned.existing[vm.name] for vm in desired.vms if vm.name in owned.existing)
+    host_names = {host.moid: host.name for host in observed.hosts}
+    return [vm for vm in vms if options.selects(vm.name, host_names.get(vm.host_moid or "", ""))]
+
+
+def _refuse_bound(
+    desired: DesiredPlan, observed: Inventory, leaving: Sequence[Vm], findings: Findings
+) -> None:
+    """Refuse to delete what the plan file locks or protects."""
+    locked = {vm.name for vm in desired.vms if vm.lock}
+    folders = {folder.moid: folder for folder in observed.folders}
+    for vm in leaving:
+        subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+        if vm.name in locked:
+            message = "it is locked by `lock: true`"
+            findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
+        if covering := protects_vm(desired.protect, vm.name, folders.get(vm.folder_moid or "")):
+            message = f"{covering} is protected by the plan file"
+            findings.add(Code.PROTECTED, subject, message, "remove it from `protect`")
+
+
+def _rules_first(desired: DesiredPlan, observed: Inventory, staying: frozenset[str]) -> Sequence[Change]:
     """Remove the rules before their VMs: vCenter may drop a rule by itself once its VMs are gone."""
-    return [*remove_rules(desired.name, observed, ()), *remove_host_rules(desired.name, observed)]
+    return [
+        *remove_rules(desired.name, observed, staying),
+        *remove_host_rules(desired.name, observed, staying),
+    ]

@@ -50,12 +50,10 @@ def plan_host_rules(
     return changes
 
 
-def remove_host_rules(plan: str, observed: Inventory) -> list[Change]:
-    """List the removal of all VM groups of a plan and of their rules."""
+def remove_host_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:
+    """List the removal of a plan's VM groups that hold none of the VMs that stay, and of their rules."""
     return [
-        change
-        for cluster in observed.clusters
-        for change in _leftovers(cluster, plan, set(), frozenset(), ())
+        change for cluster in observed.clusters for change in _leftovers(cluster, plan, set(), staying, ())
     ]
 
 

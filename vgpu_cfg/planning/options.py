@@ -11,8 +11,9 @@ from fnmatch import fnmatchcase
 class PlanOptions:
     """The command line's say in planning.
 
-    `allow_power_cycle` lets running VMs be switched off for a change, `prune` deletes
-    VMs that left the plan file. `only` restricts the plan to VMs by glob (`hvd-*`,
+    `allow_power_cycle` lets running VMs be switched off for a change. `delete` names VMs of the plan that
+    the plan file does not name, by name or inventory path, never by glob: they are deleted, whatever
+    `only` selects, and no other such VM is. `only` restricts the plan to VMs by glob (`hvd-*`,
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
     part of it. `supposes` says whether a setting
     that only a closed shell tells is planned for as if it differed, or only reported. `fingerprints` tell
@@ -20,7 +21,7 @@ class PlanOptions:
     """
 
     allow_power_cycle: bool = False
-    prune: bool = False
+    delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     supposes: bool = True
     fingerprints: Mapping[str, str] = field(default_factory=dict)

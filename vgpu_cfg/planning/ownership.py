@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 
 from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, Protection
@@ -34,6 +35,11 @@ class Ownership:
 def is_marked(vm: Vm, plan: str) -> bool:
     """Whether a VM's mark names this plan and the VM's own name."""
     return vm.mark is not None and vm.mark.plan == plan and vm.mark.vm == vm.name and not vm.is_template
+
+
+def marked_moids(plan: str, observed: Inventory) -> frozenset[str]:
+    """Return the VMs whose marks say that they are this plan's, wherever they are, by moid."""
+    return frozenset(vm.moid for vm in observed.vms_marked(plan) if is_marked(vm, plan))
 
 
 def judge_ownership(
@@ -113,7 +119,7 @@ def _judge_rest(
             continue
         elif is_marked(vm, desired.name) and vm.name not in wanted:
             message = "left the plan file, and no line names its folder any more: it is left alone"
-            remedy = "put a line with this folder back, then remove the line and run `apply --prune`"
+            remedy = f"put its line back, with this folder, and run `destroy` with --only {quote(vm.name)}"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
         else:
             message = f"carries the owner mark {mark.plan}/{mark.vm}, is not this plan's VM and is left alone"

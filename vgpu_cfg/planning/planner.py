@@ -27,7 +27,8 @@ from vgpu_cfg.planning.networks import plan_networks
 from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.only import only_chosen
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.ownership import Ownership, judge_ownership, protects_vm
+from vgpu_cfg.planning.orphans import orphans_to_delete, report_orphans
+from vgpu_cfg.planning.ownership import Ownership, judge_ownership, marked_moids
 from vgpu_cfg.planning.place_checks import (
     check_boards,
     check_datastores,
@@ -172,10 +173,10 @@ class _Planning:
         self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
         cases = list(self.maker.cases(folders, owned))
         self._judge(cases)
-        pruned = self._pruned(owned)
+        deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
         for case in cases:
             self.maker.shape(case)
-        stage, placed = self._place(cases, pruned)
+        stage, placed = self._place(cases, deleted)
         result = VmPlans()
         planner = VmPlanner(
             self.desired,
@@ -186,17 +187,18 @@ class _Planning:
             self.topologies,
             book,
         )
-        self._remove(pruned, result)
+        self._remove(deleted, result)
         for case in cases:
             planner.plan_case(case, placed, result)
         self._judge_places(cases, stage)
-        self._judge_keep_free(cases, pruned)
+        self._judge_keep_free(cases, deleted)
         guests = self._guests(book, result)
         result.changes = guests.stage(cases, result.changes, result.in_sync)
         by_name = {case.name: case for case in cases}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
-        staying = frozenset(vm.moid for vm in owned.orphans if vm not in pruned)
+        told = {vm.moid for vm in (*owned.existing.values(), *deleted)}
+        staying = marked_moids(self.desired.name, self.observed) - told
         rules = [
             *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),
@@ -211,8 +213,8 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.judge(cases, result.placements, changes)
-        self._report_orphans(owned, pruned)
-        return self._plan(changes, cases, owned, result, guests)
+        report_orphans(owned, deleted, "apply", self.findings)
+        return self._plan(changes, cases, owned, deleted, result, guests)
 
     def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:
         """Return what plans the guests, which know their NICs by where their VMs go."""
@@ -252,25 +254,15 @@ class _Planning:
             if board is not None:
                 yield board
 
-    def _pruned(self, owned: Ownership) -> list[Vm]:
-        if not self.options.prune:
-            return []
-        folders = {folder.moid: folder for folder in self.observed.folders}
-        return [
-            vm
-            for vm in owned.orphans
-            if not protects_vm(self.desired.protect, vm.name, folders.get(vm.folder_moid or ""))
-        ]
-
-    def _place(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> tuple[Stage, Placed]:
+    def _place(self, cases: Sequence[Case], deleted: Sequence[Vm]) -> tuple[Stage, Placed]:
         """Place the VMs; a running one for whose new GPUs there is no room keeps those that it holds."""
         while True:
-            stage = set_stage(self.hosts, self.observed, cases, pruned, self.reader, self.findings)
+            stage = set_stage(self.hosts, self.observed, cases, deleted, self.reader, self.findings)
             placed = place_cases(stage, cases)
             failed = [case for case in cases if case.name in placed.failed]
             stuck = [case for case in failed if case.existing is not None and case.existing.is_on]
             changing = {case.existing.moid for case in cases if case.existing and not case.stays_put}
-            changing |= {vm.moid for vm in pruned}
+            changing |= {vm.moid for vm in deleted}
             movables = Movables(self.observed, self.hosts, self.reader, self.desired.protect, changing)
             report_failures(placed, stuck or failed, stage, self.findings, movables.around)
             if not stuck:
@@ -278,8 +270,8 @@ class _Planning:
             for case in stuck:
                 case.is_stuck = True
 
-    def _remove(self, pruned: Sequence[Vm], result: VmPlans) -> None:
-        for vm in pruned:
+    def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
+        for vm in deleted:
             removal = plan_removal(vm)
             result.changes += removal
             if vm.host_moid is not None and vm.is_on:
@@ -306,37 +298,24 @@ class _Planning:
             check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
         check_lone_members(cases, self.hosts, self.observed.vms, self.catalog, self.findings)
 
-    def _judge_keep_free(self, cases: Sequence[Case], pruned: Sequence[Vm]) -> None:
+    def _judge_keep_free(self, cases: Sequence[Case], deleted: Sequence[Vm]) -> None:
         wanted = [
             (case, [self.hosts[index] for index, _ in self.maker.might_go_to(case)])
             for case in cases
             if case.desired.place.keep_free and "place" not in case.desired.ignore
         ]
-        check_keep_free(wanted, self.observed, {vm.moid for vm in pruned}, self.findings)
-
-    def _report_orphans(self, owned: Ownership, pruned: Sequence[Vm]) -> None:
-        for vm in owned.orphans:
-            if vm in pruned:
-                continue
-            subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-            is_kept = self.options.prune
-            message = "it is this plan's VM, and the plan file does not name it any more"
-            remedy = (
-                "it is protected, so --prune leaves it"
-                if is_kept
-                else "delete it with --prune, or name it again"
-            )
-            self.findings.add(Code.ORPHAN, subject, message, remedy)
+        check_keep_free(wanted, self.observed, {vm.moid for vm in deleted}, self.findings)
 
     def _plan(
         self,
         changes: list[Change],
         cases: Sequence[Case],
         owned: Ownership,
+        deleted: Sequence[Vm],
         result: VmPlans,
         guests: GuestPlanner,
     ) -> Plan:
-        chosen = self._chosen(cases, owned)
+        chosen = self._chosen(cases, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
         changes = guests.order(changes)
@@ -369,13 +348,17 @@ class _Planning:
             ),
         )
 
-    def _chosen(self, cases: Sequence[Case], owned: Ownership) -> set[str] | None:
-        """Return the names that `only` selects, None for all; a selector that matches nothing is an error."""
+    def _chosen(self, cases: Sequence[Case], owned: Ownership, deleted: Sequence[Vm]) -> set[str] | None:
+        """Return the names that `only` selects, with those deleted, None for all.
+
+        A selector that matches nothing is an error.
+        """
         if not self.options.only:
             return None
         hosts = {case.name: case.host.name if case.host else "" for case in cases}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
+        chosen |= {vm.name for vm in deleted}
         by_host = all(selector.startswith("host:") for selector in self.options.only)
         has_networks = by_host and any(network.switch for network in self.desired.networks)
         if not (chosen or has_networks or self.host_plans.changes or self.host_plans.in_sync):

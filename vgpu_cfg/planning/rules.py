@@ -60,8 +60,8 @@ def plan_rules(
 ) -> list[Change]:
     """List the rules to set or remove.
 
-    `staying` are the moids of VMs that left the plan file and are not deleted: a rule that still
-    holds them apart is left alone.
+    `staying` are the moids of the plan's VMs that the plan file does not name and that are not deleted:
+    a rule that holds one of them is left alone.
     """
     groups: dict[tuple[str, str], list[Member]] = {}
     for member in members:
@@ -115,13 +115,9 @@ def _members(change: Change) -> Iterable[VmRef]:
             return ()
 
 
-def remove_rules(plan: str, observed: Inventory, needs: Sequence[str]) -> list[Change]:
-    """List the removal of all rules of a plan, after the changes named in `needs`."""
-    return [
-        change.model_copy(update={"needs": tuple(needs)})
-        for cluster in observed.clusters
-        for change in _leftovers(cluster, plan, set(), frozenset())
-    ]
+def remove_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:
+    """List the removal of the rules of a plan that hold none of the VMs that stay, given by moid."""
+    return [change for cluster in observed.clusters for change in _leftovers(cluster, plan, set(), staying)]
 
 
 def _compare_rule(

@@ -56,7 +56,7 @@ def set_stage(
     hosts: list[Host],
     observed: Inventory,
     cases: Sequence[Case],
-    pruned: Iterable[Vm],
+    deleted: Iterable[Vm],
     reader: CapacityReader,
     findings: Findings,
 ) -> Stage:
@@ -73,7 +73,7 @@ def set_stage(
     heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
     kept = {case.existing.moid: case for case in cases if case.existing is not None and case.stays_put}
     leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
-    leaving |= {vm.moid for vm in pruned}
+    leaving |= {vm.moid for vm in deleted}
     without = frozenset(leaving)
     for index, host in enumerate(hosts):
         vms = observed.vms_by_host.get(host.moid, ())

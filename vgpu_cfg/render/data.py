@@ -14,6 +14,7 @@ from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Report
+from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.host_result import HostRow, host_rows
 from vgpu_cfg.render.host_text import HostEffort, host_efforts
 from vgpu_cfg.render.inventory_view import InventoryView
@@ -30,7 +31,7 @@ def plan_data(plan: Plan) -> Data:
     return _document(
         "plan",
         digest=plan.digest,
-        is_in_sync=not plan.changes and not plan.errors,
+        is_in_sync=is_in_sync(plan),
         errors=len(plan.errors),
         hosts=[_effort(effort) for effort in host_efforts(plan.changes).values()],
         plan=plan.model_dump(mode="json"),
@@ -65,6 +66,7 @@ def status_data(view: StatusView) -> Data:
         is_in_sync=view.is_in_sync,
         hosts=hosts,
         vms=rows,
+        others=list(view.others),
         findings=findings,
     )
 

@@ -20,7 +20,7 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.render.edit_words import edit_words
 
-_UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD})
+_UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, Code.FIRMWARE_IN_GUEST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,9 @@ def _row(
     is_told = drift or pending or is_in_sync or mark is not None or standing or not is_read
     if findings and not is_told:
         drift.append("see the findings")
+    is_work = any(not isinstance(change, ChangeHost) for change in changes)
+    if is_work and not (drift or pending or mark is not None):
+        drift.append("`plan` shows what is left to do")
     return HostStatus(
         name=name,
         moid=moid,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -19,6 +20,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
 )
 from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.change_lines import is_task, sign_of
 from vgpu_cfg.render.changes_text import (
     Block,
@@ -39,6 +41,18 @@ _LEGEND = (
     ("-", "remove", "red"),
     ("!", "by hand", "magenta"),
 )
+
+
+_DIFFERENCES = {
+    Code.SETTING_DIFFERS: (
+        "differs, and only a check was asked for",
+        "differ, and only a check was asked for",
+    ),
+    Code.CHECK_UNREAD: ("is not all read", "are not all read"),
+    Code.SHELL_CLOSED: ("is not all read, its shell is closed", "are not all read, their shells are closed"),
+    Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
+}
+"""What findings say of the one or of the several hosts that they are about, in a plan without changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +162,26 @@ def _in_sync(plan: Plan, width: int) -> list[Text]:
     counts = [counted(len(plan.in_sync), "VM")] if plan.in_sync or not plan.hosts_in_sync else []
     if plan.hosts_in_sync:
         counts.append(counted(len(plan.hosts_in_sync), "host"))
-    differing = {found.subject.name for found in plan.diagnostics if found.code == Code.SETTING_DIFFERS}
-    verdict = Text("in sync", "green")
-    if differing:
-        verb = "differs" if len(differing) == 1 else "differ"
-        verdict = Text(f"{fold_names(sorted(differing))} {verb}, and only a check was asked for", "yellow")
+    verdict = Text("in sync", "green") if is_in_sync(plan) else Text("; ".join(_differences(plan)), "yellow")
     line = Text.assemble(
         (plan.name, "bold"),
         f" on {_place(plan)}: ",
         verdict,
-        f"{'; in sync:' if differing else ','} {', '.join(counts)}, 0 changes,",
+        f"{',' if is_in_sync(plan) else '; in sync:'} {', '.join(counts)}, 0 changes,",
         f" read {plan.read_at.astimezone():%H:%M:%S}",
     )
     return fold(line, width, hang=2)
+
+
+def _differences(plan: Plan) -> Iterator[str]:
+    """Say what differs although no change of the plan mends it."""
+    for code, (one, many) in _DIFFERENCES.items():
+        names = sorted({found.subject.name for found in plan.diagnostics if found.code == code})
+        if names:
+            yield f"{fold_names(names)} {one if len(names) == 1 else many}"
+    if plan.orphans:
+        verb = "is" if len(plan.orphans) == 1 else "are"
+        yield f"{fold_names(plan.orphans)} {verb} not in the plan file"
 
 
 def _signs(plan: Plan) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.render.findings_text import render_findings
 from vgpu_cfg.render.guest_text import guest_lines
@@ -18,6 +19,7 @@ from vgpu_cfg.render.layout import (
     by_row,
     counted,
     fold,
+    hanging,
     short,
     table,
     without_domain,
@@ -39,29 +41,41 @@ _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE
 
 def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out one row per VM, what differs under it, and the findings at the end."""
-    differing = sum(not row.is_in_sync for row in view.hosts)
-    differing += sum(not row.is_in_sync for row in view.vms)
     place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
-    verb = "differs" if differing == 1 else "differ"
-    unread = sum(not row.is_read for row in view.hosts)
-    verdict = Text("in sync", "green")
-    if differing:
-        verdict = Text(f"{differing} {verb}", "yellow")
-    elif unread:
-        verdict = Text(f"in sync but for {counted(unread, 'host')} not all read", "yellow")
     left = Text.assemble((view.plan, "bold"), f" on {place}")
     counts = [counted(len(view.hosts), "host")] if view.hosts else []
     counts += [counted(len(view.vms), "VM")] if view.vms or not counts else []
-    right = Text.assemble(f"{', '.join(counts)}, ", verdict)
+    right = Text.assemble(f"{', '.join(counts)}, ", _verdict(view))
     lines = both_ends(left, right, width)
     if view.hosts:
         lines += [Text(""), *_host_rows(view, width, with_all=with_all)]
     if view.vms:
         lines += [Text(""), *_rows(view, width, with_all=with_all)]
+    if view.others:
+        shown = view.others if with_all else view.others[:_MOST_DRIFT]
+        rest = len(view.others) - len(shown)
+        words = "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
+        lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
     findings = render_findings(view.findings, width, with_all=with_all)
     if findings:
         lines += [Text(""), *findings]
     return lines
+
+
+def _verdict(view: StatusView) -> Text:
+    """Say whether all is as the plan file says; what could not be read may differ."""
+    differing = len(view.others)
+    differing += sum(not row.is_in_sync for row in view.hosts)
+    differing += sum(not row.is_in_sync for row in view.vms)
+    unread = sum(not row.is_read for row in view.hosts)
+    errors = sum(found.severity is Severity.ERROR for found in view.findings)
+    if differing:
+        return Text(f"{differing} {'differs' if differing == 1 else 'differ'}", "yellow")
+    if errors:
+        return Text(f"not in sync: {counted(errors, 'error')}", "red")
+    if unread:
+        return Text(f"in sync but for {counted(unread, 'host')} not all read", "yellow")
+    return Text("in sync", "green") if view.is_in_sync else Text("not in sync: see the findings", "yellow")
 
 
 def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Impact, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.edit_words import edit_words
 from vgpu_cfg.render.guest_text import GuestStatus, guest_status
 from vgpu_cfg.render.host_status import HostStatus, view_hosts
@@ -15,7 +16,7 @@ from vgpu_cfg.render.host_status import HostStatus, view_hosts
 
 @dataclass(frozen=True, slots=True)
 class VmRow:
-    """A VM. `state` is vSphere's power state, "missing", or "orphan" for one that left the plan file.
+    """A VM. `state` is vSphere's power state, "missing".
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
     where the plan stages none.
@@ -40,7 +41,10 @@ class VmRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """All rows of one plan, in the plan file's order, orphans last."""
+    """All rows of one plan, in the plan file's order, orphans last.
+
+    `others` are the changes left to do that no row tells of: to clusters, networks and vCenter itself.
+    """
 
     plan: str
     server: str
@@ -48,12 +52,9 @@ class StatusView:
     read_at: str
     vms: tuple[VmRow, ...]
     findings: tuple[Diagnostic, ...]
+    is_in_sync: bool
     hosts: tuple[HostStatus, ...] = ()
-
-    @property
-    def is_in_sync(self) -> bool:
-        """Whether nothing of the plan differs."""
-        return all(row.is_in_sync for row in self.hosts) and all(row.is_in_sync for row in self.vms)
+    others: tuple[str, ...] = ()
 
 
 def view_status(plan: Plan, observed: Inventory) -> StatusView:
@@ -84,7 +85,9 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
             for name in names
         ),
         findings=plan.diagnostics,
+        is_in_sync=is_in_sync(plan),
         hosts=view_hosts(plan, observed),
+        others=tuple(change.id for change in plan.changes if change.subject.kind not in ("host", "vm")),
     )
 
 
@@ -135,7 +138,7 @@ def _row(
 
 def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
     if name in plan.orphans:
-        return ("left the plan file",)
+        return ("not in the plan file",)
     if not changes and name not in plan.in_sync:
         return ("see the findings",)
     words: list[str] = []
@@ -149,4 +152,4 @@ def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
             continue
         is_cycle = change.impact is Impact.POWER_CYCLE
         words += [edit_words(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]
-    return tuple(dict.fromkeys(words))
+    return tuple(dict.fromkeys(words)) or (("`plan` shows what is left to do",) if changes else ())

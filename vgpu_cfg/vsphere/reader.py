@@ -2,8 +2,9 @@
 
 The round trips of a reading, after the four that open a session: the first pass over every
 object (three and a page for each 2,000 objects), the second over hosts that have or may have
-GPUs, the third over the VMs there; then one per cluster with GPUs, two per kind of host and one
-per ESXi build. Those of facts: see `facts_reader` and `facts_questions`.
+GPUs, the third over the VMs there; one, and one each, for VMs of the plan that its file does not
+name; then one per cluster with GPUs, two per kind of host and one per ESXi build. Those of facts: see
+`facts_reader` and `facts_questions`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from vgpu_cfg.vsphere.reader_kinds import (
     read_system_ids,
 )
 from vgpu_cfg.vsphere.reader_nics import tell_nics
+from vgpu_cfg.vsphere.reader_origins import read_origins
 from vgpu_cfg.vsphere.reader_places import Places
 from vgpu_cfg.vsphere.reader_sharing import infer_sharing
 from vgpu_cfg.vsphere.reader_vms import make_vm, mark_plan
@@ -79,7 +81,7 @@ class VCenterReader:
             item.moid: make_vm(places, item, details.get(item.moid), scope.extra_config_keys)
             for item in places.of_type("VirtualMachine")
         }
-        vms = tell_nics(vms, hosts)
+        vms = self._tell_origins(tell_nics(vms, hosts), scope)
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms = {host.moid: host for host in hosts}, vms
         inventory = self._inventory(places, read_at, hosts, vms)
@@ -194,6 +196,24 @@ class VCenterReader:
                 host = complete.get(moid) or next(host for host in hosts if host.moid == moid)
                 complete[moid] = host.model_copy(update={"system_id": system_id})
         return [complete.get(host.moid, host) for host in hosts]
+
+    def _tell_origins(self, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
+        """Say who made those VMs that carry the plan's mark and that the plan does not name."""
+        moids = [
+            vm.moid
+            for vm in vms.values()
+            if vm.mark is not None
+            and vm.mark.plan == scope.plan
+            and vm.name not in scope.vm_names
+            and not vm.is_template
+        ]
+        if not moids:
+            return vms
+        origins = read_origins(self._session, moids)
+        return {
+            moid: vm.model_copy(update={"origin": origins[moid]}) if moid in origins else vm
+            for moid, vm in vms.items()
+        }
 
     def _prefixes(self, device: PciDevice) -> tuple[str, ...]:
         if self._catalog is None:

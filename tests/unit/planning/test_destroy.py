@@ -16,11 +16,11 @@ def ids(plan: Any) -> list[str]:
 
 
 def destroyed(wanted: Any, vms: dict[str, Any], **more: Any) -> Any:
-    options = PlanOptions(only=more.pop("only", ()))
+    options = PlanOptions(only=more.pop("only", ()), delete=more.pop("delete", ()))
     return make_destroy_plan(wanted, estate(vms, **more), options)
 
 
-def test_destroy_takes_what_is_owned_and_nothing_else() -> None:
+def test_destroy_takes_what_the_file_names_and_nothing_else() -> None:
     vms = {
         "a": own("grid_a100-20c"),
         "gone": own(power="poweredOff"),
@@ -29,9 +29,43 @@ def test_destroy_takes_what_is_owned_and_nothing_else() -> None:
         "stranger": {"host": "esx-01"},
     }
     rules = [{"name": "vgpu-cfg:demo:l", "vms": ["a"]}, {"name": "vgpu-cfg:demo2:l", "vms": ["a"]}]
-    plan = destroyed(plan_for(vm("a", "grid_a100-20c")), vms, clusters={"gpu": {"rules": rules}})
+    wanted, clusters = plan_for(vm("a", "grid_a100-20c")), {"gpu": {"rules": rules}}
+    plan = destroyed(wanted, vms, clusters=clusters)
+    assert ids(plan) == ["remove rule vgpu-cfg:demo:l in gpu", "power off a", "delete a"]
+    assert codes(plan) == ["VG003", "VG005"]
+    plan = destroyed(wanted, vms, clusters=clusters, delete=("gone",))
     assert ids(plan) == ["remove rule vgpu-cfg:demo:l in gpu", "power off a", "delete a", "delete gone"]
-    assert codes(plan) == ["VG003"]
+    assert not plan.errors
+
+
+def test_destroy_leaves_the_rules_that_hold_a_vm_that_stays() -> None:
+    cluster = {
+        "host_groups": {"even": ["esx-01"]},
+        "vm_groups": {"vgpu-cfg:demo:a": ["a", "gone"], "vgpu-cfg:demo:b": ["a"]},
+        "rules": [
+            {"name": "vgpu-cfg:demo:a", "vms": ["a", "gone"]},
+            {"name": "vgpu-cfg:demo:b", "vms": ["a", "b"]},
+            {"name": "vgpu-cfg:demo:a:hosts", "group": "vgpu-cfg:demo:a", "hosts": "even"},
+            {"name": "vgpu-cfg:demo:b:hosts", "group": "vgpu-cfg:demo:b", "hosts": "even"},
+        ],
+    }
+    off = own(power="poweredOff")
+    vms = {"a": off, "b": off, "gone": off | {"folder": "attic"}}
+    plan = destroyed(plan_for(vm("a"), vm("b")), vms, clusters={"gpu": cluster}, folders=["attic"])
+    assert ids(plan) == [
+        "remove rule vgpu-cfg:demo:b in gpu",
+        "remove rule vgpu-cfg:demo:b:hosts in gpu",
+        "remove VM group vgpu-cfg:demo:b in gpu",
+        "delete a",
+        "delete b",
+    ]
+
+
+@pytest.mark.parametrize("name", ["gone*", "a", "b"])
+def test_destroy_refuses_a_name_to_delete_that_is_no_orphans(name: str) -> None:
+    plan = destroyed(plan_for(vm("a")), {"a": own(), "gone": own()}, delete=(name,))
+    assert codes(plan.errors) == ["VG011"]
+    assert "delete gone" not in ids(plan)
 
 
 def test_destroy_of_a_stranger_with_the_name_does_nothing() -> None:
@@ -45,16 +79,23 @@ def test_destroy_of_a_stranger_with_the_name_does_nothing() -> None:
     [
         (plan_for(vm("a", lock=True)), "VG006"),
         (plan_for(vm("a"), protect={"names": ("a",)}), "VG004"),
+        (plan_for(vm("a"), protect={"names": ("gone",)}), "VG004"),
     ],
 )
 def test_destroy_refuses_what_is_locked_or_protected(wanted: Any, code: str) -> None:
-    assert codes(destroyed(wanted, {"a": own()}).errors) == [code]
+    vms = {"a": own(), "gone": own(), "b": own()}
+    assert codes(destroyed(wanted, vms, delete=("gone",)).errors) == [code]
+    others = plan_for(*wanted.vms, vm("b"), protect=wanted.protect.model_dump())
+    assert not destroyed(others, vms, only=("b",)).errors
 
 
 def test_destroy_can_be_restricted() -> None:
     wanted, vms = plan_for(vm("a"), vm("b")), {"a": own(), "b": own()}
     assert ids(destroyed(wanted, vms, only=("b",))) == ["power off b", "delete b"]
     assert codes(destroyed(wanted, vms, only=("c",)).errors) == ["VG011"]
+    vms["c"] = own()
+    assert codes(destroyed(wanted, vms, only=("c",)).errors) == ["VG011"]
+    assert ids(destroyed(wanted, vms, only=("c",), delete=("c",))) == ["power off c", "delete c"]
 
 
 def test_after_destroy_nothing_is_left() -> None:

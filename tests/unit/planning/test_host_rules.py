@@ -46,15 +46,15 @@ def test_vms_of_a_line_with_several_groups_have_a_rule_each() -> None:
     }
 
 
-@pytest.mark.parametrize(("prune", "stays"), [(False, True), (True, False)])
-def test_a_group_stays_with_orphans_that_stay(prune: bool, stays: bool) -> None:
+@pytest.mark.parametrize(("delete", "stays"), [((), True), (("gone",), False)])
+def test_a_group_stays_with_orphans_that_stay(delete: tuple[str, ...], stays: bool) -> None:
     cluster = {
         "host_groups": {"even": ["esx-01"]},
         "vm_groups": {"vgpu-cfg:demo:old": ["gone"]},
         "rules": [{"name": "vgpu-cfg:demo:old:hosts", "group": "vgpu-cfg:demo:old", "hosts": "even"}],
     }
     vms = {"a": own("grid_a100-20c"), "gone": own("grid_a100-20c")}
-    plan = planned(plan_for(vm("a", "grid_a100-20c")), estate(vms, clusters={"gpu": cluster}), prune=prune)
+    plan = planned(plan_for(vm("a", "grid_a100-20c")), estate(vms, clusters={"gpu": cluster}), delete=delete)
     assert any(change.kind == "remove_vm_group" for change in plan.changes) is not stays
     assert any(change.kind == "remove_rule" for change in plan.changes) is not stays
 

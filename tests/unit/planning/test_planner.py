@@ -281,7 +281,7 @@ def test_a_rule_stays_with_orphans_that_stay() -> None:
     wanted = plan_for(vm("a", "grid_a100-20c"))
     assert ids(planned(wanted, observed)) == []
     removed = ["power off gone", "delete gone", "remove rule vgpu-cfg:demo:old in gpu"]
-    assert ids(planned(wanted, observed, prune=True)) == removed
+    assert ids(planned(wanted, observed, delete=("gone",))) == removed
 
 
 def test_only_restricts_changes_and_findings() -> None:
@@ -293,10 +293,58 @@ def test_only_restricts_changes_and_findings() -> None:
     assert codes(planned(wanted, observed, only=("c*",)).errors) == ["VG011"]
 
 
-def test_a_protected_orphan_is_not_pruned() -> None:
+def test_a_rule_stays_with_a_vm_of_the_plan_in_a_folder_that_no_line_names() -> None:
+    rules = [{"name": "vgpu-cfg:demo:old", "vms": ["gone"]}]
+    vms = {"a": own("grid_a100-20c"), "gone": own("grid_a100-20c", folder="attic")}
+    observed = estate(vms, clusters={"gpu": {"rules": rules}}, folders=["attic"])
+    assert ids(planned(plan_for(vm("a", "grid_a100-20c")), observed)) == []
+
+
+def test_only_the_orphan_that_is_named_is_deleted() -> None:
+    observed = estate({"gone": own(), "gone-2": own(power="poweredOff"), "a": own()})
+    wanted = plan_for(vm("a"))
+    kept = planned(wanted, observed)
+    assert ids(kept) == []
+    assert [one.remedy.split()[-4:-2] for one in kept.diagnostics] == [
+        ["--delete", "gone"],
+        ["--delete", "gone-2"],
+    ]
+    assert ids(planned(wanted, observed, delete=("gone",))) == ["power off gone", "delete gone"]
+    assert ids(planned(wanted, observed, delete=("/dc1/vm/training/gone-2",))) == ["delete gone-2"]
+    assert ids(planned(wanted, observed, delete=("gone-2",), only=("a",))) == ["delete gone-2"]
+
+
+@pytest.mark.parametrize("name", ["gone*", "GONE", "a", "", "x"])
+def test_a_name_to_delete_that_is_no_orphans_is_an_error(name: str) -> None:
+    plan = planned(plan_for(vm("a")), estate({"gone": own(), "a": own()}), delete=(name,))
+    assert (ids(plan), codes(plan.errors)) == ([], ["VG011"])
+
+
+def test_a_name_that_two_orphans_have_deletes_neither() -> None:
+    first = estate({"gone": own(), "a": own(), "b": own(folder="attic")}, folders=["attic"])
+    gone = next(one for one in first.vms if one.name == "gone")
+    other = gone.model_copy(
+        update={"moid": "vm-9", "folder_moid": "folder-attic", "inventory_path": "/dc1/vm/attic/gone"}
+    )
+    observed = first.model_copy(update={"vms": (*first.vms, other)})
+    wanted = plan_for(vm("a"), vm("b", folder="attic"))
+    plan = planned(wanted, observed, delete=("gone",))
+    assert (ids(plan), codes(plan.errors)) == ([], ["VG011"])
+    assert "/dc1/vm/attic/gone or /dc1/vm/training/gone" in plan.errors[0].remedy
+    both = ("/dc1/vm/attic/gone", "/dc1/vm/training/gone")
+    chosen = [planned(wanted, observed, delete=(path,)) for path in both]
+    assert [[change.subject.moid for change in one.changes] for one in chosen] == [
+        ["vm-9"] * 2,
+        ["vm-gone"] * 2,
+    ]
+    assert codes(planned(wanted, observed, delete=both).errors) == ["VG011"]
+
+
+def test_a_protected_orphan_is_not_deleted() -> None:
     observed = estate({"gone": own("grid_a100-20c")})
     wanted = plan_for(vm("a", "grid_a100-20c"), protect={"names": ("gone",)})
-    assert ids(planned(wanted, observed, prune=True)) == ["create a", "power on a"]
+    assert codes(planned(wanted, observed)) == ["VG005"]
+    assert codes(planned(wanted, observed, delete=("gone",)).errors) == ["VG004"]
 
 
 def test_the_plan_counts_what_it_leaves_alone() -> None:

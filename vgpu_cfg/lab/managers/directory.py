@@ -18,6 +18,7 @@ SINGLETONS = {
     "CryptoManager": "CryptoManagerKmip",
     "VpxSettings": "OptionManager",
     "AlarmManager": "AlarmManager",
+    "EventManager": "EventManager",
     "LicenseManager": "LicenseManager",
     "LicenseAssignmentManager": "LicenseAssignmentManager",
     "HostProfileManager": "HostProfileManager",

@@ -122,7 +122,7 @@ def _info(context: Context, task: Task) -> Any:
 def _matching(context: Context, collector: TaskCollector) -> Iterator[Task]:
     """Yield the tasks that a filter lets through, oldest first."""
     spec, state = collector.spec, context.state
-    entities = _entities(context, spec.entity) if spec.entity is not None else None
+    entities = entities_of(context, spec.entity) if spec.entity is not None else None
     has_none = (*spec.activationId, *spec.tag, *spec.parentTaskKey, *spec.rootTaskKey)
     if has_none or spec.alarm is not None or spec.scheduledTask is not None:
         return
@@ -138,7 +138,7 @@ def _matching(context: Context, collector: TaskCollector) -> Iterator[Task]:
             yield task
 
 
-def _entities(context: Context, wanted: Any) -> set[str]:
+def entities_of(context: Context, wanted: Any) -> set[str]:
     """Return the moids that a filter by entity means."""
     top = wanted.entity._moId
     if wanted.recursion == "self":

@@ -142,6 +142,7 @@ def _copy(lab: Lab, source: VirtualMachine, name: str, store: Datastore) -> Virt
         datastore=store.moid,
         home=name,
         log=[],
+        events=[],
         made_guest=copy_of(source.made_guest),
     )
     number = int(moid.rsplit("-", 1)[1])

@@ -1,0 +1,125 @@
+"""VMs of a plan that the file at hand does not name: two files of one name leave each other's alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+
+ESTATE = "two-a100"
+FIRST = """\
+version: 1
+name: shared
+vcenter: lab:two-a100
+defaults: {template: ubuntu-22.04-efi, cluster: gpu, folder: training, cpus: 4, memory: 16GiB}
+vms:
+- {name: "vm-{01..02}", gpus: grid_a100-10c, place: {spread: hosts, must: false}}
+"""
+OTHER = FIRST.replace("vm-{01..02}", "bob-01").replace(", place: {spread: hosts, must: false}", "")
+
+
+@pytest.fixture
+def other(vgpu_cfg: CommandLine) -> Path:
+    """Make the VMs of a first file, and return a second one of the same name that names only `bob-01`."""
+    vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("first.yaml", FIRST))
+    return vgpu_cfg.write("other.yaml", OTHER)
+
+
+def test_destroy_leaves_the_vms_of_another_file_of_the_name(other: Path, vgpu_cfg: CommandLine) -> None:
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg.done("destroy", "--yes", other)
+    assert "`destroy` with --delete vm-01 deletes it" in ran.told
+    assert re.search(r"made \d{4}-\d\d-\d\d \d\d:\d\d UTC by Administrator@VSPHERE.LOCAL", ran.told)
+    assert vgpu_cfg.look(ESTATE) == before
+    vgpu_cfg.done("apply", "--yes", other)
+    assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02", "bob-01"}
+    vgpu_cfg.done("destroy", "--yes", other)
+    assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02"}
+    assert vgpu_cfg.look(ESTATE).rules == before.rules
+    vgpu_cfg.done("destroy", "--yes", "first.yaml")
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()
+
+
+@pytest.mark.parametrize("command", ["apply", "destroy"])
+def test_a_vm_that_is_named_is_deleted_and_no_other(command: str, other: Path, vgpu_cfg: CommandLine) -> None:
+    rules = vgpu_cfg.look(ESTATE).rules
+    ran = vgpu_cfg.done(command, "--yes", other, "--delete", "vm-02")
+    assert vgpu_cfg.look(ESTATE).vms == {"vm-01"} | ({"bob-01"} if command == "apply" else set())
+    assert vgpu_cfg.look(ESTATE).rules == rules
+    # Named again it would be a mistake, so what is to be typed next leaves it out.
+    assert ran.out.partition("CHECK")[2].split()[-1] != "vm-02"
+    assert "--delete" not in ran.out.partition("CHECK")[2]
+    again = vgpu_cfg(command, "--yes", other, "--delete", "vm-02")
+    assert (again.code, "did you mean 'vm-01'?" in again.told) == (4, True)
+
+
+def test_only_what_is_left_is_named_again_after_a_deletion_that_failed(
+    other: Path, vgpu_cfg: CommandLine
+) -> None:
+    vgpu_cfg.script(ESTATE, {"method": "Destroy_Task", "nth": 2, "message": "The disk is locked."})
+    ran = vgpu_cfg("destroy", "--yes", other, "--delete", "vm-01", "--delete", "vm-02")
+    assert ran.code == 6
+    (left,) = vgpu_cfg.look(ESTATE).vms
+    command = ran.out.partition("NEXT   vgpu-cfg ")[2].splitlines()[0].split()
+    assert command == ["destroy", "other.yaml", f"--delete={left}"]
+    vgpu_cfg.script(ESTATE)
+    vgpu_cfg.done(*command, "--yes")
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "destroy", "runbook"])
+@pytest.mark.parametrize("name", ["vm-1", "vm-*", "VM-01", "bob-01", ""])
+def test_a_mistyped_name_deletes_nothing(command: str, name: str, other: Path, vgpu_cfg: CommandLine) -> None:
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg(command, other, "--delete", name, *(["--yes"] if command in ("apply", "destroy") else []))
+    assert ran.code == 4
+    assert "VG011" in ran.err
+    assert vgpu_cfg.look(ESTATE) == before
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "runbook"])
+def test_prune_alone_says_what_to_do_instead(command: str, other: Path, vgpu_cfg: CommandLine) -> None:
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg(command, other, "--prune", COLUMNS="200")
+    assert ran.code == 2
+    assert "name each that is to go with --delete NAME" in ran.err
+    assert vgpu_cfg.look(ESTATE) == before
+    vgpu_cfg.done(command, other, "--prune", "--delete", "vm-01", *(["--yes"] if command == "apply" else []))
+
+
+# ---------------------------------------------------------------- destroy shows, and takes a part
+
+
+def test_a_dry_run_of_destroy_asks_nothing_and_changes_nothing(vgpu_cfg: CommandLine) -> None:
+    first = vgpu_cfg.write("first.yaml", FIRST)
+    vgpu_cfg.done("apply", "--yes", first)
+    before = vgpu_cfg.look(ESTATE)
+    ran = vgpu_cfg.done("destroy", first, "--dry-run", "--only", "vm-01")
+    assert "nothing was changed" in ran.out
+    assert "2 - delete" in ran.out
+    assert vgpu_cfg.look(ESTATE) == before
+    shown = json.loads(vgpu_cfg.done("destroy", first, "--dry-run", "--output", "json").out)
+    kinds = [change["kind"] for change in shown["plan"]["changes"]]
+    assert (shown["kind"], kinds.count("destroy_vm"), kinds.count("remove_rule")) == ("plan", 2, 1)
+    assert vgpu_cfg.look(ESTATE) == before
+    command = ran.out.rpartition("NEXT   vgpu-cfg ")[2].split()
+    vgpu_cfg.done(*command, "--yes")
+    assert vgpu_cfg.look(ESTATE).vms == {"vm-02"}
+
+
+def test_destroy_takes_only_what_is_chosen(vgpu_cfg: CommandLine) -> None:
+    first = vgpu_cfg.write("first.yaml", FIRST)
+    vgpu_cfg.done("apply", "--yes", first)
+    before = vgpu_cfg.look(ESTATE)
+    assert vgpu_cfg("destroy", "--yes", first, "--only", "vm-3*").code == 4
+    assert vgpu_cfg.look(ESTATE) == before
+    vgpu_cfg.done("destroy", "--yes", first, "--only", "vm-02")
+    assert vgpu_cfg.look(ESTATE).vms == {"vm-01"}
+    assert vgpu_cfg.look(ESTATE).rules == before.rules
+    vgpu_cfg.done("destroy", "--yes", first, "--only", "vm-02")  # it is gone, as was asked
+    vgpu_cfg.done("destroy", "--yes", first, "--only", "host:esx-a100-01")
+    assert (vgpu_cfg.look(ESTATE).vms, vgpu_cfg.look(ESTATE).rules) == (frozenset(), frozenset())

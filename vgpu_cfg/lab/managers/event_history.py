@@ -1,0 +1,87 @@
+"""What events there were: those of VMs that were made, read by a filter (vim `EventManager.QueryEvents`).
+
+Kept are the ends of CreateVM_Task and CloneVM_Task alone, with the VM. Whose event it is when a VM was
+cloned (the new VM's), and that a template's clone tells VmDeployedEvent, is of the types' descriptions;
+the order in which events are returned is recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyVmomi import VmomiSupport, vim, vmodl
+
+from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.collector.select import object_gone
+from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.managers.task_history import entities_of
+from vgpu_cfg.lab.soap.context import Context, reference
+from vgpu_cfg.lab.soap.versions import NAMESPACE
+from vgpu_cfg.lab.state import Managed, VirtualMachine
+from vgpu_cfg.lab.vm_state import PastEvent
+
+
+@answers("EventManager", "QueryEvents")
+def query_events(
+    context: Context,
+    thing: Managed,
+    *,
+    filter: Any,  # noqa: A002 - the API's name
+    eventViewSpec: Any = None,
+) -> list[Any]:
+    """Return the events that a filter lets through, oldest first. Raises NotSupported for a view of them."""
+    if eventViewSpec is not None:
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    entities = None
+    if filter.entity is not None:
+        if filter.entity.entity._moId not in context.state.objects:
+            raise object_gone(filter.entity.entity)
+        entities = entities_of(context, filter.entity)
+    if filter.alarm is not None or filter.scheduledTask is not None or filter.tag:
+        return []
+    found = sorted(
+        ((event, vm) for vm, event in _all(context) if entities is None or vm.moid in entities),
+        key=lambda pair: pair[0].key,
+    )
+    shown = [_shown(context, vm, event) for event, vm in found if _passes(event, filter)]
+    return shown[: filter.maxCount] if filter.maxCount else shown
+
+
+def _all(context: Context) -> Iterator[tuple[VirtualMachine, PastEvent]]:
+    for vm in context.state.all(VirtualMachine):
+        for event in vm.events:
+            yield vm, event
+
+
+def _passes(event: PastEvent, spec: Any) -> bool:
+    kind = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)
+    at = as_datetime(event.at)
+    users = spec.userName
+    return (
+        (not spec.eventTypeId or f"vim.event.{event.kind}" in spec.eventTypeId)
+        and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
+        and (not spec.eventChainId or event.chain_id == spec.eventChainId)
+        and (not spec.category or "info" in spec.category)
+        and (users is None or (not users.systemUser and (not users.userList or event.user in users.userList)))
+        and (spec.time is None or spec.time.beginTime is None or at >= spec.time.beginTime)
+        and (spec.time is None or spec.time.endTime is None or at <= spec.time.endTime)
+    )
+
+
+def _shown(context: Context, vm: VirtualMachine, event: PastEvent) -> Any:
+    about: Any = vim.event.VmEventArgument
+    made = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)(
+        key=event.key,
+        chainId=event.chain_id,
+        createdTime=as_datetime(event.at),
+        userName=event.user,
+        vm=about(name=vm.name, vm=reference(vm)),
+        template=vm.is_template,
+    )
+    source = about(name=event.source_name, vm=vim.VirtualMachine(event.source)) if event.source else None
+    if event.kind == "VmClonedEvent":
+        made.sourceVm = source
+    elif event.kind == "VmDeployedEvent":
+        made.srcTemplate = source
+    return made
