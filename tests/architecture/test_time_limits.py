@@ -1,7 +1,8 @@
-"""Every test ends: it has a limit, and what it started ends with it."""
+"""Every test ends: it has a limit, and so has whatever it waits for."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import ROOT, modules, named
 
 ENDS_SECONDS = 240
 CONFTEST = """
@@ -130,3 +131,60 @@ def test_without_a_limit_nothing_is_stopped(tmp_path: Path) -> None:
         "0",
     )
     assert "1 passed" in told
+
+
+# ---------------------------------------------------------------- what a test waits for
+
+ENDLESS = {"run", "call", "check_call", "check_output", "communicate"}
+"""What starts or hears a process, and ends when it does."""
+NOBODYS_TIME = {"case", "lab", "rig"}
+"""Their `wait`, `join` and `result` wait for no process and no thread: the lab's clock is a virtual one."""
+
+
+def endless_waits(text: str) -> list[int]:
+    """List the lines on which Python waits for a process, a thread or an event without saying how long."""
+    return sorted(
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_endless(node, node.func)
+    )
+
+
+def is_endless(call: ast.Call, name: ast.Attribute) -> bool:
+    if any(word.arg == "timeout" for word in call.keywords):
+        return False
+    owner = ast.unparse(name.value).rpartition(".")[2]
+    if name.attr in ENDLESS:
+        return owner == "subprocess" or name.attr == "communicate"
+    return name.attr in {"wait", "join", "result"} and not call.args and owner not in NOBODYS_TIME
+
+
+def test_no_test_waits_without_end() -> None:
+    found = [
+        f"{named(path)}:{line}"
+        for path in modules(ROOT / "tests")
+        for line in endless_waits(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "ends"),
+    [
+        ("subprocess.run(words)", False),
+        ("subprocess.run(words, timeout=60)", True),
+        ("subprocess.check_output(words)", False),
+        ("process.communicate()", False),
+        ("process.communicate(timeout=60)", True),
+        ("process.wait()", False),
+        ("process.wait(timeout=60)", True),
+        ("event.wait(30)", True),
+        ("thread.join()", False),
+        ("thread.join(10)", True),
+        ("', '.join(words)", True),
+        ("self.lab.wait()", True),
+        ("runner.run(plan)", True),
+    ],
+)
+def test_what_is_a_wait_without_end(line: str, ends: bool) -> None:
+    assert endless_waits(line) == ([] if ends else [1])
