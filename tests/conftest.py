@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.time_limit import pytest_runtest_call, pytest_runtest_teardown, pytest_timeout_set_timer
+
+__all__ = ["pytest_runtest_call", "pytest_runtest_teardown", "pytest_timeout_set_timer"]
+
 ROOT = Path(__file__).resolve().parents[1]
 LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
 NOT_OURS = ("VGPU_CFG_", "GOVC_", "XDG_")

@@ -66,7 +66,9 @@ def lint(folder: Path, *contracts: str) -> tuple[int, str]:
     """Run import contracts in a folder, in a process of its own, where `vgpu_cfg` is that folder's."""
     command = [sys.executable, "-c", LINT, *contracts]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -168,7 +168,8 @@ def help_seconds() -> float:
     """Return the median wall time of `vgpu-cfg --help` in a fresh process."""
     command = [sys.executable, "-m", "vgpu_cfg", "--help"]
     return statistics.median(
-        timed(lambda: subprocess.run(command, check=True, capture_output=True))[1] for _ in range(7)
+        timed(lambda: subprocess.run(command, check=True, capture_output=True, timeout=60))[1]
+        for _ in range(7)
     )
 
 

@@ -17,12 +17,14 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.team import ALONE, SECRETS, boots
 from tests.cli.test_guests import told_secrets
+from tests.processes import killed_at_the_end
 from vgpu_cfg.lab.state import VirtualMachine
 
 PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"
 PROGRAM = (sys.executable, "-m", "vgpu_cfg")
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 240
+"""Well within the time that a test has, so that what was read is told."""
 TAKE_TERMINAL = "import os, sys; os.open(os.ttyname(0), os.O_RDWR); os.execv(sys.argv[1], sys.argv[1:])"
 """Makes the terminal that of the session, so that Ctrl-C typed there is a signal."""
 
@@ -33,7 +35,7 @@ def environment(**more: str) -> Mapping[str, str]:
 
 @contextmanager
 def started(*words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a command whose output is read line by line."""
+    """Start a command whose output is read line by line; it is killed at the deadline, and reading ends."""
     process = subprocess.Popen(
         [*PROGRAM, *words],
         env=environment(**more),
@@ -42,11 +44,8 @@ def started(*words: str, **more: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with process, killed_at_the_end(process, DEADLINE_SECONDS):
+        yield process
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
@@ -136,17 +135,22 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(command: str, vgp
 
 
 def at_a_terminal(*words: str, answer: str) -> tuple[int, str]:
-    """Run a command at a pseudo terminal and answer its question."""
+    """Run a command at a pseudo terminal and answer its question, once: nothing that is typed may be lost.
+
+    At the deadline it is killed, and its code says so.
+    """
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", TAKE_TERMINAL, *PROGRAM, *words],
         env=environment(),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-    ) as process:
-        os.close(theirs)
+        text=True,
+    )
+    os.close(theirs)
+    with process, killed_at_the_end(process, DEADLINE_SECONDS):
         shown = ""
         asked = False
         while chunk := _read(ours):
@@ -215,7 +219,9 @@ def test_a_reader_that_goes_away_does_not_break_off_a_run(vgpu_cfg: CommandLine)
 
 def test_what_is_printed_for_programs_is_json_and_nothing_else(vgpu_cfg: CommandLine) -> None:
     words = [*PROGRAM, "apply", "--yes", "--output", "json", PLAN]
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        words, env=environment(), capture_output=True, text=True, check=True, timeout=DEADLINE_SECONDS
+    )
     assert json.loads(done.stdout)["kind"] == "report"
 
 

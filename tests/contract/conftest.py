@@ -20,6 +20,7 @@ import pytest
 
 from tests.contract.vcenters import VCenter, https_server, lab_vcenter, vcenter
 from tests.contract.workshop import Workshop, open_workshop
+from tests.processes import killed_at_the_end
 from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
 
 __all__ = ["https_server", "vcenter"]
@@ -56,11 +57,14 @@ def built(name: str) -> Path:
 def running_vcsim(arguments: Sequence[str] = ()) -> Iterator[Server]:
     """Run vcsim until the block ends; its own flags may be given."""
     command = [str(built("vcsim")), *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        killed_at_the_end(process),
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line, f"vcsim ended with {process.wait()} before it was ready"
+        assert line, f"vcsim ended with {process.wait(timeout=30)} before it was ready"
         ready: dict[str, Any] = json.loads(line)
         yield Server(
             url=ready["url"],

@@ -95,7 +95,7 @@ class Manners(paramiko.ServerInterface):
             case "drop":
                 self._transport.close()
             case "stall":
-                self._server.go_on.wait()
+                self._server.go_on.wait(timeout=120)
             case "hang":
                 pass
             case _:
@@ -117,7 +117,9 @@ def answer(channel: paramiko.Channel, line: str) -> None:
                 channel.sendall(b"o" * FLOOD_BYTES)
                 channel.send_exit_status(0)
             case _:
-                done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, input=stdin, check=False)
+                done = subprocess.run(
+                    ["/bin/sh", "-c", line], capture_output=True, input=stdin, check=False, timeout=120
+                )
                 channel.sendall(done.stdout)
                 channel.sendall_stderr(done.stderr)
                 channel.send_exit_status(done.returncode)

@@ -100,11 +100,11 @@ class Guests:
     def unplugged(self, name: str) -> Iterator[None]:
         """Take a host's training NIC down."""
         link = ["ip", "-n", self[name].namespace, "link", "set", "eth1"]
-        subprocess.run([*link, "down"], check=True)
+        subprocess.run([*link, "down"], check=True, timeout=30)
         try:
             yield
         finally:
-            subprocess.run([*link, "up"], check=True)
+            subprocess.run([*link, "up"], check=True, timeout=30)
 
     @contextmanager
     def stranger_at(self, name: str) -> Iterator[None]:

@@ -188,7 +188,7 @@ def _child_of(pid: int) -> int:
 def _end(keeper: subprocess.Popen[str], made: Host) -> None:
     # The first process of a PID namespace takes all others with it.
     keeper.kill()
-    keeper.communicate()
+    keeper.communicate(timeout=30)
     for daemon in made.daemons:
         daemon.kill()
-        daemon.communicate()
+        daemon.communicate(timeout=30)

@@ -13,6 +13,8 @@ import pytest
 from tests.proof.guests import MESH_PORT, Guests, changed
 from vgpu_cfg.model.training_modules import LauncherModule, MeshPeer, SshMeshModule, TrainWorker
 
+pytestmark = pytest.mark.timeout(1200)  # guests boot, and several programs import TensorFlow at once
+
 STRICT = ("-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes")
 PAIRS = [("hvd-01", "hvd-02"), ("hvd-02", "hvd-01")]
 

@@ -114,6 +114,7 @@ def test_torchruns_script_starts_what_it_is_given(tmp_path: Path) -> None:
             check=True,
             capture_output=True,
             text=True,
+            timeout=60,
         )
         return ran.stdout.splitlines()[6:]
 
@@ -175,6 +176,7 @@ def test_kubernetes_labels_are_such_as_it_takes(hosts: HandOver, tmp_path: Path)
         check=True,
         capture_output=True,
         text=True,
+        timeout=60,
     )
     words = ran.stdout.splitlines()
     labels = [word for word in words if "/" in word]

@@ -347,6 +347,7 @@ def test_the_digest_is_the_same_in_every_process(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
+            timeout=60,
         ).stdout
         for seed in ("1", "2", "3", "4")
     }

@@ -29,6 +29,7 @@ from vgpu_cfg.cli.guest_access import GuestSecrets, guest_secrets
 from vgpu_cfg.cli.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
 from vgpu_cfg.cli.options import CommandOptions, OutputFormat
 from vgpu_cfg.cli.saved_plan import check_reviewed
+from vgpu_cfg.cli.terminal import confirm
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
 from vgpu_cfg.model.inventory import Connection
@@ -59,11 +60,7 @@ def ask(question: str, *, yes: bool) -> None:
             subject=question,
             remedy="look at the plan above and give --yes",
         )
-    try:
-        goes_ahead = typer.confirm(question, default=False, err=True)
-    except typer.Abort:  # Ctrl-C or the end of input at the question
-        goes_ahead = False
-    if not goes_ahead:
+    if not confirm(question):
         raise Interrupted("nothing was changed", subject=question, remedy="nothing; you said no")
 
 

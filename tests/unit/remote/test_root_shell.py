@@ -29,7 +29,9 @@ class LocalChannel:
             raise GuestNotReady("the connection broke", subject="vgpu-cfg@10.0.0.5", remedy="see")
         self.lines.append(line)
         given = stdin[: len(stdin) - self.cuts] if stdin else stdin
-        done = subprocess.run(["/bin/sh", "-c", line], input=given, capture_output=True, check=False)
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], input=given, capture_output=True, check=False, timeout=60
+        )
         return Executed(done.returncode, done.stdout, done.stderr)
 
     def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.staging.sandbox import Sandbox, context, spec_of
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guest_modules import DriverModule, LicenceModule, NouveauModule
+from vgpu_cfg.planning.guest.drivers import guest_branches
 from vgpu_cfg.staging.table import stage_module
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJqdGkiOiJzZWNyZXQifQ.c2ln"
@@ -79,6 +80,26 @@ def test_an_initramfs_that_failed_is_made_at_the_next_try(guest: Sandbox) -> Non
 def test_a_driver_of_the_hosts_branch_is_left_alone(guest: Sandbox) -> None:
     with_driver(guest, "570.133.20")
     assert guest.run(guest.stage(DriverModule(branches=("580", "570"))), "check").status == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "taken", "refused"),
+    [
+        ("595", ("595", "580", "570", "535"), ("610", "550", "525")),
+        ("580", ("580", "570", "535"), ("595", "550", "525")),
+        ("570", ("570", "550", "535"), ("580", "525")),
+        ("550", ("550", "535"), ("570", "525", "470")),
+        ("535", ("535", "525", "470"), ("550", "510")),
+        ("610", ("610", "595", "535"), ()),
+    ],
+)
+def test_a_templates_driver_is_held_against_the_hosts(
+    guest: Sandbox, host: str, taken: tuple[str, ...], refused: tuple[str, ...]
+) -> None:
+    script = guest.stage(DriverModule(branches=guest_branches(host)))
+    for branch in (*taken, *refused):
+        with_driver(guest, f"{branch}.10.01")
+        assert guest.run(script, "check").status == (branch in refused), branch
 
 
 def test_without_a_known_branch_any_driver_will_do(guest: Sandbox) -> None:

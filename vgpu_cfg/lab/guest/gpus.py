@@ -1,8 +1,9 @@
 """Which GPUs a guest sees, and whether its NVIDIA driver takes them.
 
-A guest driver fits a vGPU whose host driver is of the same branch or the one before, or of the long-term
-branch before (vGPU release notes). A GPU that is handed through whole takes any. The names by which guests
-show vGPUs are those of NVIDIA's guides: `GRID A100-40C` for profiles with `grid_`.
+A guest driver fits a vGPU where it is of the host's branch or the one before, or, on a host of a long-term
+branch, of the long-term one before (vGPU 19.0 release notes for VMware vSphere, 1.2). A GPU that is handed
+through whole takes any. The names by which guests show vGPUs are those of NVIDIA's guides: `GRID A100-40C`
+for profiles with `grid_`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from vgpu_cfg.lab.state import LabState
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vm_state import VirtualMachine
 
-BRANCHES = (460, 470, 510, 525, 535, 550, 570, 580, 590)
+BRANCHES = (460, 470, 510, 525, 535, 550, 570, 580, 595)
 LONG_TERM = (470, 535, 580)
 
 

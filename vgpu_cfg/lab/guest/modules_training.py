@@ -194,8 +194,9 @@ def write_launcher(work: Work) -> Outcome:
     files.write(work.guest, f"{OPT}/hostfile", hosts.encode(), now=now, parents=True)
     text = "".join(f"{name}={value}\n" for name, value in pairs)
     files.write(work.guest, f"{OPT}/training.env", text.encode(), now=now, parents=True)
-    for path in (f"{OPT}/train", TRAIN):
-        files.write(work.guest, path, b"#!/bin/sh\n", mode=0o755, now=now, parents=True)
+    for name, path in (("launcher/4", f"{OPT}/train"), ("launcher/5", TRAIN)):
+        text = work.bundle_file(name) or "#!/bin/sh\n"
+        files.write(work.guest, path, text.encode(), mode=0o755, now=now, parents=True)
     work.wrote()
     return DONE
 

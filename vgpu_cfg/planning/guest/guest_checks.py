@@ -13,7 +13,7 @@ from vgpu_cfg.model.training_modules import ImageModule
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.guest.drivers import branch_of_package
+from vgpu_cfg.planning.guest.drivers import branch_of_package, is_unproven
 from vgpu_cfg.planning.guest.stage import GuestTurn
 from vgpu_cfg.planning.guests import is_linux
 from vgpu_cfg.planning.words import gib, listed
@@ -99,9 +99,16 @@ def _check_driver(case: Case, turn: GuestTurn, host_branch: str, findings: Findi
     if not isinstance(module, DriverModule) or not any(gpu.kind == "vgpu" for gpu in case.gpus):
         return
     branch = branch_of_package(module.package)
+    host = case.host.name if case.host is not None else "its host"
+    if branch and is_unproven(host_branch, branch):
+        message = (
+            f"the guest's driver is of branch {branch}, and it is not proven that {host} with {host_branch} "
+            "takes it: if not, the vGPU does not load"
+        )
+        remedy = f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM"
+        findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, case.desired, message, remedy)
     if not branch or not module.branches or branch in module.branches:
         return
-    host = case.host.name if case.host is not None else "its host"
     message = (
         f"the guest's driver is of branch {branch}, and {host} with {host_branch} takes "
         f"{' or '.join(module.branches)}: the vGPU would not load"

@@ -100,6 +100,30 @@ def test_containers(shell: LabGuestShell) -> None:
     assert shell.execute("systemctl is-active nobody")[0] == 3
 
 
+def test_horovodrun_is_of_the_images_version_and_reads_its_words_as_that_does(shell: LabGuestShell) -> None:
+    run = "docker exec vgpu-cfg-worker horovodrun"
+    assert shell.execute(f"{run} --check-build")[1].startswith("Horovod v0.22.0:\n")
+    assert shell.execute(f"{run} --version")[1] == "0.22.0\n"
+    assert shell.execute(f"{run} -np 2 --network-interface ens224 python3 train.py -v") == (0, "", "")
+    status, _, said = shell.execute(f"{run} -np 2 --network-interfaces ens224 python3 train.py")
+    assert (status, said.splitlines()[-1]) == (
+        2,
+        "horovodrun: error: unrecognized arguments: --network-interfaces",
+    )
+
+
+def test_train_that_knows_only_the_newer_word_does_not_start_the_older_horovod(
+    staged: GuestRig, shell: LabGuestShell
+) -> None:
+    train = guest_of(staged.vm("hvd-01")).files["/opt/vgpu-cfg/train"]
+    train.content = "exec horovodrun --network-interfaces ens224"
+    status, _, said = shell.execute("train -- python3 train.py")
+    assert status == 2
+    assert "unrecognized arguments: --network-interfaces" in said
+    train.content += " || exec horovodrun --network-interface ens224"
+    assert shell.execute("train -- python3 train.py")[0] == 0
+
+
 def test_workers_reach_each_other_and_train(staged: GuestRig, shell: LabGuestShell) -> None:
     ssh = "ssh -F /etc/vgpu-cfg/mesh/ssh_config -o BatchMode=yes hvd-02 true"
     assert shell.execute(ssh)[0] == 0

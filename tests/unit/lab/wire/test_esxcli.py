@@ -216,5 +216,7 @@ def test_lab_and_client_declare_the_same_types_in_any_order(order: tuple[str, ..
         + "from pyVmomi import VmomiSupport as v\n"
         + "print(v.GuessWsdlType('ReflectManagedMethodExecuterSoapArgument')(name='a', val='b').val)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "b"), done.stderr

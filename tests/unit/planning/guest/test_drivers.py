@@ -6,7 +6,14 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desires import plan_for
-from vgpu_cfg.planning.guest.drivers import branch_of, branch_of_package, guest_branches, host_branches
+from vgpu_cfg.planning.guest.drivers import (
+    BRANCHES,
+    branch_of,
+    branch_of_package,
+    guest_branches,
+    host_branches,
+    is_unproven,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,17 +35,37 @@ def test_a_packages_name_tells_its_branch(package: str, branch: str) -> None:
 @pytest.mark.parametrize(
     ("host", "guests"),
     [
+        ("595", ("595", "580", "570", "535")),
         ("580", ("580", "570", "535")),
         ("570", ("570", "550", "535")),
         ("550", ("550", "535")),
         ("535", ("535", "525", "470")),
         ("460", ("460",)),
-        ("595", ("595",)),
-        ("", ()),
     ],
 )
 def test_same_branch_the_one_before_and_the_last_long_term_one(host: str, guests: tuple[str, ...]) -> None:
     assert guest_branches(host) == guests
+    # All others are refused: newer ones, and those that are older still.
+    assert {one.number for one in BRANCHES}.difference(guests) != set()
+
+
+@pytest.mark.parametrize(
+    ("host", "unproven"),
+    [("595", {"570", "535"}), ("580", set()), ("570", {"535"}), ("550", set()), ("535", set()), ("", set())],
+)
+def test_what_the_rule_does_not_name_is_unproven(host: str, unproven: set[str]) -> None:
+    assert {one.number for one in BRANCHES if is_unproven(host, one.number)} == unproven
+
+
+@pytest.mark.parametrize("host", ["610", "590", ""])
+def test_of_a_branch_that_is_not_known_nothing_is_refused(host: str) -> None:
+    assert guest_branches(host) == ()
+
+
+def test_a_branch_that_is_not_known_is_unproven_but_for_itself() -> None:
+    assert is_unproven("610", "595")
+    assert not is_unproven("610", "610")
+    assert not is_unproven("595", "610")
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,45 @@ def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
     assert not (first.root / "started").exists()
 
 
+@pytest.mark.parametrize(
+    ("version", "word"),
+    [
+        ("0.19.5", "--network-interface"),
+        ("0.22.0", "--network-interface"),
+        ("0.22.1+nv21.07", "--network-interface"),
+        ("0.24.3", "--network-interface"),
+        ("0.25.0", "--network-interfaces"),
+        ("0.28.1", "--network-interfaces"),
+        ("0.30", "--network-interfaces"),
+        ("1.0.0", "--network-interfaces"),
+    ],
+)
+def test_horovodrun_is_called_as_its_version_wants(first: Sandbox, version: str, word: str) -> None:
+    first.stand_in("horovodrun", BUILD.replace("0.28.1", version))
+    install(first)
+    status, _, rest = train(first, "--dry-run", "python")
+    assert status == 0, rest
+    assert rest.splitlines()[0].split()[-3:] == [word, "ens224", "python"]
+
+
+def test_a_horovodrun_that_tells_its_version_elsewhere_is_asked_once_more(first: Sandbox) -> None:
+    build = BUILD.replace("Horovod v0.28.1", "A build of our own")
+    first.stand_in("horovodrun", 'case "$*" in --version) echo 0.28.1; exit ;; esac\n' + build)
+    install(first)
+    _, _, rest = train(first, "--dry-run", "python")
+    assert "--network-interfaces ens224" in rest
+    assert "which version" not in rest
+
+
+def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(first: Sandbox) -> None:
+    first.stand_in("horovodrun", BUILD.replace("Horovod v0.28.1", "A build of our own"))
+    install(first)
+    status, _, rest = train(first, "--dry-run", "python")
+    assert status == 0
+    assert rest.splitlines()[0].split()[-3:] == ["--network-interface", "ens224", "python"]
+    assert "horovodrun does not say which version it is: it is started as one before 0.25" in rest
+
+
 def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
     install(first, launcher(environment={"NCCL_DEBUG": "INFO", "NOTE": "a 'b'\n$(reboot) `x` %d -y"}))
     words = ["python", "a b.py", "it's", "$HOME", "`x`", "one\ntwo", "--", "-v", ""]

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.lab.guest.gpus import driven
+from vgpu_cfg.lab.guest.horovod import complaint_about_script, version_of
 from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.modules_training import TRAIN
+from vgpu_cfg.lab.guest.modules_training import OPT, TRAIN
 from vgpu_cfg.lab.guest.nics import SeenNic
 from vgpu_cfg.lab.guest.rdma import End, active_mtu, bandwidth_gbps, find_end, has_peermem, rdma_nics
 from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning
-from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
 from vgpu_cfg.lab.state import VirtualMachine
@@ -247,6 +248,13 @@ def train(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     bus = bus_of(session)
     if isinstance(bus, str):
         return fail(bus)
+    if session.guest.images:
+        script = session.guest.files.get(f"{OPT}/train")
+        complaint = complaint_about_script(
+            version_of(session.guest.images[0]), script.content if script is not None else ""
+        )
+        if complaint:
+            return fail("usage: horovodrun [-h] [-v] -np NP", complaint, status=WRONG_USE)
     lines = _nccl_lines(session, bus)
     for word in arguments:
         script = session.guest.files.get(word)

@@ -7,10 +7,11 @@ import posixpath
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.gpus import driven
+from vgpu_cfg.lab.guest.horovod import BUILD, complaint_about, version_of
 from vgpu_cfg.lab.guest.internet import holds_horovod
 from vgpu_cfg.lab.guest.modules_training import WORKER
 from vgpu_cfg.lab.guest.sh import Finder, Result, Session, run_words
-from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.work import Work
 
 VALUED = frozenset(
@@ -24,24 +25,6 @@ VALUED = frozenset(
 NO_RUNTIME = 'could not select device driver "" with capabilities: [[gpu]]'
 DAEMON = "docker: Error response from daemon:"
 DAEMON_FAILED = 125
-CHECK_BUILD = """\
-Horovod v0.28.1:
-
-Available Frameworks:
-    [X] TensorFlow
-    [ ] PyTorch
-    [ ] MXNet
-
-Available Controllers:
-    [X] MPI
-    [X] Gloo
-
-Available Tensor Operations:
-    [X] NCCL
-    [ ] DDL
-    [ ] CCL
-    [X] MPI
-    [X] Gloo"""
 
 
 def docker(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
@@ -144,10 +127,20 @@ def _inside(
     if "horovodrun --check-build" in line or "import horovod" in line:
         work = Work(session.lab, session.vm, "image", {}, "")
         if holds_horovod(work, image):
-            return out(CHECK_BUILD) if "horovodrun" in line else Result()
+            return out(BUILD.format(version=version_of(image))) if "horovodrun" in line else Result()
         if "horovodrun" in line:
             return fail('exec: "horovodrun": executable file not found in $PATH: unknown.', status=127)
         return fail("ModuleNotFoundError: No module named 'horovod'")
+    if words[:1] == ["horovodrun"]:
+        return horovodrun(version_of(image), words[1:])
     if not gpus and words[:1] == ["nvidia-smi"]:
         return fail('exec: "nvidia-smi": executable file not found in $PATH: unknown.', status=127)
     return run_words(session, words, stdin, find) if words else Result()
+
+
+def horovodrun(version: str, words: Sequence[str]) -> Result:
+    """Answer what a version of horovodrun is asked; what it starts says nothing."""
+    if words[:1] in (["-v"], ["--version"]):
+        return out(version)
+    complaint = complaint_about(version, words)
+    return fail("usage: horovodrun [-h] [-v] -np NP", complaint, status=WRONG_USE) if complaint else Result()

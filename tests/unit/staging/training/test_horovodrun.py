@@ -1,0 +1,111 @@
+"""`train` and real horovodruns of several versions: each says what it is, and reads the line that follows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.staging.training.sandbox import Sandbox
+from tests.unit.staging.training.test_launcher import WORKERS, first, install, launcher, train
+from vgpu_cfg.model.training_modules import TrainWorker
+
+__all__ = ["first"]
+
+SOURCES = Path(__file__).resolve().parents[4] / ".cache" / "horovod"
+OLD, NEW = ("0.19.5", "0.22.1", "0.24.3"), ("0.25.0", "0.28.1")
+
+# It is asked only what it is and how it reads its words: nothing starts. Before 0.20 the module had another
+# name, and --check-build failed where nothing is compiled, as here: the line that counts is printed.
+HOROVODRUN = """
+import json
+import sys
+
+import horovod
+
+sys.argv[0] = "horovodrun"
+try:
+    from horovod.runner import launch
+except ImportError:
+    from horovod.run import runner as launch
+read = launch.parse_args()
+if read.check_build:
+    sys.exit(print(f"Horovod v{horovod.__version__}:"))
+nics = read.nics.split(",") if isinstance(read.nics, str) else sorted(read.nics or ())
+shown = {
+    "np": getattr(read, "num_proc", None) or read.np,
+    "ssh_port": read.ssh_port,
+    "hostfile": read.hostfile,
+    "hosts": read.hosts,
+    "nics": nics,
+    "command": read.command,
+}
+print(json.dumps(shown))
+"""
+
+
+def give_horovodrun(guest: Sandbox, version: str) -> None:
+    """Put the horovodrun of a version into a guest; skip the test where it was not fetched."""
+    if not (SOURCES / "installed").exists():
+        pytest.skip("there are no sources of Horovod: script/build-horovod says why")
+    program = guest.write("/horovodrun.py", HOROVODRUN)
+    python = shlex.quote(str(SOURCES / "env/bin/python"))
+    guest.stand_in(
+        "horovodrun",
+        f'PYTHONPATH={shlex.quote(str(SOURCES / version))} exec {python} {shlex.quote(str(program))} "$@"',
+    )
+
+
+def read_by_horovodrun(guest: Sandbox, *words: str) -> dict[str, Any]:
+    """Run `train`; return how horovodrun read its line."""
+    status, _, rest = train(guest, *words)
+    assert status == 0, rest
+    found: dict[str, Any] = json.loads(rest.splitlines()[0])
+    return found
+
+
+@pytest.mark.parametrize("version", [*OLD, *NEW])
+def test_each_reads_the_line_that_is_for_it(first: Sandbox, version: str) -> None:
+    give_horovodrun(first, version)
+    install(first)
+    assert read_by_horovodrun(first, "--", "python", "train.py", "--lr", "0.1 $(reboot)") == {
+        "np": 2,
+        "ssh_port": 2222,
+        "hostfile": f"{first.root}/opt/vgpu-cfg/hostfile",
+        "hosts": None,
+        "nics": ["ens224"],
+        "command": ["python", "train.py", "--lr", "0.1 $(reboot)"],
+    }
+
+
+@pytest.mark.parametrize("version", ["0.22.1", "0.28.1"])
+def test_each_reads_fewer_processes(first: Sandbox, version: str) -> None:
+    give_horovodrun(first, version)
+    install(first, launcher(workers=(WORKERS[0], TrainWorker(name="hvd-02", address="10.111.0.12", slots=2))))
+    found = read_by_horovodrun(first, "--np", "2", "python", "train.py")
+    assert (found["np"], found["hosts"], found["hostfile"]) == (2, "hvd-01:1,hvd-02:1", None)
+
+
+@pytest.mark.parametrize(("version", "asked"), [("0.22.1", "0.28.1"), ("0.24.3", "0.25.0")])
+def test_the_word_of_a_newer_one_is_refused(first: Sandbox, version: str, asked: str) -> None:
+    give_horovodrun(first, asked)
+    install(first)
+    _, _, rest = train(first, "--dry-run", "python", "train.py")
+    line = shlex.split(rest.splitlines()[0])
+    give_horovodrun(first, version)
+    done = first.command(line)
+    assert done.returncode == 2
+    assert "horovodrun: error: unrecognized arguments: --network-interfaces" in done.stderr
+
+
+@pytest.mark.parametrize("version", NEW)
+def test_the_word_of_an_older_one_is_still_taken(first: Sandbox, version: str) -> None:
+    # So it is what `train` writes where horovodrun does not say which version it is.
+    give_horovodrun(first, version)
+    install(first)
+    done = first.command(["horovodrun", "-np", "2", "--network-interface", "ens224", "python"])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["nics"] == ["ens224"]
