@@ -14,16 +14,14 @@ from vgpu_cfg.model.desired import (
     DesiredDynamicPassthrough,
     DesiredNewDisk,
     DesiredNic,
-    DesiredNuma,
     DesiredPassthrough,
     DesiredPlace,
     DesiredPower,
     DesiredVgpu,
-    NumaPolicy,
     ScratchSource,
-    Spread,
     TemplateSource,
 )
+from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.expand import read_members
 

@@ -24,12 +24,9 @@ from vgpu_cfg.model.desired_hosts import (
     DesiredPvrdma,
     DesiredRoce,
     DesiredVmknic,
-    Disruption,
-    GpuUse,
-    NicUse,
-    SchedulerPolicy,
 )
 from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.plan_words import Disruption, GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 __all__ = ["load_fixture"]

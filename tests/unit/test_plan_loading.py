@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.plan_files import HEADER, Loader, load_fixture
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, Protection, SecretReference, TemplateSource
+from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, Protection, TemplateSource
+from vgpu_cfg.model.plan_words import SecretReference
 
 __all__ = ["load_fixture"]
 

@@ -19,6 +19,7 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference, Spread
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 
@@ -75,23 +76,6 @@ DesiredGpu = Annotated[
 ]
 
 
-class NumaPolicy(StrEnum):
-    """How CPUs and memory are tied to NUMA nodes."""
-
-    FOLLOW_GPU = "follow-gpu"
-    """To the nodes of the VM's GPUs; a VM without GPUs is not tied."""
-    NODE = "node"
-    """To one node, whichever has room, or to those that are named."""
-    OFF = "off"
-
-
-class DesiredNuma(Frozen):
-    """The policy; `nodes` is empty unless the plan names them."""
-
-    policy: NumaPolicy = NumaPolicy.FOLLOW_GPU
-    nodes: tuple[int, ...] = ()
-
-
 class DesiredFunction(Frozen):
     """The function of a physical NIC that is behind a VM's NIC.
 
@@ -143,15 +127,6 @@ class DesiredNewDisk(Frozen):
 
 
 DesiredDisk = Annotated[DesiredDiskGrowth | DesiredNewDisk, Field(discriminator="kind")]
-
-
-class Spread(StrEnum):
-    """What no two VMs of one line may share."""
-
-    HOSTS = "hosts"
-    GPUS = "gpus"
-    NUMA = "numa"
-    """A NUMA node of a host."""
 
 
 class DesiredPlace(Frozen):
@@ -251,16 +226,6 @@ class Protection(Frozen):
     folders: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
-
-
-class SecretReference(Frozen):
-    """Where a secret can be fetched; never the secret."""
-
-    kind: Literal["env", "file", "keyring", "command"]
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.value}"
 
 
 class DesiredThresholds(Frozen):

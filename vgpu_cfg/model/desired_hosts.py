@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field, field_serializer
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.plan_words import Disruption, GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 
@@ -25,22 +25,6 @@ class DesiredDeviceMatch(Frozen):
     numa: int | None = None
 
 
-class GpuUse(StrEnum):
-    """What a GPU is for. LEAVE touches nothing of it."""
-
-    VGPU = "vgpu"
-    PASSTHROUGH = "passthrough"
-    LEAVE = "leave"
-
-
-class SchedulerPolicy(StrEnum):
-    """How time-sliced vGPUs take turns; its word in `RmPVMRL` is in the settings table."""
-
-    BEST_EFFORT = "best_effort"
-    EQUAL_SHARE = "equal_share"
-    FIXED_SHARE = "fixed_share"
-
-
 class DesiredHostGpu(Frozen):
     """How the GPUs that match shall be set."""
 
@@ -51,14 +35,6 @@ class DesiredHostGpu(Frozen):
     scheduler: SchedulerPolicy | None = None
     ecc: bool | None = None
     label: str | None = None
-
-
-class NicUse(StrEnum):
-    """What a NIC is for: the host's own, handed through whole, or cut into virtual functions."""
-
-    HOST = "host"
-    PASSTHROUGH = "passthrough"
-    SRIOV = "sriov"
 
 
 class DesiredRoce(Frozen):
@@ -142,14 +118,6 @@ class DesiredAccess(Frozen):
     password: str | None = None
     key: str | None = None
     host_keys: Literal["known", "pin"] = "known"
-
-
-class Disruption(StrEnum):
-    """What the plan file allows to be done to a host."""
-
-    MAINTENANCE = "maintenance"
-    REBOOT = "reboot"
-    COLD_BOOT = "cold_boot"
 
 
 class DesiredDisruption(Frozen):

@@ -8,8 +8,9 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredThresholds, Protection, SecretReference
+from vgpu_cfg.model.desired import DesiredThresholds, Protection
 from vgpu_cfg.model.plan_file import FileHeader, Server
+from vgpu_cfg.model.plan_words import SecretReference
 
 
 class _Sections(FileHeader):

@@ -11,8 +11,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.model.desired import DesiredVgpu, NumaPolicy, Protection
+from vgpu_cfg.model.desired import DesiredVgpu, Protection
 from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.planning.capacity import CapacityReader

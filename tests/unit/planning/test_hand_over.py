@@ -16,13 +16,13 @@ from vgpu_cfg.model.desired import (
     DesiredPlan,
     DesiredVgpu,
     DesiredVm,
-    SecretReference,
     TemplateSource,
 )
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.guest import GuestLogin
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu
 from vgpu_cfg.model.inventory import Inventory, VCenter
+from vgpu_cfg.model.plan_words import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.planning.hand_over import make_hand_over

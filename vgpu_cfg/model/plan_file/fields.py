@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from vgpu_cfg.model.desired import DesiredNuma, NumaPolicy, SecretReference
 from vgpu_cfg.model.plan_file.values import (
     check_code,
     check_plan_name,
@@ -22,6 +21,7 @@ from vgpu_cfg.model.plan_file.values import (
     parse_secret,
     parse_size,
 )
+from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 

@@ -13,15 +13,12 @@ from vgpu_cfg.model.desired import (
     DesiredGpu,
     DesiredNewDisk,
     DesiredNic,
-    DesiredNuma,
     DesiredPassthrough,
     DesiredPlace,
     DesiredPower,
     DesiredVgpu,
     DesiredVm,
-    NumaPolicy,
     ScratchSource,
-    Spread,
     TemplateSource,
 )
 from vgpu_cfg.model.plan_file import (
@@ -35,6 +32,7 @@ from vgpu_cfg.model.plan_file import (
     parse_mac,
     parse_nic_address,
 )
+from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.planning.expand.addresses import check_nic_networks, counted
 from vgpu_cfg.planning.expand.context import VmContext, value_of
 from vgpu_cfg.planning.expand.guests import check_guest, make_guest

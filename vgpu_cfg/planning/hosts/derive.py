@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts, GpuUse
+from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.addresses import own_vms
 from vgpu_cfg.planning.candidates import forbidden_by

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostNic, DesiredHosts, DesiredRoce, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostNic, DesiredHosts, DesiredRoce
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import Inventory, PciDevice
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.nic_functions import read_functions
 from vgpu_cfg.planning.nic_needs import NicKind, NicNeed, host_functions, is_matching

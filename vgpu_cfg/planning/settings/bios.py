@@ -24,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredBios, DesiredHosts, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredBios, DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import GraphicsType, PciDevice
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 from vgpu_cfg.planning.settings.gpu_wishes import architecture
 from vgpu_cfg.planning.settings.match import nic_rules

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts, GpuUse
+from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts
 from vgpu_cfg.model.host_facts import FactGroup, GpuShellFacts
 from vgpu_cfg.model.inventory import Gpu, Host
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.driver import driver_facts
 from vgpu_cfg.planning.settings.entry import HostView, Objection, Wish

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHostNic, DesiredHosts, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHostNic, DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.model.inventory import Host, HostNic, PciDevice
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.cut_off import cut_off
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish

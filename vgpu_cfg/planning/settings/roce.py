@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts, DesiredRoce, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts, DesiredRoce
 from vgpu_cfg.model.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
 from vgpu_cfg.planning.settings.esxcli_calls import EsxcliCall, by_esxcli

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts, SchedulerPolicy
+from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host
+from vgpu_cfg.model.plan_words import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
