@@ -22,12 +22,12 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guest import GuestBundle, GuestLogin, GuestSpec
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.model.vm_spec import VmSpec
 
@@ -290,7 +290,7 @@ class HostShell(Protocol):
 class HostShells(Protocol):
     """Logs in to hosts."""
 
-    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+    def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as the plan file says. Raises `HostShellError` where that fails."""
         ...
 

@@ -24,8 +24,8 @@ from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
@@ -60,7 +60,7 @@ class CountedShells:
         self.commands = 0
         self._lab = lab
 
-    def connect(self, host_name: str, access: DesiredAccess) -> EsxiShell:
+    def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
         """Log in."""
         return EsxiShell(
             _CountedChannel(open_shell(self._lab, host_name, access.user, password=LAB_PASSWORD), self),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.guest.shells import GuestKeys
     from vgpu_cfg.lab.shell.shell import LabShell
     from vgpu_cfg.lab.vcenter import Lab
-    from vgpu_cfg.model.desired_hosts import DesiredAccess
+    from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import (
         ChangeWriter,
         GuestShells,
@@ -185,7 +185,7 @@ class LabShells:
         self._lab = lab
         self._secrets = secrets
 
-    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+    def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
         from vgpu_cfg.esxi.shell import EsxiShell
         from vgpu_cfg.lab.shell.access import open_shell

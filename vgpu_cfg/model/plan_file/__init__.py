@@ -47,7 +47,6 @@ from vgpu_cfg.model.plan_file.host_entries import (
     DriverEntry,
     HostEntry,
 )
-from vgpu_cfg.model.plan_file.host_fields import SecretUse
 from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
 from vgpu_cfg.model.plan_file.network_values import parse_nic_address
@@ -97,7 +96,6 @@ __all__ = [
     "RegistryEntry",
     "RoceEntry",
     "Scratch",
-    "SecretUse",
     "Server",
     "SharedFolderEntry",
     "SwitchEntry",

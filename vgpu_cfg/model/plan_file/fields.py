@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+)
+from pydantic_core import core_schema
 
+from vgpu_cfg.model.frozen import FROM_FILE
 from vgpu_cfg.model.plan_file.values import (
     check_code,
     check_plan_name,
@@ -46,18 +57,57 @@ class TakesEffect(StrEnum):
     """It asks nothing of the host: it says how this tool shall work."""
 
 
-def _absent() -> Any:
-    return None
+def key(
+    description: str,
+    takes_effect: TakesEffect | None = None,
+    default: str = "",
+    *,
+    value: object = None,
+    **schema: Any,
+) -> Any:
+    """Declare a key that may be absent; `schema` adds keywords to its rule in the JSON schema.
 
-
-def key(description: str, takes_effect: TakesEffect | None = None, default: str = "", **schema: Any) -> Any:
-    """Declare a key that may be absent; `default` tells in words what holds then, `schema` adds keywords."""
+    `value` is what the key then has (a type makes an empty one); `default` tells in words what holds, where
+    that is not the value itself. `model_fields_set` knows whether the key stands in the file.
+    """
     extra: dict[str, Any] = dict(schema)
     if takes_effect is not None:
         extra["x-takes-effect"] = takes_effect.value
-    if default:
-        extra["x-default"] = default
-    return Field(default_factory=_absent, description=description, json_schema_extra=extra or None)
+    if default or isinstance(value, str | int):
+        extra["x-default"] = default or (str(value).lower() if isinstance(value, bool) else str(value))
+    make: Callable[[], Any] = value if isinstance(value, type) else lambda: value
+    return Field(default_factory=make, description=description, json_schema_extra=extra or None)
+
+
+def is_from_file(info: ValidationInfo) -> bool:
+    """Whether a person wrote what is validated; else it is a saved plan's, or made by the program."""
+    return bool(info.context == FROM_FILE)
+
+
+class _Optional:
+    """Read a plan file as if the type were not optional: whoever writes a key gives it a value."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        schema = handler(source)
+        if schema["type"] != "nullable":
+            raise TypeError(f"{source} is not optional")
+        return core_schema.with_info_wrap_validator_function(_absent_or, schema["schema"])
+
+
+def _absent_or(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    return None if value is None and not is_from_file(info) else read(value)
+
+
+T = TypeVar("T")
+Stated = Annotated[T | None, _Optional()]
+"""The value of a key that may be absent, and then is None."""
+
+
+def in_words(words: type[StrEnum]) -> WithJsonSchema:
+    """Write the words of an enumeration out in the JSON schema, where the key stands."""
+    return WithJsonSchema({"enum": [str(word) for word in words], "type": "string"})
 
 
 def _one_or_many(value: object) -> object:

@@ -18,7 +18,6 @@ from vgpu_cfg.model.plan_file import (
     LoginEntry,
     OfedEntry,
     PackageEntry,
-    SecretUse,
     UserEntry,
     VmKeys,
     host_name_of,
@@ -83,15 +82,10 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
 def _login(entry: LoginEntry) -> GuestLogin:
     return GuestLogin(
         user=entry.user or "",
-        password=name_of(value_of(entry, "password")),
-        key=name_of(value_of(entry, "key")),
+        password=value_of(entry, "password"),
+        key=value_of(entry, "key"),
         port=entry.port or GuestLogin().port,
     )
-
-
-def name_of(use: SecretUse | None) -> str | None:
-    """Return the name of a secret that may not be used."""
-    return use.secret if use is not None else None
 
 
 def _user(entry: UserEntry) -> GuestUser:
@@ -105,7 +99,7 @@ def _user(entry: UserEntry) -> GuestUser:
 
 
 def _licence(entry: LicenceEntry) -> DesiredLicence:
-    token = entry.secret or entry.token.secret
+    token = entry.secret or entry.token
     return DesiredLicence(token=token, feature_type=entry.type or DesiredLicence(token=token).feature_type)
 
 
@@ -132,8 +126,8 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
     if "licence" in given and len({"secret", "token"} & entry.licence.model_fields_set) != 1:
         hint = "as in licence: {secret: lic}, or {token: {secret: lic}, type: 4}"
         yield layers.fault(("guest", "licence"), "a licence has one `token`, or `secret` for short", hint)
-    for loc, use in _secrets(entry):
-        if unknown := context.unknown_secret(use):
+    for loc, secret in _secrets(entry):
+        if unknown := context.unknown_secret(secret):
             yield layers.fault(("guest", *loc), *unknown)
     if "user_data" in given and by != "cloud-init":
         message = f"`user_data` is for cloud-init, and this guest is set up by {by}"
@@ -187,7 +181,7 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
         yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
 
 
-def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
+def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:
     for section, key in (
         ("licence", "secret"),
         ("licence", "token"),
@@ -195,9 +189,9 @@ def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
         ("login", "key"),
     ):
         mapping = value_of(entry, section)
-        use = value_of(mapping, key) if mapping is not None else None
-        if use is not None:
-            yield (section, key) if isinstance(use, str) else (section, key, "secret"), use
+        name = value_of(mapping, key) if mapping is not None else None
+        if name is not None:
+            yield (section, key) if key == "secret" else (section, key, "secret"), name
 
 
 def _check_user_data(layers: Layers, path: str, context: VmContext) -> Iterator[DocumentFault]:

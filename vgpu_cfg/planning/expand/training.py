@@ -27,7 +27,6 @@ from vgpu_cfg.model.plan_file import (
     registry_of,
 )
 from vgpu_cfg.planning.expand.context import VmContext, value_of
-from vgpu_cfg.planning.expand.guests import name_of
 from vgpu_cfg.planning.expand.lines import Expansion
 from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.planning.expand.training_checks import Team, check_team, check_training
@@ -166,12 +165,12 @@ def _training(entry: TrainingEntry, workers: Sequence[str], head: str | None, or
         for name in ("dscp", "priority"):
             if name in entry.roce.model_fields_set:
                 stated[f"roce_{name}"] = getattr(entry.roce, name)
-    keys = name_of(value_of(entry, "keys"))
+    keys = value_of(entry, "keys")
     return DesiredTraining(workers=tuple(workers), head=head, keys=keys, origin=origin, **stated)
 
 
 def _registry(entry: RegistryEntry, image: str) -> DesiredRegistry:
-    password = value_of(entry, "secret") or entry.password.secret
+    password = value_of(entry, "secret") or entry.password
     server = entry.server or registry_of(image)
     login = DesiredRegistry(server=server, password=password)
     return login.model_copy(update={"user": entry.user}) if entry.user else login
@@ -181,5 +180,5 @@ def _monitoring(entry: MonitoringEntry) -> DesiredMonitoring:
     return DesiredMonitoring(
         exporter=value_of(entry, "exporter") or DesiredMonitoring().exporter,
         images=dict(value_of(entry, "images") or {}),
-        grafana_password=name_of(value_of(entry, "grafana_password")) or "",
+        grafana_password=value_of(entry, "grafana_password") or "",
     )

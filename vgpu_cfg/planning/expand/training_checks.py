@@ -11,7 +11,6 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import (
     NVIDIA_REGISTRY,
     RegistryEntry,
-    SecretUse,
     TrainingEntry,
     registry_of,
 )
@@ -42,8 +41,8 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
                 yield part.fault((key,), message, "add `image`, or remove it")
     if "registry" in entry.model_fields_set:
         yield from _check_registry(entry.registry, entry.image or "", part)
-    for loc, use in _secrets(entry):
-        if unknown := context.unknown_secret(use):
+    for loc, secret in _secrets(entry):
+        if unknown := context.unknown_secret(secret):
             yield part.fault(loc, *unknown)
     if "traffic" in entry.model_fields_set:
         link, control = value_of(entry.traffic, "link"), value_of(entry.traffic, "control")
@@ -70,7 +69,7 @@ def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator
         yield part.fault(("registry",), message, hint)
 
 
-def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
+def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, str]]:
     if (keys := value_of(entry, "keys")) is not None:
         yield ("keys", "secret"), keys
     if (registry := value_of(entry, "registry")) is not None:
