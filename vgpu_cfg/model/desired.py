@@ -19,7 +19,8 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference, Spread
+from vgpu_cfg.model.plan_file import PlaceEntry, VerifyEntry
+from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 
@@ -129,25 +130,6 @@ class DesiredNewDisk(Frozen):
 DesiredDisk = Annotated[DesiredDiskGrowth | DesiredNewDisk, Field(discriminator="kind")]
 
 
-class DesiredPlace(Frozen):
-    """Where a VM may run: on hosts that match one of the globs, apart from others of its line.
-
-    With `must` unset the spread is a wish, and the rule for the host group one that need not hold.
-    `hosts` always holds; empty means any host. `not_hosts` are globs of hosts that it never goes to,
-    `host_group` is the DRS host group whose hosts alone it goes to. With `pack` the VMs of its line go
-    to as few hosts as they can. `keep_free` is how many of the hosts that it might go to stay without
-    any GPU VM.
-    """
-
-    spread: Spread | None = None
-    hosts: tuple[str, ...] = ()
-    must: bool = True
-    not_hosts: tuple[str, ...] = ()
-    host_group: str | None = None
-    pack: bool = False
-    keep_free: int = 0
-
-
 class DesiredPower(StrEnum):
     """The power state a VM shall have; LEAVE does not touch it."""
 
@@ -179,7 +161,7 @@ class DesiredVm(Frozen):
     nics: tuple[DesiredNic, ...] = ()
     disks: tuple[DesiredDisk, ...] = ()
     extra_config: Mapping[str, str] = Field(default_factory=dict)
-    place: DesiredPlace = DesiredPlace()
+    place: PlaceEntry = PlaceEntry()
     power: DesiredPower = DesiredPower.ON
     expires: date | None = None
     guest: DesiredGuest | None = None
@@ -228,15 +210,6 @@ class Protection(Frozen):
     clusters: tuple[str, ...] = ()
 
 
-class DesiredThresholds(Frozen):
-    """What `verify` asks of measured bandwidth, as shares of the line rate; None leaves the catalogue's."""
-
-    host_memory: float | None = None
-    gpu_memory: float | None = None
-    busbw: float | None = None
-    seconds: int | None = None
-
-
 class DesiredPlan(Frozen):
     """Everything that one plan file asks of one vCenter.
 
@@ -254,4 +227,4 @@ class DesiredPlan(Frozen):
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
     training: DesiredTraining | None = None
-    verify: DesiredThresholds | None = None
+    verify: VerifyEntry | None = None

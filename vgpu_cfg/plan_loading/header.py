@@ -8,8 +8,8 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredThresholds, Protection
-from vgpu_cfg.model.plan_file import FileHeader, Server
+from vgpu_cfg.model.desired import Protection
+from vgpu_cfg.model.plan_file import FileHeader, Server, VerifyEntry
 from vgpu_cfg.model.plan_words import SecretReference
 
 
@@ -33,7 +33,7 @@ class Header:
     protect: Protection = field(default_factory=Protection)
     checks: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, SecretReference] = field(default_factory=dict)
-    verify: DesiredThresholds | None = None
+    verify: VerifyEntry | None = None
     faults: list[DocumentFault] = field(default_factory=list)
 
 
@@ -85,7 +85,7 @@ def _take(header: Header, stated: FileHeader) -> None:
     header.secrets.update(stated.secrets if "secrets" in given else {})
     if "verify" in given:
         said = stated.verify.model_dump(exclude_unset=True)
-        header.verify = (header.verify or DesiredThresholds()).model_copy(update=said)
+        header.verify = (header.verify or VerifyEntry()).model_copy(update=said)
 
 
 def _joined(before: tuple[str, ...], more: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan_file.entries import (
     ProtectEntry,
     Scratch,
     Server,
+    VerifyEntry,
     VmEntry,
     VmKeys,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "TrainingEntry",
     "TrainingRoceEntry",
     "UserEntry",
+    "VerifyEntry",
     "VmEntry",
     "VmKeys",
     "VmknicEntry",
