@@ -11,7 +11,7 @@ from vgpu_cfg.remote.channel import Executed
 
 if TYPE_CHECKING:
     from vgpu_cfg.guest.shells import GuestKeys
-    from vgpu_cfg.model.guest import GuestLogin
+    from vgpu_cfg.model.plan_file import LoginEntry
     from vgpu_cfg.ports import GuestShell, GuestShells, GuestTarget
 
 
@@ -22,7 +22,7 @@ class FirstThatAnswers:
         self._operations = operations
         self._ssh = ssh
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises the error of the way that comes first, with what the other said."""
         ways = [self._ssh]
         if login.user and login.password is not None:
@@ -102,7 +102,7 @@ class LabGuestShells:
         self._open_shell = open_shell
         self._host_key_of = host_key_of
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises GuestError."""
         from vgpu_cfg.guest.shells import OWN_USER
         from vgpu_cfg.remote.root_shell import RootShell
@@ -123,7 +123,7 @@ class LabGuestShells:
         shell.check_rights()
         return shell
 
-    def _public(self, login: GuestLogin) -> str | None:
+    def _public(self, login: LoginEntry) -> str | None:
         from vgpu_cfg.remote.ssh import SshFailure, private_key
 
         try:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.model.guest import GuestLogin
 from vgpu_cfg.model.guest_modules import UsersModule
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.remote.root_shell import RootShell
 from vgpu_cfg.remote.ssh import DEFAULT_PORT, Endpoint
@@ -72,7 +72,7 @@ class SshGuestShells:
         self._ssh_config = ssh_config
         self._timeout_seconds = timeout_seconds
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in at the first address that is the guest's. Raises GuestError.
 
         GuestNotReady where no address answers, or none is known yet.
@@ -103,7 +103,7 @@ class SshGuestShells:
         for address in target.addresses:
             yield options_for(address, self._ssh_config, GuestError)
 
-    def _endpoint(self, target: GuestTarget, login: GuestLogin, options: HostOptions) -> Endpoint:
+    def _endpoint(self, target: GuestTarget, login: LoginEntry, options: HostOptions) -> Endpoint:
         password, key = self._secret(target, login.password), self._secret(target, login.key)
         if not login.user:
             password, key = None, self._keys.login_key().private

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guest_modules import GuestModule
+from vgpu_cfg.model.plan_file import LoginEntry
 
 GUEST_MARK_KEY = "vgpu_cfg.guest"
 """The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`."""
@@ -33,19 +34,6 @@ WITHHELD = "withheld"
 """What a reading keeps of user data that is still there: that it is."""
 
 
-class GuestLogin(Frozen):
-    """How this tool gets into a guest after its first boot.
-
-    Without a `user` it is the account that `UsersModule` makes, with the plan's own key. `password` and
-    `key` name secrets; guest operations need a password. A user other than root needs sudo without one.
-    """
-
-    user: str = ""
-    password: str | None = None
-    key: str | None = None
-    port: int = 22
-
-
 class GuestSpec(Frozen):
     """What one VM's guest shall have, and how it comes there.
 
@@ -57,7 +45,7 @@ class GuestSpec(Frozen):
     plan: str
     vm: str
     by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
-    login: GuestLogin = GuestLogin()
+    login: LoginEntry = LoginEntry()
     modules: tuple[GuestModule, ...] = ()
     user_data: str = ""
     addresses: tuple[str, ...] = ()

@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, GuestUser, ModuleBase
+from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.model.training_modules import (
     ContainersModule,
     ImageModule,
@@ -41,7 +42,7 @@ class UsersModule(ModuleBase):
     """
 
     kind: Literal["users"] = "users"
-    users: tuple[GuestUser, ...] = ()
+    users: tuple[UserEntry, ...] = ()
     machine_user: str = "vgpu-cfg"
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -84,24 +86,27 @@ def is_from_file(info: ValidationInfo) -> bool:
     return bool(info.context == FROM_FILE)
 
 
-class _Optional:
-    """Read a plan file as if the type were not optional: whoever writes a key gives it a value."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Take a value of this kind as it is, but where a person wrote it: a plan file has it in another form."""
+
+    kind: type
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         schema = handler(source)
-        if schema["type"] != "nullable":
-            raise TypeError(f"{source} is not optional")
-        return core_schema.with_info_wrap_validator_function(_absent_or, schema["schema"])
+        if schema["type"] == "nullable":  # None is how it is kept, never how it is written
+            schema = schema["schema"]
+        return core_schema.with_info_wrap_validator_function(self._read, schema)
 
-
-def _absent_or(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    return None if value is None and not is_from_file(info) else read(value)
+    def _read(self, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        is_kept = isinstance(value, self.kind) and not is_from_file(info)
+        return value if is_kept else read(value)
 
 
 T = TypeVar("T")
-Stated = Annotated[T | None, _Optional()]
+Stated = Annotated[T | None, Kept(NoneType)]
 """The value of a key that may be absent, and then is None."""
 
 

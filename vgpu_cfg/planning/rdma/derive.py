@@ -77,7 +77,7 @@ def with_rdma_needs(
 def _roce(desired: DesiredPlan) -> RoceEntry:
     training = desired.training
     return (
-        RoceEntry(dscp=training.roce_dscp, priority=training.roce_priority)
+        RoceEntry(dscp=training.roce.dscp, priority=training.roce.priority)
         if training is not None
         else RoceEntry()
     )

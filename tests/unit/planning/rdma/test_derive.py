@@ -150,7 +150,7 @@ def test_the_plan_files_own_words_come_first() -> None:
 
 
 def test_functions_are_cut_for_all_that_need_one_and_marked_on_the_host() -> None:
-    training = {"workers": ["a"], "roce_dscp": 30, "roce_priority": 4}
+    training = {"workers": ["a"], "roce": {"dscp": 30, "priority": 4}}
     entry = derived(
         asking("a", "sriov"), asking("b", "sriov"), row=host(nics=[NIC | {"functions": 1}]), training=training
     )
