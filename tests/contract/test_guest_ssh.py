@@ -19,8 +19,8 @@ from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.guest.shells import SshGuestShells
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.remote.ssh import fingerprint
-from vgpu_cfg.staging.keys import PlanKeyRing
 
 SEED = b"a seed of thirty-two bytes or so, it is"
 SUDO = '#!/bin/sh\n[ "$1 $2" = "-n --" ] || exit 9\nshift 2\nexec "$@"\n'

@@ -31,9 +31,9 @@ from vgpu_cfg.model.guest_modules import (
     UsersModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files
 from vgpu_cfg.staging.cloud_init import user_data
-from vgpu_cfg.staging.keys import PlanKeyRing
 from vgpu_cfg.staging.netplan import network_config
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import compose
