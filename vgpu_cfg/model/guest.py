@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guest_base import ModuleBase
 from vgpu_cfg.model.guest_modules import GuestModule
 from vgpu_cfg.model.plan_file import LoginEntry
 
@@ -32,6 +33,9 @@ LONGEST_WHY = 200
 
 WITHHELD = "withheld"
 """What a reading keeps of user data that is still there: that it is."""
+
+
+M = TypeVar("M", bound=ModuleBase)
 
 
 class GuestSpec(Frozen):
@@ -62,8 +66,12 @@ class GuestSpec(Frozen):
         login = [name for name in (self.login.password, self.login.key) if name]
         return tuple(dict.fromkeys([*(name for one in self.modules for name in one.secrets), *login]))
 
+    def get(self, kind: type[M]) -> M | None:
+        """Return its module of a class, None where the guest has none."""
+        return next((one for one in self.modules if isinstance(one, kind)), None)
+
     def module(self, kind: str) -> GuestModule | None:
-        """Return the module of a kind, None where the guest has none."""
+        """Return its module of a kind, by the kind's name; None where the guest has none."""
         return next((one for one in self.modules if one.kind == kind), None)
 
 
