@@ -19,7 +19,7 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file import PlaceEntry, VerifyEntry
+from vgpu_cfg.model.plan_file import PlaceEntry, ProtectEntry, VerifyEntry
 from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 
@@ -202,14 +202,6 @@ class DesiredNetwork(Frozen):
     origin: str = ""
 
 
-class Protection(Frozen):
-    """Globs of what is never written: folders and clusters by name or inventory path, VMs by name."""
-
-    folders: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    clusters: tuple[str, ...] = ()
-
-
 class DesiredPlan(Frozen):
     """Everything that one plan file asks of one vCenter.
 
@@ -220,7 +212,7 @@ class DesiredPlan(Frozen):
     name: str
     vcenter: str
     datacenter: str | None = None
-    protect: Protection = Protection()
+    protect: ProtectEntry = ProtectEntry()
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
     hosts: tuple[DesiredHosts, ...] = ()

@@ -8,8 +8,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import Protection
-from vgpu_cfg.model.plan_file import FileHeader, Server, VerifyEntry
+from vgpu_cfg.model.plan_file import FileHeader, ProtectEntry, Server, VerifyEntry
 from vgpu_cfg.model.plan_words import SecretReference
 
 
@@ -30,7 +29,7 @@ class Header:
     name: str = ""
     vcenter: str = ""
     datacenter: str | None = None
-    protect: Protection = field(default_factory=Protection)
+    protect: ProtectEntry = field(default_factory=ProtectEntry)
     checks: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, SecretReference] = field(default_factory=dict)
     verify: VerifyEntry | None = None
@@ -76,10 +75,8 @@ def _take(header: Header, stated: FileHeader) -> None:
             header.vcenter, header.datacenter = stated.vcenter, None
     if "protect" in given:
         before, more = header.protect, stated.protect
-        header.protect = Protection(
-            folders=_joined(before.folders, more.folders),
-            names=_joined(before.names, more.names),
-            clusters=_joined(before.clusters, more.clusters),
+        header.protect = ProtectEntry(
+            **{key: _joined(getattr(before, key), getattr(more, key)) for key in ProtectEntry.model_fields}
         )
     header.checks.update(stated.checks if "checks" in given else {})
     header.secrets.update(stated.secrets if "secrets" in given else {})
@@ -88,5 +85,5 @@ def _take(header: Header, stated: FileHeader) -> None:
         header.verify = (header.verify or VerifyEntry()).model_copy(update=said)
 
 
-def _joined(before: tuple[str, ...], more: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*before, *(more or ()))))
+def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*before, *more)))

@@ -276,9 +276,9 @@ class Server(Frozen):
 class ProtectEntry(Frozen):
     """Globs of what is never written, whatever else the plan says."""
 
-    folders: Texts = key("VM folders, by inventory path.")
-    names: Texts = key("VMs, by name.")
-    clusters: Texts = key("Clusters, by name or inventory path.")
+    folders: Texts = key("VM folders, by inventory path.", value=tuple)
+    names: Texts = key("VMs, by name.", value=tuple)
+    clusters: Texts = key("Clusters, by name or inventory path.", value=tuple)
 
 
 class VerifyEntry(Frozen):
