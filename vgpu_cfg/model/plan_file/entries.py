@@ -1,8 +1,8 @@
 """The plan file as its author writes it: every key, what it means and when it takes effect.
 
-The models hold one file's own words: nothing is merged, no range is written out
-and no default is filled in (`model_fields_set` tells which keys stand there). The
-JSON schema is made from them.
+The models hold one file's own words: nothing is merged, no range is written out,
+and `model_fields_set` tells which keys stand there. What needs no more than that is
+planned with as it is. The JSON schema is made from them.
 """
 
 from __future__ import annotations
