@@ -22,12 +22,12 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest import GuestBundle, GuestLogin, GuestSpec
+from vgpu_cfg.model.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
 from vgpu_cfg.model.vm import SettingValue, Vm
 from vgpu_cfg.model.vm_spec import VmSpec
 
@@ -300,7 +300,7 @@ class HostShell(Protocol):
 class HostShells(Protocol):
     """Logs in to hosts."""
 
-    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+    def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as the plan file says. Raises `HostShellError` where that fails."""
         ...
 
@@ -350,7 +350,7 @@ class GuestShell(Protocol):
 class GuestShells(Protocol):
     """Logs in to guests."""
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in, by guest operations where the login has a password, else by ssh.
 
         Where the first way fails the other is tried, as far as the login allows it. Raises `GuestError`.

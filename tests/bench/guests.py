@@ -21,9 +21,9 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.settings.plan_keys import PlanSeed
-from vgpu_cfg.staging.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 from vgpu_cfg.vsphere.reader import VCenterReader
 from vgpu_cfg.vsphere.session import Session
@@ -85,8 +85,8 @@ def measure_guests(count: int) -> list[GuestRow]:
     shells = LabGuestShells(
         PlanKeyRing(SEED),
         {},
-        lambda moid, user, password, key: open_guest_shell(
-            lab, moid, user, password=password, public_key=key
+        lambda moid, user, password, key: (
+            open_guest_shell(lab, moid, user, password=password, public_key=key).execute
         ),
         lambda moid: host_key_of(lab, moid),
     )

@@ -13,6 +13,7 @@ from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flow import read_for
+from vgpu_cfg.cli.guest_ways import DirectChannel
 from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_shell_facts
 from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.execution import HostTools, run_plan
@@ -20,16 +21,14 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.estate_files import read_estate
 from vgpu_cfg.lab.shell.access import open_shell
-from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
 from vgpu_cfg.vsphere.reader import VCenterReader
@@ -60,27 +59,15 @@ class CountedShells:
         self.commands = 0
         self._lab = lab
 
-    def connect(self, host_name: str, access: DesiredAccess) -> EsxiShell:
+    def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
         """Log in."""
-        return EsxiShell(
-            _CountedChannel(open_shell(self._lab, host_name, access.user, password=LAB_PASSWORD), self),
-            host_name,
-        )
+        shell = open_shell(self._lab, host_name, access.user, password=LAB_PASSWORD)
 
+        def run(line: str, _stdin: bytes) -> tuple[int, str, str]:
+            self.commands += 1
+            return shell.execute(line)
 
-class _CountedChannel:
-    def __init__(self, shell: LabShell, shells: CountedShells) -> None:
-        self._shell, self._shells = shell, shells
-
-    def execute(self, line: str, timeout_seconds: float) -> ShellResult:
-        """Run one command line."""
-        del timeout_seconds
-        self._shells.commands += 1
-        status, stdout, stderr = self._shell.execute(line)
-        return ShellResult(status=status, stdout=stdout, stderr=stderr)
-
-    def close(self) -> None:
-        """Log out."""
+        return EsxiShell(DirectChannel(run), host_name)
 
 
 def print_hosts(sizes: tuple[int, ...]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tests.contract.ssh_server import PASSWORD, SshServer
 from vgpu_cfg.esxi.shells import EsxiShells
-from vgpu_cfg.model.desired_hosts import DesiredAccess
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell
 
 HOST = "esx01"
-ACCESS = DesiredAccess(ssh="on", password="ROOT")
+ACCESS = AccessEntry(ssh="on", password="ROOT")
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Desk:
     def trust(self) -> None:
         self.known_hosts.write_text(self.server.known_hosts_line, encoding="ascii")
 
-    def connect(self, access: DesiredAccess = ACCESS) -> HostShell:
+    def connect(self, access: AccessEntry = ACCESS) -> HostShell:
         config = self.folder / "config"
         text = f"Host {HOST}\n  HostName 127.0.0.1\n  Port {self.server.port}\n{self.options}"
         config.write_text(text, encoding="utf-8")

@@ -23,7 +23,7 @@ from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.lab.state import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.guest import GuestLogin
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget, Transport
 from vgpu_cfg.vsphere.guest_operations import GuestOperations
 from vgpu_cfg.vsphere.session import Session
@@ -47,7 +47,7 @@ vms:
   host: esx-01.lab
   guest: {tools: false, account: {user: admin, password: the-admins}}
 """
-LOGIN = GuestLogin(user="admin", password="ADMIN")
+LOGIN = LoginEntry(user="admin", password="ADMIN")
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Place:
     transport: Spy
     secrets: dict[str, str] = field(default_factory=lambda: {"ADMIN": "the-admins"})
 
-    def connect(self, name: str = "box", login: GuestLogin = LOGIN) -> GuestShell:
+    def connect(self, name: str = "box", login: LoginEntry = LOGIN) -> GuestShell:
         shells = GuestOperations(self.session, self.transport, LabRunClock(self.lab), self.secrets)
         moid = next(vm.moid for vm in self.lab.state.all(VirtualMachine) if vm.name == name)
         return shells.connect(GuestTarget(name=name, moid=moid), login)
@@ -166,9 +166,9 @@ def test_a_program_goes_on_by_itself(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "login", [GuestLogin(), GuestLogin(user="admin"), GuestLogin(user="a", password="X")]
+    "login", [LoginEntry(), LoginEntry(user="admin"), LoginEntry(user="a", password="X")]
 )
-def test_a_login_that_guest_operations_cannot_use(place: Place, login: GuestLogin) -> None:
+def test_a_login_that_guest_operations_cannot_use(place: Place, login: LoginEntry) -> None:
     with pytest.raises(GuestError, match="need a user and a password"):
         place.connect(login=login)
 

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tests.contract.ssh_server import DROP, HANG, PASSWORD, SshServer, running_ssh_server
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.guest.shells import SshGuestShells
-from vgpu_cfg.model.guest import GuestLogin
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.remote.ssh import fingerprint
-from vgpu_cfg.staging.keys import PlanKeyRing
 
 SEED = b"a seed of thirty-two bytes or so, it is"
 SUDO = '#!/bin/sh\n[ "$1 $2" = "-n --" ] || exit 9\nshift 2\nexec "$@"\n'
@@ -39,7 +39,7 @@ class Office:
 
     def connect(
         self,
-        login: GuestLogin | None = None,
+        login: LoginEntry | None = None,
         name: str = "hvd-01",
         addresses: tuple[str, ...] = ("127.0.0.1",),
     ) -> GuestShell:
@@ -52,7 +52,7 @@ class Office:
             ssh_config=path,
             timeout_seconds=self.timeout_seconds,
         )
-        return shells.connect(GuestTarget(name=name, moid="vm-7", addresses=addresses), login or GuestLogin())
+        return shells.connect(GuestTarget(name=name, moid="vm-7", addresses=addresses), login or LoginEntry())
 
 
 def key_of(text: str, folder: Path) -> paramiko.PKey:
@@ -117,7 +117,7 @@ def test_known_hosts_that_cannot_be_read_are_named(office: Office) -> None:
 def test_a_password_of_the_plan_file(office: Office) -> None:
     office.server.methods = "password"
     office.secrets["ROOT"] = PASSWORD
-    office.connect(GuestLogin(user="root", password="ROOT")).close()
+    office.connect(LoginEntry(user="root", password="ROOT")).close()
     assert office.server.tries == ["password root"]
 
 
@@ -126,20 +126,20 @@ def test_a_key_goes_before_a_password(office: Office) -> None:
     text = secret.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode("ascii")
     office.server.user_key = key_of(text, office.home)
     office.secrets |= {"ROOT": "wrong", "KEY": text}
-    office.connect(GuestLogin(user="anna", password="ROOT", key="KEY")).close()
+    office.connect(LoginEntry(user="anna", password="ROOT", key="KEY")).close()
     assert {entry.split()[0] for entry in office.server.tries} == {"publickey"}
 
 
 @pytest.mark.parametrize(
     ("login", "said"),
     [
-        (GuestLogin(user="root", password="ROOT"), "does not let root in"),
-        (GuestLogin(user="root", key="BAD"), "holds no private key"),
-        (GuestLogin(user="root", key="ABSENT"), "ABSENT has no value"),
+        (LoginEntry(user="root", password="ROOT"), "does not let root in"),
+        (LoginEntry(user="root", key="BAD"), "holds no private key"),
+        (LoginEntry(user="root", key="ABSENT"), "ABSENT has no value"),
     ],
 )
 def test_a_login_that_does_not_work_says_why_and_shows_no_secret(
-    office: Office, login: GuestLogin, said: str
+    office: Office, login: LoginEntry, said: str
 ) -> None:
     office.server.methods = "password"
     office.secrets |= {"ROOT": "battery staple", "BAD": "battery staple"}
@@ -232,7 +232,7 @@ def test_a_started_command_outlives_the_connection(office: Office, tmp_path: Pat
 
 def test_a_command_that_takes_too_long_is_no_reason_to_try_again(office: Office) -> None:
     office.secrets["KEY"] = office.keys.login_key().private
-    shell = office.connect(GuestLogin(user="root", key="KEY"))
+    shell = office.connect(LoginEntry(user="root", key="KEY"))
     with pytest.raises(GuestError, match=r"took longer than 0\.05 s") as caught:
         shell.run([HANG], timeout_seconds=0.05)
     assert not isinstance(caught.value, GuestNotReady)
@@ -240,6 +240,6 @@ def test_a_command_that_takes_too_long_is_no_reason_to_try_again(office: Office)
 
 def test_a_connection_that_breaks_may_come_back(office: Office) -> None:
     office.secrets["KEY"] = office.keys.login_key().private
-    shell = office.connect(GuestLogin(user="root", key="KEY"))
+    shell = office.connect(LoginEntry(user="root", key="KEY"))
     with pytest.raises(GuestNotReady, match=r"^drop: "):
         shell.run([DROP])

@@ -19,7 +19,7 @@ from tests.contract.ssh_server import PASSWORD, SshServer, running_ssh_server
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi.host_keys import ChangedHostKey, UnknownHostKey
 from vgpu_cfg.esxi.shells import ATTEMPTS, EsxiShells
-from vgpu_cfg.model.desired_hosts import DesiredAccess
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.remote.ssh import fingerprint
 
 
@@ -72,7 +72,7 @@ def test_a_private_key_from_a_secret(desk: Desk, server: SshServer, tmp_path: Pa
     server.user_key = paramiko.PKey.from_path(path)
     # A secret from a file or a key store often comes without its last newline.
     desk.secrets["KEY"] = text.rstrip("\n")
-    desk.connect(DesiredAccess(ssh="on", key="KEY")).close()
+    desk.connect(AccessEntry(ssh="on", key="KEY")).close()
     assert {entry.split()[0] for entry in server.tries} == {"publickey"}
 
 
@@ -84,7 +84,7 @@ def test_a_secret_that_is_no_usable_key(desk: Desk, server: SshServer, text: str
     key = text if text is not None else text_of(paramiko.ECDSAKey.generate(), "secret")
     desk.secrets["KEY"] = key
     with pytest.raises(HostShellError, match=said):
-        desk.connect(DesiredAccess(ssh="on", key="KEY"))
+        desk.connect(AccessEntry(ssh="on", key="KEY"))
     assert server.tries == []
 
 
@@ -94,7 +94,7 @@ def test_a_key_file_of_the_ssh_configuration(desk: Desk, server: SshServer, tmp_
     path = tmp_path / "id_lab"
     path.write_text(text_of(server.user_key), encoding="ascii")
     desk.options = f"  IdentityFile {path}\n"
-    desk.connect(DesiredAccess(ssh="on")).close()
+    desk.connect(AccessEntry(ssh="on")).close()
 
 
 def test_the_plan_files_user_counts_before_the_ssh_configurations(desk: Desk, server: SshServer) -> None:
@@ -117,12 +117,12 @@ def test_a_wrong_password_is_tried_once_and_never_shown(desk: Desk, server: SshS
 def test_nothing_to_log_in_with(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     with pytest.raises(HostShellError, match="nothing to log in with"):
-        desk.connect(DesiredAccess(ssh="on"))
+        desk.connect(AccessEntry(ssh="on"))
 
 
 def test_a_secret_without_a_value(desk: Desk, server: SshServer) -> None:
     with pytest.raises(HostShellError, match="the secret OTHER has no value"):
-        desk.connect(DesiredAccess(ssh="on", password="OTHER"))
+        desk.connect(AccessEntry(ssh="on", password="OTHER"))
     assert server.tries == []
 
 

@@ -16,7 +16,6 @@ from vgpu_cfg.model.guest import (
     REPORT_KEY,
     GuestBundle,
     GuestFile,
-    GuestLogin,
     GuestReport,
     GuestSpec,
     ModuleState,
@@ -24,6 +23,7 @@ from vgpu_cfg.model.guest import (
     parse_mark,
     print_mark,
 )
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.model.vm import GuestSeen, PowerState, Vm, VmDetail
 from vgpu_cfg.ports import GuestShell, GuestTarget, ShellResult
 
@@ -144,7 +144,7 @@ class FakeGuests:
 
     # ------------------------------------------------------------- GuestShells
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         self.connections.append(target)
         if target.name in self.refuses:
             raise self.refuses[target.name]

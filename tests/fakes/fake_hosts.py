@@ -15,7 +15,6 @@ from tests.fakes.fake_host import BOOT, COLD, GRAPHICS, FakeHost, texts_of
 from tests.fakes.fake_vcenter import FakeVCenter
 from vgpu_cfg.errors import HostShellError, VCenterError, VgpuCfgError
 from vgpu_cfg.model.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_change import (
     EditSwitch,
     EsxcliWrite,
@@ -40,6 +39,7 @@ from vgpu_cfg.model.host_facts import (
     ShellFacts,
 )
 from vgpu_cfg.model.inventory import Connection, Host, Inventory, Network, VCenter
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell, ReadScope, ShellResult
 
 
@@ -247,7 +247,7 @@ class FakeHosts(FakeVCenter):
         self._note("change_network", network.kind)
         return self._start("network task", network.kind, None, finish)
 
-    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+    def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         self._note("connect", host_name)
         host = self.host(host_name)
         if self.login_refusals > 0:

@@ -138,7 +138,7 @@ def gpu_rules(draw: st.DrawFn) -> dict[str, Any]:
 def nic_rules(draw: st.DrawFn) -> dict[str, Any]:
     use = draw(some(st.sampled_from(["host", "passthrough", "sriov"])))
     firmware = draw(st.sampled_from([{}, {}, {"ATS_ENABLED": "True"}, {"ATS_ENABLED": "False"}]))
-    roce = draw(some(st.sampled_from([{}, {"enabled": False}])))
+    roce = draw(some(st.sampled_from([{}, False])))
     return stated(
         use=use,
         vfs=8 if use == "sriov" else None,
@@ -158,7 +158,7 @@ def wishes(draw: st.DrawFn) -> DesiredPlan:
         ats=draw(perhaps),
         gpus=draw(st.lists(gpu_rules(), max_size=1)),
         nics=draw(st.lists(nic_rules(), max_size=1)),
-        driver={"version": "580.*", "by": "esxcli", "depots": (DEPOT,)} if draw(truths) else None,
+        driver={"version": "580.*", "by": "esxcli", "depot": (DEPOT,)} if draw(truths) else None,
         access={"ssh": "open-and-close"},
         disruption={
             "allow": ["maintenance", "reboot"],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.plan_loading import LoadedPlan, load_plan
 
 HEADER = "version: 1\nname: p\nvcenter: prod\n"
@@ -18,14 +18,18 @@ VmLoader = Callable[[str], DesiredVm]
 
 @pytest.fixture(name="load")
 def load_fixture(tmp_path: Path) -> Loader:
-    """Write a plan file, and others beside it by name, and load it."""
+    """Write a plan file, and others beside it by name, and load it; what it asks survives a saved plan."""
 
     def write_and_load(text: str, files: dict[str, str] | None = None, **options: Any) -> LoadedPlan:
         for name, content in {"plan.yaml": text, **(files or {})}.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
-        return load_plan(tmp_path / "plan.yaml", **options)
+        loaded = load_plan(tmp_path / "plan.yaml", **options)
+        text = loaded.desired.model_dump_json()
+        saved = DesiredPlan.model_validate_json(text)
+        assert (saved, saved.model_dump_json()) == (loaded.desired, text)
+        return loaded
 
     return write_and_load
 

@@ -14,16 +14,14 @@ from vgpu_cfg.model.desired import (
     DesiredDynamicPassthrough,
     DesiredNewDisk,
     DesiredNic,
-    DesiredNuma,
     DesiredPassthrough,
-    DesiredPlace,
     DesiredPower,
     DesiredVgpu,
-    NumaPolicy,
     ScratchSource,
-    Spread,
     TemplateSource,
 )
+from vgpu_cfg.model.plan_file import PlaceEntry
+from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.expand import read_members
 
@@ -165,22 +163,22 @@ vms:
     ).desired.vms
     plain, first, second = vms
     assert (plain.cpus, len(plain.nics), plain.extra_config) == (4, 2, {"a": "1", "b": "2"})
-    assert plain.place == DesiredPlace(spread=Spread.HOSTS, hosts=("esx-*",), must=True)
+    assert plain.place == PlaceEntry(spread=Spread.HOSTS, hosts=("esx-*",), must=True)
     assert (first.cpus, [nic.network for nic in first.nics]) == (8, ["three"])
     assert first.extra_config == {"a": "1", "b": "3"}
-    assert first.place == DesiredPlace(spread=Spread.HOSTS, hosts=("esx-*",), must=False)
+    assert first.place == PlaceEntry(spread=Spread.HOSTS, hosts=("esx-*",), must=False)
     assert second.extra_config == {"a": "1", "b": "3", "c": "4"}
-    assert second.place == DesiredPlace(spread=Spread.GPUS, hosts=("esx-*",), must=False)
+    assert second.place == PlaceEntry(spread=Spread.GPUS, hosts=("esx-*",), must=False)
     assert "cpus" in plain.managed
     assert "cpus" not in plain.defaulted
 
 
 def test_place_says_which_hosts_and_how_many_stay_free(load_vm: VmLoader) -> None:
     text = "gpus: grid_t4-16c\nplace: {spread: numa, pack: true, not_hosts: a-*, host_group: g, keep_free: 2}"
-    assert load_vm(text).place == DesiredPlace(
+    assert load_vm(text).place == PlaceEntry(
         spread=Spread.NUMA, pack=True, not_hosts=("a-*",), host_group="g", keep_free=2
     )
-    assert load_vm("numa: node\nplace: {spread: numa}").place == DesiredPlace(spread=Spread.NUMA)
+    assert load_vm("numa: node\nplace: {spread: numa}").place == PlaceEntry(spread=Spread.NUMA)
 
 
 @pytest.mark.parametrize(

@@ -9,26 +9,27 @@ from hypothesis import strategies as st
 from tests.unit.plan_files import HEADER, Loader, VmLoader, load_fixture, load_vm_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredVm
-from vgpu_cfg.model.desired_guest import (
-    DesiredGuest,
-    DesiredLicence,
-    DesiredMonitoring,
-    DesiredOfed,
-    DesiredPackage,
-    DesiredRegistry,
-    DesiredSharedFolder,
-    DesiredTraffic,
-    DesiredTraining,
+from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredLicence, DesiredTraining
+from vgpu_cfg.model.plan_file import (
+    LoginEntry,
+    MonitoringEntry,
+    OfedEntry,
+    PackageEntry,
+    RegistryEntry,
+    SharedFolderEntry,
+    TrafficEntry,
+    TrainingRoceEntry,
+    UserEntry,
+    check_host_name,
+    host_name_of,
+    registry_of,
 )
-from vgpu_cfg.model.guest import GuestLogin
-from vgpu_cfg.model.guest_base import GuestUser
-from vgpu_cfg.model.plan_file import check_host_name, host_name_of, registry_of
 from vgpu_cfg.model.plan_file.guest_values import check_image, check_mount, check_package, parse_duration
 
 __all__ = ["load_fixture", "load_vm_fixture"]
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGXqY02bdYqg1BcIf2x08zs60rS6XhlBSQ4qE47o5gb1"
-BOB = GuestUser.model_validate(
+BOB = UserEntry.model_validate(
     {"name": "bob", "keys": (f"{KEY} bob@home",), "sudo": False, "shell": "/bin/sh"}
 )
 SUM = "0123456789abcdef" * 4
@@ -104,9 +105,9 @@ def test_a_guest_of_which_little_is_said_is_called_as_its_vm(keys: str, load_vm:
 
 def test_rdma_brings_the_distributions_stack_unless_the_guest_is_left_alone(load_vm: VmLoader) -> None:
     nics = "nics: [{network: n, type: sriov, rdma: host}]\n"
-    assert guest_of(load_vm(nics)).ofed == DesiredOfed(stack="inbox")
+    assert guest_of(load_vm(nics)).ofed == OfedEntry(stack="inbox")
     assert guest_of(load_vm(f"{nics}guest: {{ofed: leave}}")).ofed is None
-    assert guest_of(load_vm(f"{nics}guest: {{ofed: doca}}")).ofed == DesiredOfed(stack="doca")
+    assert guest_of(load_vm(f"{nics}guest: {{ofed: doca}}")).ofed == OfedEntry(stack="doca")
 
 
 def test_every_key_of_a_guest(load: Loader) -> None:
@@ -133,14 +134,14 @@ vms:
         by="ssh",
         host_name="node-01",
         domain="lab.example",
-        login=GuestLogin(user="ubuntu", password="pw", key="id", port=2200),
+        login=LoginEntry(user="ubuntu", password="pw", key="id", port=2200),
         users=(
-            GuestUser(name="anna"),
+            UserEntry(name="anna"),
             BOB,
         ),
         licence=DesiredLicence(token="lic", feature_type=1),
-        driver=DesiredPackage(package="https://repo.example/d.deb", sha256=SUM),
-        ofed=DesiredOfed(stack="mlnx", package="/opt/ofed.tgz"),
+        driver=PackageEntry(package="https://repo.example/d.deb", sha256=SUM),
+        ofed=OfedEntry(stack="mlnx", package="/opt/ofed.tgz"),
         runtime="apptainer",
         toolkit_repository="https://mirror.example/nvidia",
         shared_memory="65536m",
@@ -160,9 +161,9 @@ vms:
 """
     first, second = (guest_of(vm) for vm in load(HEADER + text).desired.vms)
     assert (first.domain, first.driver, first.login.password) == ("lab.example", None, "pw")
-    assert (second.domain, second.driver) == ("other.example", DesiredPackage())
+    assert (second.domain, second.driver) == ("other.example", PackageEntry())
     assert first.licence == second.licence == DesiredLicence(token="lic")
-    assert second.login == GuestLogin(user="ubuntu", password="pw")
+    assert second.login == LoginEntry(user="ubuntu", password="pw")
 
 
 def test_what_the_layers_contradict_in_is_told_where_it_stands(load: Loader) -> None:
@@ -213,7 +214,7 @@ def test_of_a_training_little_must_be_said(load: Loader) -> None:
     plan = load(HEADER + text).desired
     assert plan.training is not None
     assert plan.training.model_copy(update={"origin": ""}) == DesiredTraining(workers=("hvd-1", "hvd-2"))
-    assert plan.vms[0].guest == DesiredGuest(host_name="hvd-1", driver=DesiredPackage())
+    assert plan.vms[0].guest == DesiredGuest(host_name="hvd-1", driver=PackageEntry())
 
 
 def test_every_key_of_a_training(load: Loader) -> None:
@@ -255,18 +256,17 @@ training:
         head="head",
         slots=2,
         rdma_network="r",
-        registry=DesiredRegistry(server="registry.example:5000", user="robot", password="ngc"),
+        registry=RegistryEntry(server="registry.example:5000", user="robot", password="ngc"),
         port=2022,
         keys="seed",
         mounts=("/srv/data:/data",),
         environment={"OMP_NUM_THREADS": "8", "NCCL_DEBUG": "INFO"},
-        shared_folder=DesiredSharedFolder(path="/srv/shared"),
-        monitoring=DesiredMonitoring(
+        shared_folder=SharedFolderEntry(path="/srv/shared"),
+        monitoring=MonitoringEntry(
             exporter="nvidia-smi", images={"grafana": "grafana/grafana:12.0"}, grafana_password="pw"
         ),
-        traffic=DesiredTraffic(link_mbps=25_000, control_mbps=500),
-        roce_dscp=24,
-        roce_priority=4,
+        traffic=TrafficEntry(link=25_000, control=500),
+        roce=TrainingRoceEntry(dscp=24, priority=4),
     )
     guests = {vm.name: vm.guest for vm in plan.vms}
     assert guests["other"] is None
@@ -274,21 +274,21 @@ training:
     assert head is not None
     assert worker is not None
     assert (head.driver, head.runtime) == (None, "docker")
-    assert (worker.driver, worker.runtime, worker.ofed) == (DesiredPackage(), "docker", DesiredOfed())
+    assert (worker.driver, worker.runtime, worker.ofed) == (PackageEntry(), "docker", OfedEntry())
 
 
 @pytest.mark.parametrize(
     ("written", "shared", "monitored"),
     [
-        ("shared_folder: true, monitoring: true", DesiredSharedFolder(), DesiredMonitoring()),
+        ("shared_folder: true, monitoring: true", SharedFolderEntry(), MonitoringEntry()),
         ("shared_folder: false, monitoring: false", None, None),
-        ("shared_folder: '${on}', monitoring: '${on}'", DesiredSharedFolder(), DesiredMonitoring()),
+        ("shared_folder: '${on}', monitoring: '${on}'", SharedFolderEntry(), MonitoringEntry()),
     ],
 )
 def test_what_helps_is_switched_on_by_a_word(
     written: str,
-    shared: DesiredSharedFolder | None,
-    monitored: DesiredMonitoring | None,
+    shared: SharedFolderEntry | None,
+    monitored: MonitoringEntry | None,
     load: Loader,
 ) -> None:
     unused = "" if "${on}" in written else "x-"

@@ -10,26 +10,25 @@ from pathlib import Path
 import pytest
 
 from tests.unit.plan_files import HEADER, Loader, load_fixture
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
-from vgpu_cfg.model.desired_hosts import (
-    DesiredAccess,
-    DesiredBios,
-    DesiredClusterOptions,
-    DesiredDeviceMatch,
-    DesiredDisruption,
-    DesiredDriver,
-    DesiredHostGpu,
-    DesiredHostNic,
-    DesiredHosts,
-    DesiredPvrdma,
-    DesiredRoce,
-    DesiredVmknic,
-    Disruption,
-    GpuUse,
-    NicUse,
-    SchedulerPolicy,
-)
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.desired import DesiredNetwork
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.plan_file import (
+    AccessEntry,
+    BiosEntry,
+    ClusterOptionsEntry,
+    DisruptionEntry,
+    DriverEntry,
+    GpuMatch,
+    HostGpuEntry,
+    HostNicEntry,
+    NicMatch,
+    PvrdmaEntry,
+    RoceEntry,
+    VmknicEntry,
+)
+from vgpu_cfg.model.plan_words import Disruption, GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 __all__ = ["load_fixture"]
@@ -86,31 +85,27 @@ def test_the_rack_without_a_vm(load: Loader) -> None:
         assignment_policy=AssignmentPolicy.CONSOLIDATION,
         ats=True,
         gpus=(
-            DesiredHostGpu(
-                match=DesiredDeviceMatch(model="H100"), use=GpuUse.VGPU, sharing=Sharing.MIG, ecc=True
-            ),
-            DesiredHostGpu(
-                match=DesiredDeviceMatch(model="L40S"),
+            HostGpuEntry(match=GpuMatch(model="H100"), use=GpuUse.VGPU, sharing=Sharing.MIG, ecc=True),
+            HostGpuEntry(
+                match=GpuMatch(model="L40S"),
                 use=GpuUse.VGPU,
                 vgpu_mode=VgpuMode.MIXED_SIZE,
                 scheduler=SchedulerPolicy.EQUAL_SHARE,
             ),
         ),
         nics=(
-            DesiredHostNic(
-                match=DesiredDeviceMatch(model="ConnectX-7"),
+            HostNicEntry(
+                match=NicMatch(model="ConnectX-7"),
                 use=NicUse.SRIOV,
                 vfs=8,
                 firmware={"SRIOV_EN": "True", "NUM_OF_VFS": "8", "ATS_ENABLED": "True"},
-                roce=DesiredRoce(),
+                roce=RoceEntry(),
             ),
         ),
-        driver=DesiredDriver(kind="nvd-aie", version="580.95.*", by="lifecycle"),
-        bios=DesiredBios(sriov=True, above_4g=True),
-        access=DesiredAccess(ssh="open-and-close", user="root", password="esxi"),
-        disruption=DesiredDisruption(
-            max_hosts_down=4, allow=frozenset(Disruption), vsan="noAction", canary=1
-        ),
+        driver=DriverEntry(kind="nvd-aie", version="580.95.*", by="lifecycle"),
+        bios=BiosEntry(sriov=True, above_4g=True),
+        access=AccessEntry(ssh="open-and-close", user="root", password="esxi"),
+        disruption=DisruptionEntry(max_hosts_down=4, allow=frozenset(Disruption), vsan="noAction", canary=1),
         origin=one.origin,
     )
 
@@ -194,10 +189,10 @@ def test_what_turns_things_off_again(load: Loader) -> None:
         " nics: [{match: {model: x}, use: host, firmware: {ATS_ENABLED: false}, roce: false}]",
     )
     assert one.ats is False
-    assert one.pvrdma == DesiredPvrdma(enabled=False)
-    assert one.cluster_options == DesiredClusterOptions(evacuate_vgpu=False, hot_migrate=False, drs={"A": ""})
+    assert one.pvrdma is False
+    assert one.cluster_options == ClusterOptionsEntry(evacuate_vgpu=False, hot_migrate=False, drs={"A": ""})
     assert (one.gpus[0].sharing, one.gpus[0].ecc) == (Sharing.TIME_SLICED, False)
-    assert one.nics[0].roce == DesiredRoce(enabled=False)
+    assert one.nics[0].roce is False
     assert one.nics[0].firmware == {"ATS_ENABLED": "False"}
 
 
@@ -213,24 +208,24 @@ def test_roce_pvrdma_licence_keys_and_the_rest(load: Loader) -> None:
         " disruption: {window: 'daily 22:00-04:00 Europe/Berlin', power_off_own: true, allow: []}",
     )
     assert one.nics == (
-        DesiredHostNic(
-            match=DesiredDeviceMatch(vmnic="vmnic4", numa=1),
+        HostNicEntry(
+            match=NicMatch(vmnic="vmnic4", numa=1),
             use=NicUse.HOST,
             switch="dvs",
-            roce=DesiredRoce(trust="pcp", priority=5),
+            roce=RoceEntry(trust="pcp", priority=5),
         ),
     )
     assert one.vmknics == (
-        DesiredVmknic(network="r", address="dhcp", mtu=9000),
-        DesiredVmknic(network="s", addresses={"a": "10.1.1.1/24"}),
+        VmknicEntry(network="r", address="dhcp", mtu=9000),
+        VmknicEntry(network="s", addresses={"a": "10.1.1.1/24"}),
     )
-    assert one.pvrdma == DesiredPvrdma(network="r")
+    assert one.pvrdma == PvrdmaEntry(network="r")
     assert one.licence == "lic"
-    assert one.cluster_options == DesiredClusterOptions(drs={"LimitVMsPerESXHost": "5", "B": "-1"})
-    assert one.access == DesiredAccess(ssh="on", user="admin", key="rsa", host_keys="pin")
+    assert one.cluster_options == ClusterOptionsEntry(drs={"LimitVMsPerESXHost": "5", "B": "-1"})
+    assert one.access == AccessEntry(ssh="on", user="admin", key="rsa", host_keys="pin")
     assert one.driver is not None
-    assert one.driver.depots == ("/vmfs/volumes/ds1/a.zip", "https://d.example.com/b.zip")
-    assert one.disruption == DesiredDisruption(
+    assert one.driver.depot == ("/vmfs/volumes/ds1/a.zip", "https://d.example.com/b.zip")
+    assert one.disruption == DisruptionEntry(
         window="daily 22:00-04:00 Europe/Berlin", power_off_own=True, allow=frozenset()
     )
 
@@ -323,9 +318,46 @@ FULL = (
 )
 
 
-def test_hosts_survive_plan_json(load: Loader) -> None:
-    desired = load(FULL).desired
-    assert DesiredPlan.model_validate_json(desired.model_dump_json()) == desired
+EVERY_KEY = """
+  mode: check
+  graphics_type: sharedDirect
+  ats: true
+  gpus: [{match: {numa: 1}, use: vgpu, ecc: false, label: ''}, {match: {pci_id: '3b:00.0'}, use: leave}]
+  nics:
+  - {match: {vmnic: vmnic4}, use: sriov, vfs: 8, firmware: {ATS_ENABLED: true}, roce: {priority: 5}}
+  - {match: {model: x}, roce: false, switch: ''}
+  vmknics: [{network: r, address: dhcp, mtu: 9000}, {network: s, addresses: {a: 10.1.1.1/24}}]
+  pvrdma: {network: r}
+  driver: {version: '580.*', by: esxcli, depot: /a.zip}
+  bios: {iommu: true}
+  licence: {secret: lic}
+  cluster_options: {evacuate_vgpu: true, drs: {LimitVMsPerESXHost: 5}}
+  access: {ssh: on, key: {secret: rsa}}
+  disruption: {allow: [maintenance, cold_boot], window: 'daily 22:00-04:00 Europe/Berlin', vsan: noAction}
+"""
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "- cluster: gpu\n",
+        f"- cluster: gpu{EVERY_KEY}",
+        "- {cluster: gpu, pvrdma: false, driver: {}, bios: {}, access: {}, disruption: {allow: []},"
+        " cluster_options: {}, gpus: {}, nics: {roce: true}, vmknics: {network: n, address: ''}}\n",
+    ],
+)
+def test_hosts_survive_plan_json(entry: str, load: Loader) -> None:
+    assert len(entries(load, entry)) == 1  # the loader holds what is saved against it
+
+
+@pytest.mark.parametrize(
+    "key", ["ats", "pvrdma", "licence", "driver", "gpus: {ecc", "nics: {roce", "vmknics: {network: n, mtu"]
+)
+def test_null_is_an_absent_key_of_a_saved_plan_alone(key: str, load: Loader) -> None:
+    assert '"ats":null' in load(FULL).desired.model_dump_json()
+    brackets = "}" * key.count("{")
+    with pytest.raises(DocumentError):
+        entry(load, f"{key}: null{brackets}")
 
 
 def test_the_digest_is_of_what_is_asked_of_hosts(load: Loader) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.plan_files import HEADER, Loader, load_fixture
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, Protection, SecretReference, TemplateSource
+from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, TemplateSource
+from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.model.plan_words import SecretReference
 
 __all__ = ["load_fixture"]
 
@@ -34,7 +36,7 @@ x-any: &a {b: c}
         "bmc": "command:op read x",
     }
     assert desired.secrets["ngc"] == SecretReference(kind="env", value="NGC_KEY")
-    assert desired.protect == Protection(folders=("/dc1/vm/VDI",), names=("vdi-*",), clusters=("vdi",))
+    assert desired.protect == ProtectEntry(folders=("/dc1/vm/VDI",), names=("vdi-*",), clusters=("vdi",))
     assert desired.checks == {"VG031": "warning"}
     assert [network.name for network in desired.networks] == ["vm-network", "rail-1", "rail-2"]
 
@@ -58,7 +60,7 @@ vms: [{name: a, nics: ["${net}"]}]
     assert (vm.source, vm.cpus, vm.memory_mib) == (TemplateSource(path_or_name="site"), 8, 4096)
     assert vm.nics == (DesiredNic(network="from-net"),)
     assert loaded.desired.vcenter == "prod"
-    assert loaded.desired.protect == Protection(names=("a", "b"), clusters=("vdi",))
+    assert loaded.desired.protect == ProtectEntry(names=("a", "b"), clusters=("vdi",))
     assert [Path(document.name).name for document in loaded.documents] == [
         "net.yaml",
         "all.yaml",

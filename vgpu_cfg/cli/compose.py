@@ -22,10 +22,8 @@ from vgpu_cfg.settings.lab import lab_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import RunClock
-    from vgpu_cfg.guest.shells import GuestKeys
-    from vgpu_cfg.lab.shell.shell import LabShell
     from vgpu_cfg.lab.vcenter import Lab
-    from vgpu_cfg.model.desired_hosts import DesiredAccess
+    from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import (
         ChangeWriter,
         GuestShells,
@@ -33,9 +31,9 @@ if TYPE_CHECKING:
         HostShells,
         HostWriter,
         InventoryReader,
-        ShellResult,
         Transport,
     )
+    from vgpu_cfg.remote.keys import PlanKeyRing
     from vgpu_cfg.vsphere.session import Session
 
 
@@ -98,7 +96,7 @@ def _recorded(path: Path) -> Iterator[InventoryReader]:
         yield RecordedReader(session, player)
 
 
-def _no_guests(_keys: GuestKeys, _secrets: Mapping[str, str]) -> GuestShells:
+def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
     raise ValueError("whoever made this estate reaches no guests")
 
 
@@ -115,7 +113,7 @@ class Estate:
     host_writer: HostWriter
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
-    guest_logins: Callable[[GuestKeys, Mapping[str, str]], GuestShells] = _no_guests
+    guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
 
 
@@ -154,7 +152,7 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
     return EsxiShells(secrets, state_folder() / "known_hosts", ssh_config=_ssh_config())
 
 
-def _make_guest_logins(keys: GuestKeys, secrets: Mapping[str, str], lab: Lab | None) -> GuestShells:
+def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None) -> GuestShells:
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
         from vgpu_cfg.cli.guest_ways import LabGuestShells
@@ -163,8 +161,8 @@ def _make_guest_logins(keys: GuestKeys, secrets: Mapping[str, str], lab: Lab | N
         return LabGuestShells(
             keys,
             secrets,
-            lambda moid, user, password, key: open_guest_shell(
-                lab, moid, user, password=password, public_key=key
+            lambda moid, user, password, key: (
+                open_guest_shell(lab, moid, user, password=password, public_key=key).execute
             ),
             lambda moid: host_key_of(lab, moid),
         )
@@ -185,31 +183,15 @@ class LabShells:
         self._lab = lab
         self._secrets = secrets
 
-    def connect(self, host_name: str, access: DesiredAccess) -> HostShell:
+    def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
+        from vgpu_cfg.cli.guest_ways import DirectChannel
         from vgpu_cfg.esxi.shell import EsxiShell
         from vgpu_cfg.lab.shell.access import open_shell
 
         secret = self._secrets.get(access.password or access.key or "", LAB_PASSWORD)
         shell = open_shell(self._lab, host_name, access.user, password=secret)
-        return EsxiShell(_LabChannel(shell), host_name)
-
-
-class _LabChannel:
-    def __init__(self, shell: LabShell) -> None:
-        self._shell = shell
-
-    def execute(self, line: str, timeout_seconds: float) -> ShellResult:
-        """Run one command line; the lab answers at once."""
-        from vgpu_cfg.ports import ShellResult
-
-        del timeout_seconds
-
-        status, stdout, stderr = self._shell.execute(line)
-        return ShellResult(status=status, stdout=stdout, stderr=stderr)
-
-    def close(self) -> None:
-        """Log out; there is no connection to end."""
+        return EsxiShell(DirectChannel(lambda line, _: shell.execute(line)), host_name)
 
 
 def record(connection: Connection, path: Path) -> int:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
 from vgpu_cfg.remote.channel import Executed
 
 if TYPE_CHECKING:
-    from vgpu_cfg.guest.shells import GuestKeys
-    from vgpu_cfg.model.guest import GuestLogin
+    from vgpu_cfg.model.plan_file import LoginEntry
     from vgpu_cfg.ports import GuestShell, GuestShells, GuestTarget
+    from vgpu_cfg.remote.keys import PlanKeyRing
+
+RunLine = Callable[[str, bytes], tuple[int, str, str]]
 
 
 class FirstThatAnswers:
@@ -22,7 +24,7 @@ class FirstThatAnswers:
         self._operations = operations
         self._ssh = ssh
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises the error of the way that comes first, with what the other said."""
         ways = [self._ssh]
         if login.user and login.password is not None:
@@ -47,37 +49,24 @@ def _joined(failures: Sequence[VgpuCfgError]) -> VgpuCfgError:
     )
 
 
-class DirectShell(Protocol):
-    """A login in a guest of the lab, in this process."""
-
-    def execute(self, line: str, stdin: bytes = b"") -> tuple[int, str, str]:
-        """Run a line; return its status and what it printed."""
-        ...
-
-    def write_file(self, path: str, content: bytes, mode: int) -> None:
-        """Write a file with root's rights."""
-        ...
-
-    def read_file(self, path: str) -> bytes | None:
-        """Return a file's content, None where there is none."""
-        ...
-
-
 class DirectChannel:
-    """A `remote.Channel` to a guest of the lab, which answers at once."""
+    """A `remote.GuestChannel` to a host or a guest of the lab, which answers at once.
 
-    def __init__(self, shell: DirectShell) -> None:
-        self._shell = shell
+    `run` takes a line and its input, and returns its status and what it printed.
+    """
+
+    def __init__(self, run: RunLine) -> None:
+        self._run = run
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line."""
         del timeout_seconds
-        status, out, err = self._shell.execute(line, stdin)
+        status, out, err = self._run(line, stdin)
         return Executed(status, out.encode(), err.encode())
 
     def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
         """Begin a command in the background."""
-        self._shell.execute(f"{shlex.join([*prefix, *words])} >/dev/null 2>&1 &")
+        self._run(f"{shlex.join([*prefix, *words])} >/dev/null 2>&1 &", b"")
 
     def close(self) -> None:
         """Log out; there is no connection to end."""
@@ -86,15 +75,15 @@ class DirectChannel:
 class LabGuestShells:
     """Logs in to the lab's guests without a wire, as ssh would: by key or password, and by the host key.
 
-    `open_shell` takes the VM's moid, a user, a password and a public key; `host_key_of` tells the public host
-    key of a VM's guest, "" for one that nobody gave it.
+    `open_shell` takes the VM's moid, a user, a password and a public key, and returns what runs a line there;
+    `host_key_of` tells the public host key of a VM's guest, "" for one that nobody gave it.
     """
 
     def __init__(
         self,
-        keys: GuestKeys,
+        keys: PlanKeyRing,
         secrets: Mapping[str, str],
-        open_shell: Callable[[str, str, str | None, str | None], DirectShell],
+        open_shell: Callable[[str, str, str | None, str | None], RunLine],
         host_key_of: Callable[[str], str],
     ) -> None:
         self._keys = keys
@@ -102,7 +91,7 @@ class LabGuestShells:
         self._open_shell = open_shell
         self._host_key_of = host_key_of
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises GuestError."""
         from vgpu_cfg.guest.shells import OWN_USER
         from vgpu_cfg.remote.root_shell import RootShell
@@ -123,7 +112,7 @@ class LabGuestShells:
         shell.check_rights()
         return shell
 
-    def _public(self, login: GuestLogin) -> str | None:
+    def _public(self, login: LoginEntry) -> str | None:
         from vgpu_cfg.remote.ssh import SshFailure, private_key
 
         try:

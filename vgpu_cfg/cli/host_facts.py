@@ -19,8 +19,8 @@ from vgpu_cfg.settings.secrets import resolve_reference
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.model.desired_hosts import DesiredAccess
     from vgpu_cfg.model.host_facts import ShellFacts
+    from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import HostShells, InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server
 
@@ -87,7 +87,7 @@ def with_open_shells(
 
 
 def _read_once(
-    logins: HostShells, host: Host, access: DesiredAccess, groups: frozenset[FactGroup]
+    logins: HostShells, host: Host, access: AccessEntry, groups: frozenset[FactGroup]
 ) -> ShellFacts:
     from vgpu_cfg.execution.shell_access import nic_addresses
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.cli.flow import Asked
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.desired_hosts import DesiredAccess
     from vgpu_cfg.model.guest import GuestSpec
     from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.model.verification import CheckResult, Verification
     from vgpu_cfg.model.vm import Vm
     from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
@@ -129,7 +129,7 @@ def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
     return observed.model_copy(update={"facts": facts})
 
 
-def _open_shells(desired: DesiredPlan, observed: Inventory) -> dict[str, DesiredAccess]:
+def _open_shells(desired: DesiredPlan, observed: Inventory) -> dict[str, AccessEntry]:
     """Return, by moid, the hosts whose SSH service runs and whose shell the plan file lets be used."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.hosts.needed import shell_access
@@ -183,7 +183,7 @@ class _Ways:
         observed: Inventory,
         estate: Estate,
         specs: Mapping[str, GuestSpec],
-        open_shells: Mapping[str, DesiredAccess],
+        open_shells: Mapping[str, AccessEntry],
     ) -> None:
         self._desired, self._observed, self._estate = desired, observed, estate
         self._specs, self._open_shells = specs, open_shells

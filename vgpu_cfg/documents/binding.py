@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from vgpu_cfg.documents.text import Document, Loc
 from vgpu_cfg.documents.words import did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.frozen import FROM_FILE
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -56,7 +57,7 @@ def build(document: Document, model: type[M], *, loc: Loc = (), data: object = N
     if data is None:
         data = document.data if not loc else document.node(loc).value
     try:
-        built = model.model_validate(data)
+        built = model.model_validate(data, context=FROM_FILE)
     except ValidationError as error:
         faults = faults_of(document, model, error, loc=loc)
     else:

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi import tools
-from vgpu_cfg.esxi.channel import CommandChannel
 from vgpu_cfg.model.host_facts import FactGroup, ShellFacts
 from vgpu_cfg.parsers.text import pci_id_of
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.remote.channel import Channel
 
 
 class EsxiShell:
     """A shell on one host, as `ports.HostShell`."""
 
-    def __init__(self, channel: CommandChannel, host_name: str) -> None:
+    def __init__(self, channel: Channel, host_name: str) -> None:
         self._channel = channel
         self._host_name = host_name
         self._mst_names: Mapping[str, str] | None = None
@@ -81,7 +81,7 @@ class EsxiShell:
                 subject=self._host_name,
                 remedy="remove it from the plan file",
             )
-        return self._channel.execute(shlex.join(words), timeout_seconds)
+        return self._channel.execute(shlex.join(words), timeout_seconds).as_text
 
 
 def _device_word(words: Sequence[str]) -> int | None:

@@ -9,7 +9,7 @@ import tenacity
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi.shell import EsxiShell
-from vgpu_cfg.model.desired_hosts import DesiredAccess
+from vgpu_cfg.model.plan_file import AccessEntry
 
 ATTEMPTS = 6
 """Waits of 0.5, 1, 2, 4 and 5 s lie between them: 12.5 s for a service to begin to listen."""
@@ -45,7 +45,7 @@ class EsxiShells:
         self._timeout_seconds = timeout_seconds
         self._sleep = sleep
 
-    def connect(self, host_name: str, access: DesiredAccess) -> EsxiShell:
+    def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
         """Log in, as the plan file says.
 
         Where the plan file lets the SSH service be started for the work, one that does not answer yet is
@@ -63,7 +63,7 @@ class EsxiShells:
                 remedy="set `ssh: on` or `ssh: open-and-close` in `access`, or do the step by hand",
             )
         options = options_for(host_name, self._ssh_config, HostShellError)
-        is_default_user = access.user == DesiredAccess.model_fields["user"].default
+        is_default_user = access.user == AccessEntry().user
         login = Login(
             Endpoint(
                 host=options.host,

@@ -14,8 +14,7 @@ import paramiko
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi import host_keys
-from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.remote.ssh import Endpoint, SshConnection, SshFailure, Trouble, connect
+from vgpu_cfg.remote.ssh import Endpoint, SshChannel, SshFailure, Trouble, connect
 
 
 class ConnectionRefused(HostShellError):
@@ -33,39 +32,6 @@ class Login:
     pinned: Path
     known_hosts: tuple[Path, ...] = ()
     policy: Literal["known", "pin"] = "known"
-
-
-class SshChannel:
-    """A `CommandChannel` over one SSH connection."""
-
-    def __init__(self, connection: SshConnection, subject: str) -> None:
-        self._connection = connection
-        self._subject = subject
-
-    def execute(self, line: str, timeout_seconds: float) -> ShellResult:
-        """Run one command line and wait for its end.
-
-        Raises HostShellError where it takes longer, prints too much, or the connection breaks.
-        """
-        try:
-            done = self._connection.execute(line, timeout_seconds)
-        except SshFailure as failure:
-            raise self._error(failure, line) from failure
-        return ShellResult(status=done.status, stdout=_text(done.stdout), stderr=_text(done.stderr))
-
-    def close(self) -> None:
-        """Hang up; a second time does nothing."""
-        self._connection.close()
-
-    def _error(self, failure: SshFailure, line: str) -> HostShellError:
-        match failure.trouble:
-            case Trouble.LATE:
-                remedy = "the command may still run on the host: look there before you run it again"
-            case Trouble.FLOOD:
-                remedy = "run the command by hand and see why it prints so much"
-            case _:
-                remedy = "see whether the host is up and its SSH service runs, then run the command again"
-        return HostShellError(f"{failure.said}: {line}", subject=self._subject, remedy=remedy)
 
 
 def open_channel(login: Login) -> SshChannel:
@@ -88,7 +54,18 @@ def open_channel(login: Login) -> SshChannel:
         raise host_keys.changed_key(error, files) from error
     except SshFailure as failure:
         raise _login_error(login.endpoint, failure) from failure
-    return SshChannel(connection, login.endpoint.subject)
+    return SshChannel(connection, lambda failure, line: _command_error(login.endpoint.subject, failure, line))
+
+
+def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellError:
+    match failure.trouble:
+        case Trouble.LATE:
+            remedy = "the command may still run on the host: look there before you run it again"
+        case Trouble.FLOOD:
+            remedy = "run the command by hand and see why it prints so much"
+        case _:
+            remedy = "see whether the host is up and its SSH service runs, then run the command again"
+    return HostShellError(f"{failure.said}: {line}", subject=subject, remedy=remedy)
 
 
 def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
@@ -146,7 +123,3 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
                 subject=subject,
                 remedy="see whether the host is up, and that its SSH service answers on this port",
             )
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")

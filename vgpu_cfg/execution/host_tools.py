@@ -10,9 +10,9 @@ from typing import Self
 from vgpu_cfg.execution.marks import HostMarks
 from vgpu_cfg.execution.session import RunClock
 from vgpu_cfg.execution.shell_access import ShellAccess
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import ClusterFacts, EstateFacts, HostFacts
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView
 from vgpu_cfg.ports import HostShells, HostWriter
 
@@ -48,7 +48,7 @@ class HostTools:
     writer: HostWriter
     clock: RunClock
     logins: HostShells | None = None
-    access: Mapping[str, DesiredAccess] = field(default_factory=dict)
+    access: Mapping[str, AccessEntry] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     view_of: Callable[[Host, EstateFacts], HostView] = plain_view
     settings: Callable[[str], HostSetting] = table_entry

@@ -13,12 +13,12 @@ from typing import Self
 
 from vgpu_cfg.errors import HostShellError, VgpuCfgError
 from vgpu_cfg.execution.marks import HostMarks
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import NO_LOCKDOWN, SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell, HostShells
 
-_NEVER = DesiredAccess()
+_NEVER = AccessEntry()
 
 
 class ShellAccess:
@@ -31,7 +31,7 @@ class ShellAccess:
     def __init__(
         self,
         shells: HostShells | None,
-        access: Mapping[str, DesiredAccess],
+        access: Mapping[str, AccessEntry],
         marks: HostMarks,
     ) -> None:
         self.problems: dict[str, str] = {}
@@ -170,7 +170,7 @@ class ShellAccess:
     ) -> None:
         self.close()
 
-    def _start(self, host: Host, access: DesiredAccess) -> None:
+    def _start(self, host: Host, access: AccessEntry) -> None:
         if access.ssh != "open-and-close":
             raise HostShellError(
                 "the host's SSH service does not run, and the plan file does not let it be started",

@@ -4,44 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.model.guest import GuestLogin
 from vgpu_cfg.model.guest_modules import UsersModule
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.remote.root_shell import RootShell
 from vgpu_cfg.remote.ssh import DEFAULT_PORT, Endpoint
 from vgpu_cfg.remote.ssh_config import HostOptions, options_for
 
 OWN_USER: str = UsersModule.model_fields["machine_user"].default
 """The account that this tool makes for itself."""
-
-
-class Key(Protocol):
-    """A key in OpenSSH's formats; `private` holds a secret."""
-
-    @property
-    def private(self) -> str:
-        """The private half."""
-        ...
-
-    @property
-    def public(self) -> str:
-        """The public half, as it stands in known_hosts after the name."""
-        ...
-
-
-class GuestKeys(Protocol):
-    """The keys of a plan, as far as a login takes them."""
-
-    def host_key(self, vm: str) -> Key:
-        """Return the host key of a VM's sshd."""
-        ...
-
-    def login_key(self) -> Key:
-        """Return the key by which this tool logs in."""
-        ...
 
 
 class SshGuestShells:
@@ -57,7 +31,7 @@ class SshGuestShells:
 
     def __init__(
         self,
-        keys: GuestKeys,
+        keys: PlanKeyRing,
         secrets: Mapping[str, str],
         *,
         known_hosts: Sequence[Path] | None = None,
@@ -72,7 +46,7 @@ class SshGuestShells:
         self._ssh_config = ssh_config
         self._timeout_seconds = timeout_seconds
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in at the first address that is the guest's. Raises GuestError.
 
         GuestNotReady where no address answers, or none is known yet.
@@ -103,7 +77,7 @@ class SshGuestShells:
         for address in target.addresses:
             yield options_for(address, self._ssh_config, GuestError)
 
-    def _endpoint(self, target: GuestTarget, login: GuestLogin, options: HostOptions) -> Endpoint:
+    def _endpoint(self, target: GuestTarget, login: LoginEntry, options: HostOptions) -> Endpoint:
         password, key = self._secret(target, login.password), self._secret(target, login.key)
         if not login.user:
             password, key = None, self._keys.login_key().private

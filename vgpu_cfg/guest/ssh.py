@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.guest.host_key import GuestHostKeys
-from vgpu_cfg.remote.channel import Executed
-from vgpu_cfg.remote.ssh import Endpoint, SshConnection, SshFailure, Trouble, connect
+from vgpu_cfg.remote.ssh import Endpoint, SshChannel, SshConnection, SshFailure, Trouble, connect
 
 if TYPE_CHECKING:
     import paramiko
@@ -24,51 +23,39 @@ setsid nohup "$@" </dev/null >/dev/null 2>&1 &
 """
 
 
-class SshGuestChannel:
-    """A `remote.Channel` over one SSH connection to a guest."""
+class SshGuestChannel(SshChannel):
+    """A `remote.GuestChannel` over one SSH connection.
+
+    A connection that breaks raises GuestNotReady, a command that takes longer or prints too much GuestError.
+    """
 
     def __init__(self, connection: SshConnection, subject: str) -> None:
-        self._connection = connection
+        super().__init__(connection, lambda failure, _line: _command_error(subject, failure))
         self._subject = subject
-
-    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
-        """Run one command line and wait for its end.
-
-        Raises GuestNotReady where the connection breaks, GuestError where it takes longer or prints too much.
-        """
-        try:
-            return self._connection.execute(line, timeout_seconds, stdin)
-        except SshFailure as failure:
-            raise self._error(failure) from failure
 
     def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
         """Begin a command that goes on when the connection ends. Raises GuestError."""
         done = self.execute(shlex.join([*prefix, "sh", "-c", _DETACH, "sh", *words]), START_SECONDS)
         if done.status != 0:
-            said = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+            said = done.as_text.stderr.strip().splitlines()
             raise GuestError(
                 f"{words[0]} cannot be started in the guest: {said[-1] if said else f'status {done.status}'}",
                 subject=self._subject,
                 remedy="start it by hand in the guest to see why",
             )
 
-    def close(self) -> None:
-        """Hang up; a second time does nothing."""
-        self._connection.close()
 
-    def _error(self, failure: SshFailure) -> GuestError:
-        match failure.trouble:
-            case Trouble.LATE:
-                remedy = "the command may still run in the guest: look there before you run it again"
-                return GuestError(failure.said, subject=self._subject, remedy=remedy)
-            case Trouble.FLOOD:
-                remedy = "run the command by hand in the guest and see why it prints so much"
-                return GuestError(failure.said, subject=self._subject, remedy=remedy)
-            case _:
-                remedy = (
-                    "see whether the guest is up and its SSH service runs; then run the same command again"
-                )
-                return GuestNotReady(failure.said, subject=self._subject, remedy=remedy)
+def _command_error(subject: str, failure: SshFailure) -> GuestError:
+    match failure.trouble:
+        case Trouble.LATE:
+            remedy = "the command may still run in the guest: look there before you run it again"
+            return GuestError(failure.said, subject=subject, remedy=remedy)
+        case Trouble.FLOOD:
+            remedy = "run the command by hand in the guest and see why it prints so much"
+            return GuestError(failure.said, subject=subject, remedy=remedy)
+        case _:
+            remedy = "see whether the guest is up and its SSH service runs; then run the same command again"
+            return GuestNotReady(failure.said, subject=subject, remedy=remedy)
 
 
 def open_channel(endpoint: Endpoint, host_keys: GuestHostKeys) -> SshGuestChannel:

@@ -19,6 +19,8 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file import PlaceEntry, ProtectEntry, VerifyEntry
+from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm_options import VmOptions
 
@@ -76,23 +78,6 @@ DesiredGpu = Annotated[
 ]
 
 
-class NumaPolicy(StrEnum):
-    """How CPUs and memory are tied to NUMA nodes."""
-
-    FOLLOW_GPU = "follow-gpu"
-    """To the nodes of the VM's GPUs; a VM without GPUs is not tied."""
-    NODE = "node"
-    """To one node, whichever has room, or to those that are named."""
-    OFF = "off"
-
-
-class DesiredNuma(Frozen):
-    """The policy; `nodes` is empty unless the plan names them."""
-
-    policy: NumaPolicy = NumaPolicy.FOLLOW_GPU
-    nodes: tuple[int, ...] = ()
-
-
 class DesiredFunction(Frozen):
     """The function of a physical NIC that is behind a VM's NIC.
 
@@ -146,34 +131,6 @@ class DesiredNewDisk(Frozen):
 DesiredDisk = Annotated[DesiredDiskGrowth | DesiredNewDisk, Field(discriminator="kind")]
 
 
-class Spread(StrEnum):
-    """What no two VMs of one line may share."""
-
-    HOSTS = "hosts"
-    GPUS = "gpus"
-    NUMA = "numa"
-    """A NUMA node of a host."""
-
-
-class DesiredPlace(Frozen):
-    """Where a VM may run: on hosts that match one of the globs, apart from others of its line.
-
-    With `must` unset the spread is a wish, and the rule for the host group one that need not hold.
-    `hosts` always holds; empty means any host. `not_hosts` are globs of hosts that it never goes to,
-    `host_group` is the DRS host group whose hosts alone it goes to. With `pack` the VMs of its line go
-    to as few hosts as they can. `keep_free` is how many of the hosts that it might go to stay without
-    any GPU VM.
-    """
-
-    spread: Spread | None = None
-    hosts: tuple[str, ...] = ()
-    must: bool = True
-    not_hosts: tuple[str, ...] = ()
-    host_group: str | None = None
-    pack: bool = False
-    keep_free: int = 0
-
-
 class DesiredPower(StrEnum):
     """The power state a VM shall have; LEAVE does not touch it."""
 
@@ -204,7 +161,7 @@ class DesiredVm(VmOptions):
     nics: tuple[DesiredNic, ...] = ()
     disks: tuple[DesiredDisk, ...] = ()
     extra_config: Mapping[str, str] = Field(default_factory=dict)
-    place: DesiredPlace = DesiredPlace()
+    place: PlaceEntry = PlaceEntry()
     power: DesiredPower = DesiredPower.ON
     expires: date | None = None
     guest: DesiredGuest | None = None
@@ -245,33 +202,6 @@ class DesiredNetwork(Frozen):
     origin: str = ""
 
 
-class Protection(Frozen):
-    """Globs of what is never written: folders and clusters by name or inventory path, VMs by name."""
-
-    folders: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    clusters: tuple[str, ...] = ()
-
-
-class SecretReference(Frozen):
-    """Where a secret can be fetched; never the secret."""
-
-    kind: Literal["env", "file", "keyring", "command"]
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.value}"
-
-
-class DesiredThresholds(Frozen):
-    """What `verify` asks of measured bandwidth, as shares of the line rate; None leaves the catalogue's."""
-
-    host_memory: float | None = None
-    gpu_memory: float | None = None
-    busbw: float | None = None
-    seconds: int | None = None
-
-
 class DesiredPlan(Frozen):
     """Everything that one plan file asks of one vCenter.
 
@@ -282,11 +212,11 @@ class DesiredPlan(Frozen):
     name: str
     vcenter: str
     datacenter: str | None = None
-    protect: Protection = Protection()
+    protect: ProtectEntry = ProtectEntry()
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
     hosts: tuple[DesiredHosts, ...] = ()
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
     training: DesiredTraining | None = None
-    verify: DesiredThresholds | None = None
+    verify: VerifyEntry | None = None

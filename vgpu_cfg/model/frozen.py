@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict
+
+FROM_FILE: Final = {"from_file": True}
+"""The context of validating what a person wrote: there a value has the file's form, and null is none."""
 
 
 class Frozen(BaseModel):

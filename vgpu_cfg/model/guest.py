@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guest_base import ModuleBase
 from vgpu_cfg.model.guest_modules import GuestModule
+from vgpu_cfg.model.plan_file import LoginEntry
 
 GUEST_MARK_KEY = "vgpu_cfg.guest"
 """The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`."""
@@ -33,17 +35,7 @@ WITHHELD = "withheld"
 """What a reading keeps of user data that is still there: that it is."""
 
 
-class GuestLogin(Frozen):
-    """How this tool gets into a guest after its first boot.
-
-    Without a `user` it is the account that `UsersModule` makes, with the plan's own key. `password` and
-    `key` name secrets; guest operations need a password. A user other than root needs sudo without one.
-    """
-
-    user: str = ""
-    password: str | None = None
-    key: str | None = None
-    port: int = 22
+M = TypeVar("M", bound=ModuleBase)
 
 
 class GuestSpec(Frozen):
@@ -57,7 +49,7 @@ class GuestSpec(Frozen):
     plan: str
     vm: str
     by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
-    login: GuestLogin = GuestLogin()
+    login: LoginEntry = LoginEntry()
     modules: tuple[GuestModule, ...] = ()
     user_data: str = ""
     addresses: tuple[str, ...] = ()
@@ -74,8 +66,12 @@ class GuestSpec(Frozen):
         login = [name for name in (self.login.password, self.login.key) if name]
         return tuple(dict.fromkeys([*(name for one in self.modules for name in one.secrets), *login]))
 
+    def get(self, kind: type[M]) -> M | None:
+        """Return its module of a class, None where the guest has none."""
+        return next((one for one in self.modules if isinstance(one, kind)), None)
+
     def module(self, kind: str) -> GuestModule | None:
-        """Return the module of a kind, None where the guest has none."""
+        """Return its module of a kind, by the kind's name; None where the guest has none."""
         return next((one for one in self.modules if one.kind == kind), None)
 
 

@@ -1,4 +1,4 @@
-"""What every module of a guest has, and the parts that several modules share: accounts and NICs."""
+"""What every module of a guest has, and the part that several modules share: NICs."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ class ModuleBase(Frozen):
         content = [self.VERSION, self.model_dump(mode="json", exclude=set(self.ONLY_CHECKED))]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
-
-
-class GuestUser(Frozen):
-    """An account: `keys` are lines of authorized_keys, `groups` those it joins besides its own."""
-
-    name: str
-    keys: tuple[str, ...] = ()
-    sudo: bool = True
-    shell: str = "/bin/bash"
 
 
 class GuestNic(Frozen):

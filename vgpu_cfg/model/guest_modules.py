@@ -8,12 +8,13 @@ Secrets stand here by their names; keys of the plan are derived where they are w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, GuestUser, ModuleBase
+from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.model.training_modules import (
     ContainersModule,
     ImageModule,
@@ -41,7 +42,7 @@ class UsersModule(ModuleBase):
     """
 
     kind: Literal["users"] = "users"
-    users: tuple[GuestUser, ...] = ()
+    users: tuple[UserEntry, ...] = ()
     machine_user: str = "vgpu-cfg"
 
     @property
@@ -186,6 +187,7 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | SshMeshModule
     | NouveauModule
     | DriverModule
     | LicenceModule
@@ -193,40 +195,20 @@ GuestModule = Annotated[
     | NicFirmwareModule
     | RoceModule
     | LimitsModule
+    | TrafficModule
+    | SharedFolderModule
     | ContainersModule
     | ToolkitModule
     | RegistryModule
     | ImageModule
-    | SshMeshModule
     | WorkerModule
     | LauncherModule
-    | SharedFolderModule
-    | MonitoringModule
-    | TrafficModule,
+    | MonitoringModule,
     Field(discriminator="kind"),
 ]
+"""Every module, in the order in which they are staged: what a later one needs comes before it."""
 
-MODULE_ORDER: tuple[str, ...] = (
-    "host-name",
-    "users",
-    "hosts",
-    "network",
-    "ssh-mesh",
-    "nouveau",
-    "driver",
-    "licence",
-    "ofed",
-    "nic-firmware",
-    "roce",
-    "limits",
-    "traffic",
-    "shared-folder",
-    "containers",
-    "toolkit",
-    "registry",
-    "image",
-    "worker",
-    "launcher",
-    "monitoring",
+MODULE_ORDER: tuple[str, ...] = tuple(
+    module.model_fields["kind"].default for module in get_args(get_args(GuestModule)[0])
 )
-"""The order in which modules are staged: what a later one needs comes before it."""
+"""The kinds in this order."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_key import TakesEffect, key
+from vgpu_cfg.model.plan_file.fields import Stated, TakesEffect, key
 
 AttributeName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 
@@ -30,12 +30,12 @@ AttributeValue = Annotated[str, BeforeValidator(_attribute, json_schema_input_ty
 class HaOptions(Frozen):
     """What vSphere HA does with a VM other than with the rest of its cluster."""
 
-    restart: Literal["disabled", "lowest", "low", "medium", "high", "highest"] = key(
+    restart: Stated[Literal["disabled", "lowest", "low", "medium", "high", "highest"]] = key(
         "When HA starts the VM again after its host failed, among the others; disabled: never.",
         TakesEffect.LIVE,
         "the cluster's",
     )
-    monitoring: Literal["off", "vm", "vm-and-app"] = key(
+    monitoring: Stated[Literal["off", "vm", "vm-and-app"]] = key(
         "Whether HA resets the VM when its tools, or an application, are silent.",
         TakesEffect.LIVE,
         "the cluster's",
@@ -45,37 +45,37 @@ class HaOptions(Frozen):
 class VmOptions(Frozen):
     """The options of a VM, each a row of the table of VM settings."""
 
-    secure_boot: bool = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
-    boot_delay: Annotated[int, Field(ge=0, le=3600)] = key(
+    secure_boot: Stated[bool] = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
+    boot_delay: Stated[Annotated[int, Field(ge=0, le=3600)]] = key(
         "Seconds that the firmware waits before it boots; from the next start on.",
         TakesEffect.LIVE,
         "the template's",
     )
-    cpu_hot_add: bool = key(
+    cpu_hot_add: Stated[bool] = key(
         "Whether CPUs can be added while the VM runs. That hides the virtual NUMA nodes from the guest.",
         TakesEffect.AT_POWER_CYCLE,
         "false",
     )
-    memory_hot_add: bool = key(
+    memory_hot_add: Stated[bool] = key(
         "Whether memory can be added while the VM runs; not where a device is passed through.",
         TakesEffect.AT_POWER_CYCLE,
         "false",
     )
-    latency_sensitivity: Literal["normal", "high"] = key(
+    latency_sensitivity: Stated[Literal["normal", "high"]] = key(
         "high: every CPU has a core of its own. All CPU and memory is reserved then.",
         TakesEffect.AT_POWER_CYCLE,
         "the template's",
     )
-    vtpm: bool = key(
+    vtpm: Stated[bool] = key(
         "A virtual TPM 2.0; vCenter needs a key provider.", TakesEffect.AT_POWER_CYCLE, "the template's"
     )
-    drs: Literal["manual", "partial", "full", "off"] = key(
+    drs: Stated[Literal["manual", "partial", "full", "off"]] = key(
         "What DRS may do with this VM: manual, partial, full (automated), or off.",
         TakesEffect.LIVE,
         "the cluster's",
     )
-    ha: HaOptions = key("What vSphere HA does with this VM.", TakesEffect.LIVE, "the cluster's")
-    attributes: dict[AttributeName, AttributeValue] = key(
+    ha: Stated[HaOptions] = key("What vSphere HA does with this VM.", TakesEffect.LIVE, "the cluster's")
+    attributes: Stated[dict[AttributeName, AttributeValue]] = key(
         "Custom attributes of the VM, by name; an empty text clears one.", TakesEffect.LIVE
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredThresholds, Protection, SecretReference
-from vgpu_cfg.model.plan_file import FileHeader, Server
+from vgpu_cfg.model.plan_file import FileHeader, ProtectEntry, Server, VerifyEntry
+from vgpu_cfg.model.plan_words import SecretReference
 
 
 class _Sections(FileHeader):
@@ -29,10 +29,10 @@ class Header:
     name: str = ""
     vcenter: str = ""
     datacenter: str | None = None
-    protect: Protection = field(default_factory=Protection)
+    protect: ProtectEntry = field(default_factory=ProtectEntry)
     checks: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, SecretReference] = field(default_factory=dict)
-    verify: DesiredThresholds | None = None
+    verify: VerifyEntry | None = None
     faults: list[DocumentFault] = field(default_factory=list)
 
 
@@ -75,17 +75,15 @@ def _take(header: Header, stated: FileHeader) -> None:
             header.vcenter, header.datacenter = stated.vcenter, None
     if "protect" in given:
         before, more = header.protect, stated.protect
-        header.protect = Protection(
-            folders=_joined(before.folders, more.folders),
-            names=_joined(before.names, more.names),
-            clusters=_joined(before.clusters, more.clusters),
+        header.protect = ProtectEntry(
+            **{key: _joined(getattr(before, key), getattr(more, key)) for key in ProtectEntry.model_fields}
         )
     header.checks.update(stated.checks if "checks" in given else {})
     header.secrets.update(stated.secrets if "secrets" in given else {})
     if "verify" in given:
         said = stated.verify.model_dump(exclude_unset=True)
-        header.verify = (header.verify or DesiredThresholds()).model_copy(update=said)
+        header.verify = (header.verify or VerifyEntry()).model_copy(update=said)
 
 
-def _joined(before: tuple[str, ...], more: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*before, *(more or ()))))
+def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*before, *more)))

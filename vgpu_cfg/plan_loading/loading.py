@@ -119,6 +119,4 @@ def _mapping(value: object) -> Mapping[str, object]:
 def _digest(desired: DesiredPlan) -> str:
     origins: dict[str, Any] = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
     content = desired.model_dump(mode="json", exclude={**origins, "training": {"origin"}})
-    for hosts in content["hosts"]:
-        hosts["disruption"]["allow"].sort()  # a set, which Python puts in another order in each process
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

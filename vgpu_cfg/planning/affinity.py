@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from vgpu_cfg.model.change import NumaPin
-from vgpu_cfg.model.desired import NumaPolicy
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match

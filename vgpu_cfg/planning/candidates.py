@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.desired import DesiredPlace, DesiredVm
+from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
+from vgpu_cfg.model.plan_file import PlaceEntry
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.options import matches_any
@@ -150,7 +151,7 @@ def _failed(code: Code, message: str) -> tuple[Ranked, _Failure]:
 
 def make_wish(
     clusters: Iterable[Cluster],
-    place: DesiredPlace,
+    place: PlaceEntry,
     networks: frozenset[str] = frozenset(),
     datastores: frozenset[str] = frozenset(),
 ) -> Wish:
@@ -166,7 +167,7 @@ def make_wish(
     )
 
 
-def forbidden_by(place: DesiredPlace, host: Host, cluster: Cluster | None) -> str:
+def forbidden_by(place: PlaceEntry, host: Host, cluster: Cluster | None) -> str:
     """Return in words what of `place` keeps a VM from a host of a cluster, "" where nothing does."""
     if place.hosts and not matches_any(host.name, place.hosts):
         return f"which `place.hosts` ({', '.join(place.hosts)}) does not name"

@@ -6,15 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired import (
-    DesiredDiskGrowth,
-    DesiredGpu,
-    DesiredVm,
-    Protection,
-    ScratchSource,
-    TemplateSource,
-)
+from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredGpu, DesiredVm, ScratchSource, TemplateSource
 from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Host, Network
+from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.model.vm_spec import NicBacking
 from vgpu_cfg.planning.checks import Code
@@ -138,7 +132,7 @@ def make_case(
     return case
 
 
-def leave_protected(case: Case, protect: Protection, findings: Findings) -> None:
+def leave_protected(case: Case, protect: ProtectEntry, findings: Findings) -> None:
     """Take protected clusters out; one that the plan file names itself is a contradiction."""
     protected = [cluster for cluster in case.clusters if protects_cluster(protect, cluster)]
     for cluster in protected if case.desired.clusters and case.existing is None else ():

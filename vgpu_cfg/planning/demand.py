@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.desired import (
-    DesiredDynamicPassthrough,
-    DesiredGpu,
-    DesiredPassthrough,
-    DesiredVgpu,
-    NumaPolicy,
-    Spread,
-)
+from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredGpu, DesiredPassthrough, DesiredVgpu
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.nic_needs import NicNeed
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 

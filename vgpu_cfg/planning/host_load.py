@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from vgpu_cfg.model.desired import NumaPolicy, Spread
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity import HostCapacity, PassthroughSlot
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape, Variant

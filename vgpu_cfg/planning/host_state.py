@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.model.desired import Spread
+from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.demand import Shape, Variant
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.host_load import HOST_MEMORY_SHARE, Fit, HostLoad, is_match

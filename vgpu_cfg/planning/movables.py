@@ -11,8 +11,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.model.desired import DesiredVgpu, NumaPolicy, Protection
+from vgpu_cfg.model.desired import DesiredVgpu
 from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.planning.capacity import CapacityReader
@@ -69,7 +71,7 @@ class Movables:
     observed: Inventory
     hosts: Sequence[Host]
     reader: CapacityReader
-    protect: Protection
+    protect: ProtectEntry
     changing: Collection[str]
     stays: list[Stay] = field(default_factory=list)
 

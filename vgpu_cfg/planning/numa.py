@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from vgpu_cfg.model.desired import NumaPolicy
 from vgpu_cfg.model.inventory import NumaNode
+from vgpu_cfg.model.plan_words import NumaPolicy
 
 NODE_MEMORY_SHARE = 0.9
 """The part of a NUMA node's memory that VMs can have; recalled, not looked up."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from shlex import quote
 
 from vgpu_cfg.model.change import Subject
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, Protection
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Cluster, Folder, Inventory
+from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
@@ -127,7 +128,7 @@ def _judge_rest(
             findings.add(Code.MARK_COPIED, subject, message, remedy)
 
 
-def protects_vm(protect: Protection, name: str, folder: Folder | None) -> str:
+def protects_vm(protect: ProtectEntry, name: str, folder: Folder | None) -> str:
     """Return which rule of `protect` covers a VM, empty where none does."""
     if matches_any(name, protect.names):
         return "its name"
@@ -140,6 +141,6 @@ def protects_vm(protect: Protection, name: str, folder: Folder | None) -> str:
     return ""
 
 
-def protects_cluster(protect: Protection, cluster: Cluster) -> bool:
+def protects_cluster(protect: ProtectEntry, cluster: Cluster) -> bool:
     """Whether `protect` covers a cluster."""
     return any(matches_any(text, protect.clusters) for text in (cluster.name, cluster.inventory_path))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.model.desired import DesiredVm, NumaPolicy, Spread
+from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Cluster, Datastore, GraphicsType, Host
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.affinity import assignable_nodes, held_nodes
 from vgpu_cfg.planning.capacity import Claim

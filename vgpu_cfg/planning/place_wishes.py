@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from vgpu_cfg.model.change import Severity
-from vgpu_cfg.model.desired import DesiredPower, NumaPolicy, Spread
+from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Cluster, Host, Inventory
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.affinity import assignable_nodes, choosable_gpus, held_nodes
 from vgpu_cfg.planning.candidates import forbidden_by, host_group_not_found

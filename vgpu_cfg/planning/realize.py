@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.desired import Spread
+from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.demand import Demand, Variant
 from vgpu_cfg.planning.host_load import match_slots
 from vgpu_cfg.planning.host_state import Fit, HostState

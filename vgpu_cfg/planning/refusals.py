@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.desired import Spread
+from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.capacity import Claim
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Shape, counted_names

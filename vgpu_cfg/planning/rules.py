@@ -16,9 +16,10 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPlan, Spread
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.drs import ClusterRule
 from vgpu_cfg.model.inventory import Cluster, Inventory
+from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings

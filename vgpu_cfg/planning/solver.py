@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.desired import NumaPolicy, Spread
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.milp import Outcome, Program, Solution

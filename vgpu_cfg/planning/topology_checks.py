@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.model.desired import NumaPolicy
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.planning.affinity import choosable_gpus
 from vgpu_cfg.planning.capacity import PassthroughSlot
 from vgpu_cfg.planning.case import Case

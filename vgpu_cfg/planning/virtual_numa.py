@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vgpu_cfg.model.desired import NumaPolicy
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough
 from vgpu_cfg.planning.affinity import choosable_gpus
 from vgpu_cfg.planning.case import Case

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest, VmRef
-from vgpu_cfg.model.desired import DesiredPlan, NumaPolicy
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.affinity import choosable_gpus, held_gpus, held_nodes, is_choice_certain, numa_pin

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.remote.channel import Channel, Executed
+from vgpu_cfg.remote.channel import Executed, GuestChannel
 
 FILE_SECONDS = 120.0
 """How long one file may take on its way."""
@@ -30,7 +30,7 @@ _READ = 'test -e "$1" && cat -- "$1"'
 class RootShell:
     """A `ports.GuestShell` on a channel, for a user who is root or may become it without a password."""
 
-    def __init__(self, channel: Channel, name: str, user: str) -> None:
+    def __init__(self, channel: GuestChannel, name: str, user: str) -> None:
         self._channel = channel
         self._name = name
         self._user = user
@@ -54,8 +54,7 @@ class RootShell:
         self, arguments: Sequence[str], *, timeout_seconds: float = 60.0, stdin: bytes = b""
     ) -> ShellResult:
         """Run one command and wait for it; a status other than 0 is returned, not raised."""
-        done = self._execute(arguments[0], arguments, timeout_seconds, stdin)
-        return ShellResult(status=done.status, stdout=_text(done.stdout), stderr=_text(done.stderr))
+        return self._execute(arguments[0], arguments, timeout_seconds, stdin).as_text
 
     def start(self, arguments: Sequence[str]) -> None:
         """Begin one command that goes on when nobody listens any more; what it prints is lost."""
@@ -73,7 +72,7 @@ class RootShell:
         done = self._execute(f"writing {path}", ["sh", "-c", _WRITE, "sh", *values], FILE_SECONDS, content)
         if done.status != 0:
             self._execute(f"removing {half}", ["rm", "-f", "--", half], FILE_SECONDS, b"")
-            said = _text(done.stderr).strip() or "it arrived in part, or a folder has its name"
+            said = done.as_text.stderr.strip() or "it arrived in part, or a folder has its name"
             raise GuestError(
                 f"{path} cannot be written in the guest: {_last_line(said)}",
                 subject=self._name,
@@ -87,7 +86,7 @@ class RootShell:
             return None
         if done.status != 0:
             raise GuestError(
-                f"{path} cannot be read in the guest: {_last_line(_text(done.stderr))}",
+                f"{path} cannot be read in the guest: {_last_line(done.as_text.stderr)}",
                 subject=self._name,
                 remedy="look at the file in the guest",
             )
@@ -114,10 +113,6 @@ class RootShell:
                 subject=self._name,
                 remedy="remove it from the plan file",
             )
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
 
 
 def _last_line(text: str) -> str:

@@ -126,6 +126,28 @@ class SshConnection:
         self._client.close()
 
 
+class SshChannel:
+    """A `remote.Channel` over one login; `told` makes of a failure and the line what it means to a user."""
+
+    def __init__(self, connection: SshConnection, told: Callable[[SshFailure, str], VgpuCfgError]) -> None:
+        self._connection = connection
+        self._told = told
+
+    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+        """Run one command line and wait for its end.
+
+        Raises what `told` makes, where it takes longer, prints too much, or the connection breaks.
+        """
+        try:
+            return self._connection.execute(line, timeout_seconds, stdin)
+        except SshFailure as failure:
+            raise self._told(failure, line) from failure
+
+    def close(self) -> None:
+        """Hang up; a second time does nothing."""
+        self._connection.close()
+
+
 def connect(endpoint: Endpoint, trust: Callable[[paramiko.SSHClient], None]) -> SshConnection:
     """Log in once; `trust` tells the client whose host key to believe.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.change import StageGuest
-from vgpu_cfg.model.guest_base import GuestNic, GuestUser
+from vgpu_cfg.model.guest_base import GuestNic
 from vgpu_cfg.model.guest_modules import (
     DriverModule,
     GuestModule,
@@ -25,6 +25,7 @@ from vgpu_cfg.model.guest_modules import (
     TrafficModule,
     UsersModule,
 )
+from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.model.training_modules import (
     ContainersModule,
     ImageModule,
@@ -163,7 +164,7 @@ def _training_words(
             assert_never(module)
 
 
-def _user_words(user: GuestUser) -> str:
+def _user_words(user: UserEntry) -> str:
     keys = "1 ssh key" if len(user.keys) == 1 else f"{len(user.keys)} ssh keys"
     return f"{user.name} with {keys}{' and sudo without a password' if user.sudo else ''}"
 

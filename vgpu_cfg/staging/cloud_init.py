@@ -16,7 +16,7 @@ from typing import Any
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
 from vgpu_cfg.model.guest import GuestFile, GuestSpec
-from vgpu_cfg.model.guest_modules import HostNameModule, NetworkModule, UsersModule
+from vgpu_cfg.model.guest_modules import HostNameModule, HostsModule, NetworkModule, UsersModule
 from vgpu_cfg.staging.bundle import RUNNER
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.netplan import network_config
@@ -55,14 +55,14 @@ def pack(text: str) -> str:
 
 def metadata(spec: GuestSpec) -> str:
     """Return the metadata: who the guest is, and its network at the first boot. It holds no secret."""
-    name = spec.module("host-name")
+    name = spec.get(HostNameModule)
     content: dict[str, Any] = {
         "instance-id": str(uuid.uuid5(_INSTANCES, json.dumps([spec.plan, spec.vm]))),
-        "local-hostname": name.host_name if isinstance(name, HostNameModule) else spec.vm,
+        "local-hostname": name.host_name if name is not None else spec.vm,
         "redact": ["userdata"],
     }
-    network = spec.module("network")
-    if isinstance(network, NetworkModule) and network.nics:
+    network = spec.get(NetworkModule)
+    if network is not None and network.nics:
         content["network"] = network_config(network.nics)
     return write_foreign(content)
 
@@ -78,13 +78,13 @@ def _ours(context: StagingContext, files: Sequence[GuestFile], *, default_user: 
     spec = context.spec
     host_key = context.keys.host_key(spec.vm)
     content: dict[str, Any] = {}
-    name = spec.module("host-name")
-    if isinstance(name, HostNameModule):
+    name = spec.get(HostNameModule)
+    if name is not None:
         content["hostname"] = name.host_name
         if name.domain:
             content["fqdn"] = f"{name.host_name}.{name.domain}"
         content["preserve_hostname"] = False
-    if spec.module("hosts") is not None:
+    if spec.get(HostsModule) is not None:
         content["manage_etc_hosts"] = False
     users = _users(context)
     if users:
@@ -107,8 +107,8 @@ def _ours(context: StagingContext, files: Sequence[GuestFile], *, default_user: 
 
 
 def _users(context: StagingContext) -> list[Any]:
-    module = context.spec.module("users")
-    if not isinstance(module, UsersModule):
+    module = context.spec.get(UsersModule)
+    if module is None:
         return []
     from vgpu_cfg.staging.modules.users import accounts
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from vgpu_cfg.model.guest import GuestFile, GuestSpec
+from vgpu_cfg.remote.keys import PlanKeyRing
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
 """Where files with secrets lie until the module that they are for has put them in their place."""
@@ -20,42 +20,12 @@ REBOOT, HAND = 10, 20
 """Exit statuses of `apply`: the guest restarts and goes on; a hand must do the rest."""
 
 
-class KeyPair(Protocol):
-    """An ed25519 key in OpenSSH's formats; `private` holds a secret."""
-
-    @property
-    def private(self) -> str:
-        """The whole file."""
-        ...
-
-    @property
-    def public(self) -> str:
-        """One line, without a newline."""
-        ...
-
-
-class KeyRing(Protocol):
-    """The keys of a plan: all follow from its seed, wherever that is."""
-
-    def host_key(self, vm: str) -> KeyPair:
-        """Return the host key of a VM's sshd, the one in its container included."""
-        ...
-
-    def mesh_key(self) -> KeyPair:
-        """Return the key by which workers log in to each other."""
-        ...
-
-    def login_key(self) -> KeyPair:
-        """Return the key by which this tool logs in."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class StagingContext:
     """What modules are staged with: the guest's whole spec, the values of secrets, the plan's keys."""
 
     spec: GuestSpec
-    keys: KeyRing
+    keys: PlanKeyRing
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

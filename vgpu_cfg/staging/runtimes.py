@@ -49,8 +49,8 @@ def mount_pairs(worker: WorkerModule, context: StagingContext) -> tuple[tuple[st
                 remedy="give it another target",
             )
         pairs.append((path_word(source, where), path_word(target, where)))
-    shared = context.spec.module("shared-folder")
-    if isinstance(shared, SharedFolderModule) and all(target != shared.path for _, target in pairs):
+    shared = context.spec.get(SharedFolderModule)
+    if shared is not None and all(target != shared.path for _, target in pairs):
         pairs.append((shared.path, path_word(shared.path, "training.shared_folder")))
     return tuple(pairs)
 
@@ -65,8 +65,8 @@ def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
         words += ["--gpus", "all"]
     words += ["--network=host"]
     # The guest's own /dev/shm, which the limits module gives its size; without that one, a private one.
-    limits = context.spec.module("limits")
-    is_sized = isinstance(limits, LimitsModule) and bool(limits.shared_memory)
+    limits = context.spec.get(LimitsModule)
+    is_sized = limits is not None and bool(limits.shared_memory)
     own_size = _size(worker.shared_memory) if worker.shared_memory else ""
     words += ["--shm-size", own_size] if own_size and not is_sized else ["--ipc=host"]
     words += ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864"]

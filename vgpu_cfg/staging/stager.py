@@ -12,9 +12,9 @@ from vgpu_cfg.model.guest import (
     parse_mark,
     print_mark,
 )
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.staging import cloud_init
 from vgpu_cfg.staging.bundle import RUNNER, bundle_files
-from vgpu_cfg.staging.keys import PlanKeyRing
 from vgpu_cfg.staging.module import StagingContext
 
 

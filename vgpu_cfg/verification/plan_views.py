@@ -60,7 +60,7 @@ def make_host_views(
             facts=observed.facts.hosts.get(host.moid, HostFacts()),
             vms=tuple(wanted[host.moid]),
             has_shell=host.moid in open_shells,
-            roce=(training.roce_dscp, training.roce_priority) if training is not None else None,
+            roce=(training.roce.dscp, training.roce.priority) if training is not None else None,
             licence_of_all=licence_of_all,
         )
         for host in sorted(hosts, key=lambda host: host.name)

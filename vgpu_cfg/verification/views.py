@@ -111,26 +111,23 @@ class GuestView:
     @property
     def driver(self) -> DriverModule | None:
         """NVIDIA's driver, where the plan sees to it."""
-        found = self.spec.module("driver")
-        return found if isinstance(found, DriverModule) else None
+        return self.spec.get(DriverModule)
 
     @property
     def licence(self) -> LicenceModule | None:
         """The licence, where the plan sees to it."""
-        found = self.spec.module("licence")
-        return found if isinstance(found, LicenceModule) else None
+        return self.spec.get(LicenceModule)
 
     @property
     def nics(self) -> tuple[GuestNic, ...]:
         """The NICs that netplan is written for."""
-        found = self.spec.module("network")
-        return found.nics if isinstance(found, NetworkModule) else ()
+        found = self.spec.get(NetworkModule)
+        return found.nics if found is not None else ()
 
     @property
     def roce(self) -> RoceModule | None:
         """RoCE settings, where a NIC carries RDMA."""
-        found = self.spec.module("roce")
-        return found if isinstance(found, RoceModule) else None
+        return self.spec.get(RoceModule)
 
     @property
     def rdma_nics(self) -> tuple[GuestNic, ...]:
@@ -143,38 +140,32 @@ class GuestView:
     @property
     def ofed(self) -> OfedModule | None:
         """The RDMA stack."""
-        found = self.spec.module("ofed")
-        return found if isinstance(found, OfedModule) else None
+        return self.spec.get(OfedModule)
 
     @property
     def containers(self) -> ContainersModule | None:
         """The container runtime."""
-        found = self.spec.module("containers")
-        return found if isinstance(found, ContainersModule) else None
+        return self.spec.get(ContainersModule)
 
     @property
     def image(self) -> ImageModule | None:
         """The image to train with."""
-        found = self.spec.module("image")
-        return found if isinstance(found, ImageModule) else None
+        return self.spec.get(ImageModule)
 
     @property
     def worker(self) -> WorkerModule | None:
         """The worker container."""
-        found = self.spec.module("worker")
-        return found if isinstance(found, WorkerModule) else None
+        return self.spec.get(WorkerModule)
 
     @property
     def mesh(self) -> SshMeshModule | None:
         """The ssh mesh."""
-        found = self.spec.module("ssh-mesh")
-        return found if isinstance(found, SshMeshModule) else None
+        return self.spec.get(SshMeshModule)
 
     @property
     def launcher(self) -> LauncherModule | None:
         """What starts training, on one VM of all."""
-        found = self.spec.module("launcher")
-        return found if isinstance(found, LauncherModule) else None
+        return self.spec.get(LauncherModule)
 
     @property
     def is_worker(self) -> bool:

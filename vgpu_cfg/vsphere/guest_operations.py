@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import CertificateRejected, GuestError, GuestNotReady, Unreachable, VgpuCfgError
-from vgpu_cfg.model.guest import GuestLogin
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import Clock, GuestShell, GuestTarget, Transport
 from vgpu_cfg.remote.channel import Executed
 from vgpu_cfg.remote.root_shell import RootShell
@@ -64,7 +64,7 @@ class GuestOperations:
         self._clock = clock
         self._secrets = secrets
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Let the guest check the login, and make a folder for what is brought there.
 
         Raises GuestError, GuestNotReady where no tools answer, and NotPermitted.

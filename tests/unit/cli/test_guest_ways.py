@@ -8,11 +8,11 @@ from tests.fakes.fake_guests import FakeGuest, FakeGuests, FakeGuestShell, Guest
 from tests.unit.execution.guest_makers import spec_of
 from vgpu_cfg.cli.guest_ways import FirstThatAnswers
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotPermitted, VgpuCfgError
-from vgpu_cfg.model.guest import GuestLogin
+from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 
 TARGET = GuestTarget(name="hvd-01", moid="vm-7")
-BOTH = GuestLogin(user="anna", password="PASSWORD")
+BOTH = LoginEntry(user="anna", password="PASSWORD")
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Way:
         )
     )
 
-    def connect(self, target: GuestTarget, login: GuestLogin) -> GuestShell:
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         self.tried.append(self.name)
         if self.failure is not None:
             raise self.failure
@@ -47,11 +47,11 @@ def ways(
     [
         (BOTH, False, ["operations"]),
         (BOTH, True, ["ssh"]),
-        (GuestLogin(), False, ["ssh"]),
-        (GuestLogin(user="anna", key="KEY"), False, ["ssh"]),
+        (LoginEntry(), False, ["ssh"]),
+        (LoginEntry(user="anna", key="KEY"), False, ["ssh"]),
     ],
 )
-def test_which_way_is_taken_first(login: GuestLogin, prefers_ssh: bool, first: list[str]) -> None:
+def test_which_way_is_taken_first(login: LoginEntry, prefers_ssh: bool, first: list[str]) -> None:
     shells, tried = ways()
     shells.connect(TARGET.model_copy(update={"prefers_ssh": prefers_ssh}), login)
     assert tried == first
@@ -84,4 +84,4 @@ def test_what_may_pass_in_one_way_may_pass() -> None:
 def test_a_single_way_tells_its_own_error() -> None:
     shells, _ = ways(ssh=GuestError("no key"))
     with pytest.raises(GuestError, match=r"^no key$"):
-        shells.connect(TARGET, GuestLogin())
+        shells.connect(TARGET, LoginEntry())

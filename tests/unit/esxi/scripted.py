@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.remote.channel import Executed
 
 NOT_FOUND = ShellResult(status=127, stderr="sh: not found\n")
 
@@ -19,10 +20,12 @@ class ScriptedChannel:
     times: list[float] = field(default_factory=list)
     is_closed: bool = False
 
-    def execute(self, line: str, timeout_seconds: float) -> ShellResult:
+    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+        assert not stdin
         self.lines.append(line)
         self.times.append(timeout_seconds)
-        return self.answers.get(line, NOT_FOUND)
+        found = self.answers.get(line, NOT_FOUND)
+        return Executed(found.status, found.stdout.encode(), found.stderr.encode())
 
     def close(self) -> None:
         self.is_closed = True

@@ -18,6 +18,7 @@ from vgpu_cfg.model.host_facts import (
     ShellFacts,
 )
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.remote.channel import Executed
 
 SMI = "nvidia-smi -q"
 MST = "/opt/mellanox/bin/mst status -vv"
@@ -189,8 +190,8 @@ def test_what_all_groups_lack_stands_together() -> None:
 
 def test_a_connection_that_breaks_is_no_silence() -> None:
     class Broken(ScriptedChannel):
-        def execute(self, line: str, timeout_seconds: float) -> ShellResult:
-            del line, timeout_seconds
+        def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+            del line, timeout_seconds, stdin
             raise HostShellError("the connection broke", subject="esx01.example")
 
     with pytest.raises(HostShellError, match="broke"):

@@ -9,7 +9,6 @@ from tests.fakes.fake_hosts import FakeHosts
 from tests.unit.execution.makers import plan_of
 from vgpu_cfg.execution import HostTools, RunOptions, run_plan
 from vgpu_cfg.model.change import Change, Impact, ManualStep, Subject
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_change import (
     ChangeHost,
     EnterMaintenance,
@@ -26,10 +25,11 @@ from vgpu_cfg.model.host_change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.report import Event, Outcome, Report
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading
 
-OPEN = DesiredAccess(ssh="open-and-close")
+OPEN = AccessEntry(ssh="open-and-close")
 ATS = SettingTarget(setting="ats", value="TRUE", before="FALSE")
 ATS_IN_SHELL = SettingTarget(setting="ats_in_shell", value="TRUE", before="FALSE")
 NVIDIA = SettingTarget(setting="nvidia", value="NVreg=1", before="")
@@ -177,7 +177,7 @@ def estate(hosts: int = 1, **fields: Any) -> FakeHosts:
     return server
 
 
-def tools_for(server: Any, *, access: DesiredAccess | None = OPEN, **fields: Any) -> HostTools:
+def tools_for(server: Any, *, access: AccessEntry | None = OPEN, **fields: Any) -> HostTools:
     allowed = {f"host-{number}": access for number in range(1, 10)} if access is not None else {}
     fields = {"logins": server, "secrets": {"esxi": "hidden"}, **fields}
     return HostTools("demo", server, server, access=allowed, settings=TABLE.__getitem__, **fields)
@@ -186,7 +186,7 @@ def tools_for(server: Any, *, access: DesiredAccess | None = OPEN, **fields: Any
 def run(
     server: Any,
     *changes: Change,
-    access: DesiredAccess | None = OPEN,
+    access: AccessEntry | None = OPEN,
     tools: HostTools | None = None,
     **fields: Any,
 ) -> tuple[Report, list[Event]]:

@@ -29,8 +29,8 @@ from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.execution.host_session import HostSession
 from vgpu_cfg.execution.host_steps import change_host, esxcli_command
 from vgpu_cfg.execution.session import RunSession
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.report import SettingReading
 from vgpu_cfg.model.vm import VgpuDevice, VmDetail
 
@@ -259,7 +259,7 @@ def test_a_broken_login_is_made_anew_for_the_next_command() -> None:
 
 def test_a_shell_that_the_plan_may_not_use_is_told() -> None:
     server = estate()
-    report, _ = run(server, change(MIG), access=DesiredAccess(ssh="off"))
+    report, _ = run(server, change(MIG), access=AccessEntry(ssh="off"))
     assert only(report).message == "the plan file does not let the host's shell be used"
     assert server.asked("start_service") == []
 

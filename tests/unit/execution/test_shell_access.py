@@ -24,12 +24,12 @@ from vgpu_cfg.errors import HostShellError, NotPermitted, Unreachable, VCenterEr
 from vgpu_cfg.execution import HostTools
 from vgpu_cfg.execution.shell_access import nic_addresses
 from vgpu_cfg.model.change import Change
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import SHELL_GROUPS
 from vgpu_cfg.model.inventory import HostNic, PciDevice
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell
 
-ONLY_IF_ON = DesiredAccess(ssh="on")
+ONLY_IF_ON = AccessEntry(ssh="on")
 
 
 def shell_of(tools: HostTools, server: FakeHosts) -> HostShell:
@@ -56,7 +56,7 @@ def test_a_service_that_does_not_run_is_marked_started_and_stopped_again() -> No
 
 
 @pytest.mark.parametrize("access", [OPEN, ONLY_IF_ON])
-def test_a_service_that_runs_already_is_used_and_left_running(access: DesiredAccess) -> None:
+def test_a_service_that_runs_already_is_used_and_left_running(access: AccessEntry) -> None:
     server = estate()
     server.host("esx-01").services["TSM-SSH"] = True
     with tools_for(server, access=access) as tools:
@@ -116,11 +116,11 @@ def test_a_login_that_has_died_is_not_used_again() -> None:
     ("access", "words"),
     [
         (ONLY_IF_ON, "the host's SSH service does not run, and the plan file does not let it be started"),
-        (DesiredAccess(ssh="off"), "the plan file does not let the host's shell be used"),
+        (AccessEntry(ssh="off"), "the plan file does not let the host's shell be used"),
         (None, "the plan file does not let the host's shell be used"),
     ],
 )
-def test_nobody_opens_what_the_plan_file_does_not_open(access: DesiredAccess | None, words: str) -> None:
+def test_nobody_opens_what_the_plan_file_does_not_open(access: AccessEntry | None, words: str) -> None:
     server = estate()
     with tools_for(server, access=access) as tools, pytest.raises(HostShellError, match=words):
         shell_of(tools, server)

@@ -16,13 +16,13 @@ from vgpu_cfg.model.desired import (
     DesiredPlan,
     DesiredVgpu,
     DesiredVm,
-    SecretReference,
     TemplateSource,
 )
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
-from vgpu_cfg.model.guest import GuestLogin
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu
 from vgpu_cfg.model.inventory import Inventory, VCenter
+from vgpu_cfg.model.plan_file import LoginEntry
+from vgpu_cfg.model.plan_words import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.planning.hand_over import make_hand_over
@@ -186,8 +186,8 @@ def test_a_login_is_the_plans_and_its_key_a_file_or_nothing() -> None:
         "ring": SecretReference(kind="keyring", value="id"),
     }
     first, second, third = handed(
-        vm("a", LAN, guest=guest("a", login=GuestLogin(user="ubuntu", key="id", port=2200))),
-        vm("b", LAN, guest=guest("b", login=GuestLogin(user="ubuntu", key="ring"))),
+        vm("a", LAN, guest=guest("a", login=LoginEntry(user="ubuntu", key="id", port=2200))),
+        vm("b", LAN, guest=guest("b", login=LoginEntry(user="ubuntu", key="ring"))),
         vm("c", LAN, guest=guest("c")),
         secrets=secrets,
     ).workers

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.test_placement import CATALOG, a100s, demands, place, shape, states
-from vgpu_cfg.model.desired import Protection
+from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.demand import Demand
 from vgpu_cfg.planning.mend import smallest_mend
@@ -14,7 +14,7 @@ from vgpu_cfg.planning.movables import Movables
 def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand], *protected: str) -> str:
     observed = make_inventory({"hosts": hosts, "vms": vms or {}})
     reader = CapacityReader(observed, CATALOG)
-    protect = Protection(names=protected)
+    protect = ProtectEntry(names=protected)
     movables = Movables(observed, observed.hosts, reader, protect, ())
     found = smallest_mend(place(states(hosts, vms), wanted), movables.around)
     return found.words if found else ""

@@ -4,8 +4,8 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import NumaPolicy
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.planning.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.mmio import mmio_size_gb
 from vgpu_cfg.planning.numa import NodeState, choose_nodes, nodes_of_affinity, numa_level, promise_nodes

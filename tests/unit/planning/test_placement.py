@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import NumaPolicy, Spread
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity import CapacityReader, Claim
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape

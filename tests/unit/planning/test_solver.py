@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.planning.test_placement import a100s, demands, shape, states
-from vgpu_cfg.model.desired import Spread
+from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.greedy import GreedyPlacer

@@ -17,7 +17,8 @@ from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Diagnostic, ManualStep, Plan, Severity, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredAccess, DesiredHosts
+from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.report import Event, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.vm import PowerState
 from vgpu_cfg.render.as_run import render_as_run
@@ -183,7 +184,7 @@ def refused(width: int) -> list[Text]:
 
 
 def hosts_result(plan: Plan, report: Report) -> Callable[[int], list[Text]]:
-    entry = DesiredHosts(access=DesiredAccess(ssh="open-and-close"))
+    entry = DesiredHosts(access=AccessEntry(ssh="open-and-close"))
     desired = DesiredPlan(name=plan.name, vcenter="prod", hosts=(entry,))
     made = plan.model_copy(update={"desired": desired})
     return lambda width: render_summary(

@@ -13,7 +13,7 @@ from tests.unit.staging.sandbox import SEED, context, spec_of
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guest import GuestFile, GuestSpec, parse_mark
-from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, GuestUser
+from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic
 from vgpu_cfg.model.guest_modules import (
     HostEntry,
     HostNameModule,
@@ -23,6 +23,7 @@ from vgpu_cfg.model.guest_modules import (
     NetworkModule,
     UsersModule,
 )
+from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.ports import GuestStager
 from vgpu_cfg.staging.cloud_init import MOST_BYTES, guest_info, metadata, user_data
 from vgpu_cfg.staging.stager import Stager
@@ -30,7 +31,7 @@ from vgpu_cfg.staging.stager import Stager
 TOKEN = "the-token-itself"
 MODULES = (
     HostNameModule(host_name="hvd-01", domain="example.com"),
-    UsersModule(users=(GuestUser(name="ada", sudo=False),)),
+    UsersModule(users=(UserEntry(name="ada", sudo=False),)),
     HostsModule(entries=(HostEntry(address="10.111.0.11", names=("hvd-01",)),)),
     NetworkModule(nics=(GuestNic(mac="00:50:56:00:00:01", dhcp=True),)),
     LicenceModule(token="lic"),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
-from vgpu_cfg.model.guest_base import GuestNic, GuestUser
+from vgpu_cfg.model.guest_base import GuestNic
 from vgpu_cfg.model.guest_modules import (
     DriverModule,
     GuestModule,
@@ -30,9 +30,10 @@ from vgpu_cfg.model.guest_modules import (
     RoceModule,
     UsersModule,
 )
+from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files
 from vgpu_cfg.staging.cloud_init import user_data
-from vgpu_cfg.staging.keys import PlanKeyRing
 from vgpu_cfg.staging.netplan import network_config
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import compose
@@ -50,7 +51,7 @@ FIXED = (GuestNic(mac="b8:3f:d2:00:00:01", name="roce0", addresses=("10.111.0.11
 PATH_OF_ALL_SIGNS = "/srv/a b'\"$(x)`y`%z.run"
 MODULES: tuple[GuestModule, ...] = (
     HostNameModule(host_name="hvd-01", domain="example.com"),
-    UsersModule(users=(GuestUser(name="ada"), GuestUser(name="root"))),
+    UsersModule(users=(UserEntry(name="ada"), UserEntry(name="root"))),
     HostsModule(entries=(HostEntry(address="10.111.0.11", names=("hvd-01",)),)),
     NetworkModule(nics=NICS),
     NouveauModule(),
@@ -276,7 +277,7 @@ def test_a_fault_in_a_unit_is_caught(tmp_path: Path, name: str, before: str, aft
 
 
 def test_visudo_takes_the_rules_and_catches_a_fault(tmp_path: Path) -> None:
-    module = UsersModule(users=(GuestUser(name="ada"),))
+    module = UsersModule(users=(UserEntry(name="ada"),))
     files = {Path(one.path).name: one.content for one in stage_module(module, context(spec_of(module))).files}
     path = tmp_path / "sudoers"
     path.write_text(files["sudoers"])

@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan_file.entries import (
     ProtectEntry,
     Scratch,
     Server,
+    VerifyEntry,
     VmEntry,
     VmKeys,
 )
@@ -47,7 +48,6 @@ from vgpu_cfg.model.plan_file.host_entries import (
     DriverEntry,
     HostEntry,
 )
-from vgpu_cfg.model.plan_file.host_fields import SecretUse
 from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
 from vgpu_cfg.model.plan_file.network_values import parse_nic_address
@@ -97,7 +97,6 @@ __all__ = [
     "RegistryEntry",
     "RoceEntry",
     "Scratch",
-    "SecretUse",
     "Server",
     "SharedFolderEntry",
     "SwitchEntry",
@@ -105,6 +104,7 @@ __all__ = [
     "TrainingEntry",
     "TrainingRoceEntry",
     "UserEntry",
+    "VerifyEntry",
     "VmEntry",
     "VmKeys",
     "VmknicEntry",

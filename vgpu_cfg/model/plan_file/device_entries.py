@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import OptionalText, PciAddress, RemovableText, Text
+from vgpu_cfg.model.plan_file.fields import (
+    OptionalText,
+    PciAddress,
+    RemovableText,
+    Stated,
+    TakesEffect,
+    Text,
+    in_words,
+    key,
+)
 from vgpu_cfg.model.plan_file.host_fields import (
     FIRMWARE_NAMES,
     FirmwareName,
@@ -19,7 +28,8 @@ from vgpu_cfg.model.plan_file.host_fields import (
     VmknicAddress,
     Vmnic,
 )
-from vgpu_cfg.model.plan_key import TakesEffect, key
+from vgpu_cfg.model.plan_words import GpuUse, NicUse, SchedulerPolicy
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 LIVE = TakesEffect.LIVE
 MAINTENANCE = TakesEffect.MAINTENANCE
@@ -32,7 +42,7 @@ class GpuMatch(Frozen):
 
     model: OptionalText = key("Part of the board's or the device's name: A100, L40S.", default="any")
     pci_id: PciAddress = key("The one at this PCI address.", default="any")
-    numa: Node = key("Those of this NUMA node.", default="any")
+    numa: Stated[Node] = key("Those of this NUMA node.", default="any")
 
 
 class NicMatch(Frozen):
@@ -47,30 +57,30 @@ class NicMatch(Frozen):
         default="any that the host itself does not need",
     )
     pci_id: PciAddress = key("The one at this PCI address.", default="any")
-    numa: Node = key("Those of this NUMA node.", default="any")
+    numa: Stated[Node] = key("Those of this NUMA node.", default="any")
 
 
 class HostGpuEntry(Frozen):
     """How the GPUs that match shall be set; of several rules the first that matches holds."""
 
-    match: GpuMatch = key("Which GPUs.", default="every one")
-    use: Literal["vgpu", "passthrough", "leave"] = key(
+    match: GpuMatch = key("Which GPUs.", default="every one", value=GpuMatch)
+    use: Stated[Annotated[GpuUse, in_words(GpuUse)]] = key(
         "What they are for: vGPUs, or whole for one VM. leave: nothing of them is touched.",
         HOST_REBOOT,
         "as it is",
     )
-    sharing: Literal["time_sliced", "mig"] = key(
+    sharing: Stated[Annotated[Sharing, in_words(Sharing)]] = key(
         "How vGPUs share one: by turns, or on MIG slices. From Hopper on MIG needs no reboot.",
         HOST_REBOOT,
         "as it is",
     )
-    vgpu_mode: Literal["same_size", "mixed_size"] = key(
+    vgpu_mode: Stated[Annotated[VgpuMode, in_words(VgpuMode)]] = key(
         "Whether time-sliced vGPUs of one GPU must be of one size.", MAINTENANCE, "as it is"
     )
-    scheduler: Literal["best_effort", "equal_share", "fixed_share"] = key(
+    scheduler: Stated[Annotated[SchedulerPolicy, in_words(SchedulerPolicy)]] = key(
         "How time-sliced vGPUs take turns.", HOST_REBOOT, "as it is"
     )
-    ecc: bool = key("Error correction of the memory.", HOST_REBOOT, "as it is")
+    ecc: Stated[bool] = key("Error correction of the memory.", HOST_REBOOT, "as it is")
     label: RemovableText = key(
         'vSphere\'s hardware label of a GPU that is passed through, by which VMs ask for it; "" removes it.',
         LIVE,
@@ -81,25 +91,31 @@ class HostGpuEntry(Frozen):
 class RoceEntry(Frozen):
     """RoCE in the host's own NIC driver: what marks its traffic, and the priority that is kept lossless."""
 
-    trust: Literal["dscp", "pcp"] = key("Which mark of a packet counts.", HOST_REBOOT, "dscp")
+    trust: Literal["dscp", "pcp"] = key("Which mark of a packet counts.", HOST_REBOOT, value="dscp")
     dscp: Annotated[int, Field(ge=0, le=63)] = key(
-        "The DSCP of RDMA traffic; with trust dscp.", HOST_REBOOT, "26"
+        "The DSCP of RDMA traffic; with trust dscp.", HOST_REBOOT, value=26
     )
     priority: Annotated[int, Field(ge=0, le=7)] = key(
-        "The priority that flow control (PFC) keeps lossless.", HOST_REBOOT, "3"
+        "The priority that flow control (PFC) keeps lossless.", HOST_REBOOT, value=3
     )
+
+
+def _with_defaults(roce: RoceEntry | bool) -> RoceEntry | bool:  # noqa: FBT001 - what the plan file holds
+    return RoceEntry() if roce is True else roce
 
 
 class HostNicEntry(Frozen):
     """How the NICs that match shall be set; of several rules the first that matches holds."""
 
-    match: NicMatch = key("Which NICs.", default="every one that the host itself does not need")
-    use: Literal["host", "passthrough", "sriov"] = key(
+    match: NicMatch = key(
+        "Which NICs.", default="every one that the host itself does not need", value=NicMatch
+    )
+    use: Stated[Annotated[NicUse, in_words(NicUse)]] = key(
         "What they are for: the host's own, whole for one VM, or cut into virtual functions.",
         HOST_REBOOT,
         "as it is",
     )
-    vfs: Annotated[int, Field(ge=1, le=65535)] = key(
+    vfs: Stated[Annotated[int, Field(ge=1, le=65535)]] = key(
         "How many virtual functions; needed with use sriov.", HOST_REBOOT
     )
     label: RemovableText = key(
@@ -109,9 +125,10 @@ class HostNicEntry(Frozen):
         "Parameters of mlxconfig: true, false, a whole number, or a word such as ETH.",
         HOST_COLD_BOOT,
         "as it is",
+        value=dict,
         propertyNames=FIRMWARE_NAMES,
     )
-    roce: RoceEntry | bool = key(
+    roce: Stated[Annotated[RoceEntry | bool, AfterValidator(_with_defaults)]] = key(
         "RoCE in the host's own driver; true: with every default, false: off.", HOST_REBOOT, "as it is"
     )
     switch: RemovableText = key(
@@ -123,13 +140,13 @@ class VmknicEntry(Frozen):
     """A VMkernel NIC that every host of the entry shall have on a network."""
 
     network: Text = Field(description="The network's name.", json_schema_extra={"x-takes-effect": LIVE.value})
-    address: VmknicAddress = key(
+    address: Stated[VmknicAddress] = key(
         "dhcp, or an IPv4 address with its prefix where the entry names one host.", LIVE, "as it is"
     )
     addresses: dict[Text, InterfaceAddress] = key(
-        "An IPv4 address with its prefix for each host, by the host's name.", LIVE
+        "An IPv4 address with its prefix for each host, by the host's name.", LIVE, value=dict
     )
-    mtu: Mtu = key("The largest packet in bytes, at most that of the switch.", LIVE, "as it is")
+    mtu: Stated[Mtu] = key("The largest packet in bytes, at most that of the switch.", LIVE, "as it is")
 
 
 class PvrdmaEntry(Frozen):

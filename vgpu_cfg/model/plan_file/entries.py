@@ -1,8 +1,8 @@
 """The plan file as its author writes it: every key, what it means and when it takes effect.
 
-The models hold one file's own words: nothing is merged, no range is written out
-and no default is filled in (`model_fields_set` tells which keys stand there). The
-JSON schema is made from them.
+The models hold one file's own words: nothing is merged, no range is written out,
+and `model_fields_set` tells which keys stand there. What needs no more than that is
+planned with as it is. The JSON schema is made from them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ from vgpu_cfg.model.plan_file.fields import (
     Profiles,
     Secret,
     Size,
+    Stated,
+    TakesEffect,
     Text,
     Texts,
     VariableName,
+    in_words,
+    key,
     mapping_or_text,
     one_or_many_of,
 )
@@ -39,7 +43,7 @@ from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.nic_entries import NicEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
-from vgpu_cfg.model.plan_key import TakesEffect, key
+from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.vm_options import OPTIONS, VmOptions
 
@@ -172,16 +176,23 @@ class DiskEntry(Frozen):
 class PlaceEntry(Frozen):
     """Where the VMs of one line may run."""
 
-    spread: Literal["hosts", "gpus", "numa"] = key(
+    spread: Stated[Annotated[Spread, in_words(Spread)]] = key(
         "What no two VMs of this line share: a host, a GPU, or a NUMA node of a host.",
         LIVE,
         "nothing is asked",
     )
-    pack: bool = key("Whether the VMs of this line go to as few hosts as they can; a wish.", LIVE, "false")
-    hosts: Texts = key(
-        "Globs of host names; only hosts that match one are used.", LIVE, "every host of `cluster`"
+    pack: bool = key(
+        "Whether the VMs of this line go to as few hosts as they can; a wish.", LIVE, value=False
     )
-    not_hosts: Texts = key("Globs of host names; hosts that match one are never used.", LIVE, "none")
+    hosts: Texts = key(
+        "Globs of host names; only hosts that match one are used.",
+        LIVE,
+        "every host of `cluster`",
+        value=tuple,
+    )
+    not_hosts: Texts = key(
+        "Globs of host names; hosts that match one are never used.", LIVE, "none", value=tuple
+    )
     host_group: OptionalText = key(
         "A DRS host group of the cluster, which must exist: only its hosts are used, and a DRS rule "
         "keeps the VMs on them.",
@@ -189,13 +200,15 @@ class PlaceEntry(Frozen):
         "none",
     )
     must: bool = key(
-        "Whether the spread and the rule for `host_group` must hold (true) or should (false).", LIVE, "true"
+        "Whether the spread and the rule for `host_group` must hold (true) or should (false).",
+        LIVE,
+        value=True,
     )
     keep_free: Annotated[int, Field(ge=0, le=10_000)] = key(
         "How many of the hosts that the VM might go to stay without any VM with a GPU. Of VMs that might "
         "go to the same hosts the largest number holds.",
         LIVE,
-        "0",
+        value=0,
     )
 
 
@@ -237,7 +250,7 @@ class VmKeys(VmOptions):
     extra_config: dict[ConfigKey, ConfigValue] = key(
         "Settings of the VMX file that no other key has.", AT_POWER_CYCLE
     )
-    place: PlaceEntry = key("Where the VM may run.", LIVE)
+    place: PlaceEntry = key("Where the VM may run.", LIVE, value=PlaceEntry)
     guest: GuestEntry = key("The guest: its name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
     power: bool | Literal["leave"] = key("Whether the VM runs; leave: not touched.", LIVE, "true")
     expires: Day = key("A date that reports show; nothing acts on it.", REPORTING)
@@ -269,24 +282,26 @@ class Server(Frozen):
 class ProtectEntry(Frozen):
     """Globs of what is never written, whatever else the plan says."""
 
-    folders: Texts = key("VM folders, by inventory path.")
-    names: Texts = key("VMs, by name.")
-    clusters: Texts = key("Clusters, by name or inventory path.")
+    folders: Texts = key("VM folders, by inventory path.", value=tuple)
+    names: Texts = key("VMs, by name.", value=tuple)
+    clusters: Texts = key("Clusters, by name or inventory path.", value=tuple)
 
 
 class VerifyEntry(Frozen):
     """What `verify` asks of measured bandwidth."""
 
-    host_memory: Annotated[float, Field(gt=0, le=1)] = key(
+    host_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
         "Share of the line rate that RDMA must reach from host memory.", default="0.90"
     )
-    gpu_memory: Annotated[float, Field(gt=0, le=1)] = key(
+    gpu_memory: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
         "Share of the line rate that RDMA must reach from GPU memory.", default="0.85"
     )
-    busbw: Annotated[float, Field(gt=0, le=1)] = key(
+    busbw: Stated[Annotated[float, Field(gt=0, le=1)]] = key(
         "Share of the line rate that an allreduce's bus bandwidth must reach.", default="0.84"
     )
-    seconds: Annotated[int, Field(ge=1, le=600)] = key("How long each bandwidth is measured.", default="5")
+    seconds: Stated[Annotated[int, Field(ge=1, le=600)]] = key(
+        "How long each bandwidth is measured.", default="5"
+    )
 
 
 class FileHeader(Frozen):

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal
+from enum import StrEnum
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+)
+from pydantic_core import core_schema
 
-from vgpu_cfg.model.desired import DesiredNuma, NumaPolicy, SecretReference
+from vgpu_cfg.model.frozen import FROM_FILE
 from vgpu_cfg.model.plan_file.values import (
     check_code,
     check_plan_name,
@@ -21,7 +34,85 @@ from vgpu_cfg.model.plan_file.values import (
     parse_secret,
     parse_size,
 )
+from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
+
+
+class TakesEffect(StrEnum):
+    """When a changed value of a key reaches a VM that exists, or a host."""
+
+    AT_CREATION = "at creation only"
+    AT_POWER_CYCLE = "at a power cycle"
+    LIVE = "live"
+    REPORTING = "in reports only"
+    SERVICE_RESTART = "at a restart of Xorg"
+    """The host's service `xorg`; no VM with a vGPU may run there meanwhile."""
+    MAINTENANCE = "in maintenance mode"
+    HOST_REBOOT = "at a reboot of the host"
+    HOST_COLD_BOOT = "at a reboot of the host, or a cold boot"
+    BY_HAND = "by hand"
+    IN_GUEST = "in the guest, live"
+    """It is staged again in a guest that runs."""
+    GUEST_RESTART = "in the guest, perhaps with its restart"
+    FIRST_BOOT = "at the guest's first boot only"
+    NEXT_RUN = "in the next run"
+    """It asks nothing of the host: it says how this tool shall work."""
+
+
+def key(
+    description: str,
+    takes_effect: TakesEffect | None = None,
+    default: str = "",
+    *,
+    value: object = None,
+    **schema: Any,
+) -> Any:
+    """Declare a key that may be absent; `schema` adds keywords to its rule in the JSON schema.
+
+    `value` is what the key then has (a type makes an empty one); `default` tells in words what holds, where
+    that is not the value itself. `model_fields_set` knows whether the key stands in the file.
+    """
+    extra: dict[str, Any] = dict(schema)
+    if takes_effect is not None:
+        extra["x-takes-effect"] = takes_effect.value
+    if default or isinstance(value, str | int):
+        extra["x-default"] = default or (str(value).lower() if isinstance(value, bool) else str(value))
+    make: Callable[[], Any] = value if isinstance(value, type) else lambda: value
+    return Field(default_factory=make, description=description, json_schema_extra=extra or None)
+
+
+def is_from_file(info: ValidationInfo) -> bool:
+    """Whether a person wrote what is validated; else it is a saved plan's, or made by the program."""
+    return bool(info.context == FROM_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Take a value of this kind as it is, but where a person wrote it: a plan file has it in another form."""
+
+    kind: type
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        schema = handler(source)
+        if schema["type"] == "nullable":  # None is how it is kept, never how it is written
+            schema = schema["schema"]
+        return core_schema.with_info_wrap_validator_function(self._read, schema)
+
+    def _read(self, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        is_kept = isinstance(value, self.kind) and not is_from_file(info)
+        return value if is_kept else read(value)
+
+
+T = TypeVar("T")
+Stated = Annotated[T | None, Kept(NoneType)]
+"""The value of a key that may be absent, and then is None."""
+
+
+def in_words(words: type[StrEnum]) -> WithJsonSchema:
+    """Write the words of an enumeration out in the JSON schema, where the key stands."""
+    return WithJsonSchema({"enum": [str(word) for word in words], "type": "string"})
 
 
 def _one_or_many(value: object) -> object:

@@ -11,7 +11,16 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import OptionalText, Size, Text, one_or_many_of
+from vgpu_cfg.model.plan_file.fields import (
+    Kept,
+    OptionalText,
+    Size,
+    Stated,
+    TakesEffect,
+    Text,
+    key,
+    one_or_many_of,
+)
 from vgpu_cfg.model.plan_file.guest_fields import (
     AbsolutePath,
     Containers,
@@ -28,7 +37,6 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     word_or_mapping,
 )
 from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret_use
-from vgpu_cfg.model.plan_key import TakesEffect, key
 
 IN_GUEST = TakesEffect.IN_GUEST
 GUEST_RESTART = TakesEffect.GUEST_RESTART
@@ -39,11 +47,15 @@ NEXT_RUN = TakesEffect.NEXT_RUN
 class LoginEntry(Frozen):
     """An account of the template by which this tool gets into the guest, with sudo that asks nothing."""
 
-    user: UserName = key("The account.", NEXT_RUN, "one that is made, with a key of the plan's own")
-    password: NamedSecret = key("The secret that holds its password; guest operations need one.", NEXT_RUN)
-    port: Port = key("The port of the guest's ssh server.", NEXT_RUN, "22")
+    user: Annotated[UserName, Kept(str)] = key(
+        "The account.", NEXT_RUN, "one that is made, with a key of the plan's own", value=""
+    )
+    password: Stated[NamedSecret] = key(
+        "The secret that holds its password; guest operations need one.", NEXT_RUN
+    )
+    port: Port = key("The port of the guest's ssh server.", NEXT_RUN, value=22)
     # The last one: below it the function of its name is out of reach.
-    key: NamedSecret = key("The secret that holds a private key.", NEXT_RUN)
+    key: Stated[NamedSecret] = key("The secret that holds a private key.", NEXT_RUN)
 
 
 class UserEntry(Frozen):
@@ -52,20 +64,20 @@ class UserEntry(Frozen):
     name: UserName = Field(
         description="The account's name.", json_schema_extra={"x-takes-effect": IN_GUEST.value}
     )
-    keys: PublicKeys = key("Public keys that may log in, one or a list.", IN_GUEST, "none")
-    sudo: bool = key("Whether it may do everything, without a password.", IN_GUEST, "true")
-    shell: AbsolutePath = key("Its shell.", IN_GUEST, "/bin/bash")
+    keys: PublicKeys = key("Public keys that may log in, one or a list.", IN_GUEST, "none", value=tuple)
+    sudo: bool = key("Whether it may do everything, without a password.", IN_GUEST, value=True)
+    shell: AbsolutePath = key("Its shell.", IN_GUEST, value="/bin/bash")
 
 
 class LicenceEntry(Frozen):
     """The client configuration token of the licence server; `secret` alone is short for `token`."""
 
-    secret: SecretName = key(
+    secret: Stated[SecretName] = key(
         "A name that stands under `secrets`: short for {token: {secret: NAME}}.", IN_GUEST
     )
-    token: NamedSecret = key("The secret that holds the token.", IN_GUEST)
+    token: Stated[NamedSecret] = key("The secret that holds the token.", IN_GUEST)
     type: FeatureType = key(
-        "FeatureType of gridd.conf: 1 vGPU, 2 RTX Virtual Workstation, 4 compute.", IN_GUEST, "4"
+        "FeatureType of gridd.conf: 1 vGPU, 2 RTX Virtual Workstation, 4 compute.", IN_GUEST, value=4
     )
 
 
@@ -80,7 +92,7 @@ class OfedEntry(PackageEntry):
     """The RDMA stack, and its package where the template has it not."""
 
     stack: Literal["mlnx", "doca", "inbox"] = key(
-        "MLNX_OFED, DOCA-OFED, or what the distribution has.", GUEST_RESTART, "inbox"
+        "MLNX_OFED, DOCA-OFED, or what the distribution has.", GUEST_RESTART, value="inbox"
     )
 
 
@@ -106,13 +118,15 @@ class GuestEntry(Frozen):
     by: Literal["cloud-init", "guest-operations", "ssh"] = key(
         "How what belongs into the guest comes there first; another way is tried after it.",
         NEXT_RUN,
-        "cloud-init",
+        value="cloud-init",
     )
     hostname: HostName = key("The host name, one label.", IN_GUEST, "the VM's name")
     domain: Domain = key("The domain that makes the host name a full one.", IN_GUEST, "none")
-    login: LoginEntry = key("How this tool gets into the guest after its first boot.", NEXT_RUN)
+    login: LoginEntry = key(
+        "How this tool gets into the guest after its first boot.", NEXT_RUN, value=LoginEntry
+    )
     users: GuestUsers = key(
-        "Accounts; text is short for {name: text}.", IN_GUEST, "none besides the template's"
+        "Accounts; text is short for {name: text}.", IN_GUEST, "none besides the template's", value=tuple
     )
     user_data: OptionalText = key(
         "A #cloud-config file that is merged under what this tool writes; the path counts from the file "
@@ -120,19 +134,21 @@ class GuestEntry(Frozen):
         FIRST_BOOT,
         "none",
     )
-    licence: GuestLicence = key("The vGPU licence: {secret: NAME} of the token, or a mapping.", IN_GUEST)
-    driver: GuestDriver = key(
+    licence: Stated[GuestLicence] = key(
+        "The vGPU licence: {secret: NAME} of the token, or a mapping.", IN_GUEST
+    )
+    driver: Stated[GuestDriver] = key(
         "NVIDIA's guest driver: template (it is there, and checked), the package's address or path, or a "
         "mapping; leave: nothing is done.",
         GUEST_RESTART,
         "template where a VM with GPUs trains, else leave",
     )
-    ofed: GuestOfed = key(
+    ofed: Stated[GuestOfed] = key(
         "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: nothing is done.",
         GUEST_RESTART,
         "inbox where a NIC has rdma, else leave",
     )
-    containers: Containers = key(
+    containers: Stated[Containers] = key(
         "The container runtime, with NVIDIA's container toolkit where the VM has GPUs; leave: nothing is "
         "done.",
         IN_GUEST,
@@ -141,5 +157,5 @@ class GuestEntry(Frozen):
     toolkit_repository: Url = key(
         "Where the packages of NVIDIA's container toolkit are; a mirror of NVIDIA's.", IN_GUEST, "NVIDIA's"
     )
-    shared_memory: Size = key("The size of /dev/shm, which containers share.", IN_GUEST, "as it is")
-    wait: Duration = key("How long the guest's first boot may take.", NEXT_RUN, "30m")
+    shared_memory: Stated[Size] = key("The size of /dev/shm, which containers share.", IN_GUEST, "as it is")
+    wait: Duration = key("How long the guest's first boot may take.", NEXT_RUN, "30m", value=1800)

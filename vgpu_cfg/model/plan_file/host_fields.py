@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+)
+from pydantic_core import core_schema
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import Text
+from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.plan_file.fields import Text, in_words, is_from_file
 from vgpu_cfg.model.plan_file.host_values import (
     DEPOT_PATTERN,
     FIRMWARE_NAME_PATTERN,
@@ -53,6 +62,27 @@ def secret_use(value: object) -> object:
     raise ValueError(message)
 
 
+class _Named:
+    """Read `{secret: NAME}` of a plan file, and keep the name."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        del source
+        written = Annotated[SecretUse, BeforeValidator(secret_use, json_schema_input_type=SecretUse)]
+        schema = handler.generate_schema(written)
+        return core_schema.with_info_wrap_validator_function(
+            _name_of, schema, serialization=core_schema.to_string_ser_schema()
+        )
+
+
+def _name_of(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str:
+    if isinstance(value, str) and not is_from_file(info):
+        return value
+    use: SecretUse = read(value)
+    return use.secret
+
+
 def if_text(check: Callable[[str], str]) -> Callable[[object], object]:
     """Apply a check to text; empty text is an absent key, and what is no text its type tells."""
 
@@ -88,7 +118,8 @@ def _graphics_type(value: object) -> object:
 
 _CIDR = r"[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}"
 
-NamedSecret = Annotated[SecretUse, BeforeValidator(secret_use, json_schema_input_type=SecretUse)]
+NamedSecret = Annotated[str, _Named()]
+"""A secret's name, which a plan file writes as {secret: NAME}."""
 WindowText = Annotated[
     str | None,
     BeforeValidator(
@@ -99,9 +130,10 @@ WindowText = Annotated[
     ),
 ]
 HostGraphicsType = Annotated[
-    Literal["shared", "sharedDirect"],
+    Literal[GraphicsType.SHARED, GraphicsType.SHARED_DIRECT],
     BeforeValidator(_graphics_type, json_schema_input_type=Literal["shared", "sharedDirect"]),
 ]
+HostAssignmentPolicy = Annotated[AssignmentPolicy, in_words(AssignmentPolicy)]
 Version = Annotated[str, BeforeValidator(parse_version, json_schema_input_type=str)]
 _DepotText = Annotated[str, Field(pattern=DEPOT_PATTERN)]
 Depots = Annotated[

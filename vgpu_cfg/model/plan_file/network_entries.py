@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import Text
+from vgpu_cfg.model.plan_file.fields import TakesEffect, Text, key
 from vgpu_cfg.model.plan_file.host_fields import Mtu, one_or_list
 from vgpu_cfg.model.plan_file.network_values import (
     ADDRESS_PATTERN,
@@ -17,7 +17,6 @@ from vgpu_cfg.model.plan_file.network_values import (
     parse_pool,
     parse_subnet,
 )
-from vgpu_cfg.model.plan_key import TakesEffect, key
 
 LIVE = TakesEffect.LIVE
 IN_GUEST = TakesEffect.IN_GUEST

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import Count, Mac, OptionalText, PciAddress
+from vgpu_cfg.model.plan_file.fields import Count, Mac, OptionalText, PciAddress, key
 from vgpu_cfg.model.plan_file.network_values import CIDR_PATTERN, parse_nic_address
-from vgpu_cfg.model.plan_key import key
 
 NicAddress = Annotated[
     str | None,

@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import Count, OptionalText, Text, Texts, mapping_or_text
+from vgpu_cfg.model.plan_file.fields import (
+    Count,
+    Kept,
+    OptionalText,
+    Stated,
+    TakesEffect,
+    Text,
+    Texts,
+    key,
+    mapping_or_text,
+)
 from vgpu_cfg.model.plan_file.guest_fields import (
     SHELL_VARIABLES,
     Image,
@@ -24,7 +34,6 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     flag_or_mapping,
 )
 from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret_use
-from vgpu_cfg.model.plan_key import TakesEffect, key
 
 IN_GUEST = TakesEffect.IN_GUEST
 NEXT_RUN = TakesEffect.NEXT_RUN
@@ -35,18 +44,18 @@ MonitoringPart = Literal["dcgm-exporter", "node-exporter", "prometheus", "grafan
 class RegistryEntry(Frozen):
     """A login at a container registry; `secret` alone is short for `password`, at the image's registry."""
 
-    secret: SecretName = key(
+    secret: Stated[SecretName] = key(
         "A name that stands under `secrets`: short for {password: {secret: NAME}}.", IN_GUEST
     )
     server: Registry = key("The registry's address, without https://.", IN_GUEST, "that of the image")
     user: RegistryUser = key("The user.", IN_GUEST, "$oauthtoken at nvcr.io; else it is needed")
-    password: NamedSecret = key("The secret that holds the password, or the API key.", IN_GUEST)
+    password: Stated[NamedSecret] = key("The secret that holds the password, or the API key.", IN_GUEST)
 
 
 class SharedFolderEntry(Frozen):
     """A folder that the head exports over NFS, and the workers mount at the same path."""
 
-    path: SharedPath = key("Its path.", IN_GUEST, "/srv/training")
+    path: SharedPath = key("Its path.", IN_GUEST, value="/srv/training")
 
 
 class MonitoringEntry(Frozen):
@@ -55,12 +64,12 @@ class MonitoringEntry(Frozen):
     exporter: Literal["dcgm", "nvidia-smi"] = key(
         "What reads the metrics: NVIDIA's DCGM exporter, or nvidia-smi beside the node exporter.",
         IN_GUEST,
-        "dcgm",
+        value="dcgm",
     )
     images: dict[MonitoringPart, NeededImage] = key(
-        "Other images than this release's, by what they are.", IN_GUEST, "pinned by this release"
+        "Other images than this release's, by what they are.", IN_GUEST, "pinned by this release", value=dict
     )
-    grafana_password: NamedSecret = key(
+    grafana_password: Stated[NamedSecret] = key(
         "The secret that holds the password of Grafana's admin.", IN_GUEST, "Grafana can only be read"
     )
 
@@ -68,16 +77,18 @@ class MonitoringEntry(Frozen):
 class TrafficEntry(Frozen):
     """Traffic classes on the management NIC: data loading may borrow, and starves nothing."""
 
-    link: Rate = key("What the NIC carries at most, as in 10Gbps.", IN_GUEST)
-    control: Rate = key("What ssh and the launcher are sure of, as in 200Mbps.", IN_GUEST)
+    link: Annotated[Rate, Kept(int)] = key("What the NIC carries at most, as in 10Gbps.", IN_GUEST)
+    control: Annotated[Rate, Kept(int)] = key(
+        "What ssh and the launcher are sure of, as in 200Mbps.", IN_GUEST
+    )
 
 
 class TrainingRoceEntry(Frozen):
     """How RDMA packets are marked, and the priority that is kept lossless."""
 
-    dscp: Annotated[int, Field(ge=0, le=63)] = key("The DSCP of RDMA packets.", IN_GUEST, "26")
+    dscp: Annotated[int, Field(ge=0, le=63)] = key("The DSCP of RDMA packets.", IN_GUEST, value=26)
     priority: Annotated[int, Field(ge=0, le=7)] = key(
-        "The priority that flow control (PFC) keeps lossless.", IN_GUEST, "3"
+        "The priority that flow control (PFC) keeps lossless.", IN_GUEST, value=3
     )
 
 
@@ -88,7 +99,7 @@ class TrainingEntry(Frozen):
         "horovod: the image must hold it, and `train` starts with horovodrun or mpirun. none: only the "
         "hosts and the mesh are made ready.",
         IN_GUEST,
-        "horovod",
+        value="horovod",
     )
     image: Image = key("The container image that training runs in.", IN_GUEST, "none: on the guest itself")
     archive: Package = key(
@@ -105,24 +116,30 @@ class TrainingEntry(Frozen):
         IN_GUEST,
         "the first worker",
     )
-    slots: Count = key("How many processes run on each worker.", IN_GUEST, "one per GPU")
+    slots: Stated[Count] = key("How many processes run on each worker.", IN_GUEST, "one per GPU")
     rdma_network: OptionalText = key(
         "The network that carries the training; every worker has a NIC with `rdma` on it.",
         IN_GUEST,
         "the network of each worker's first NIC",
     )
-    registry: Annotated[RegistryEntry, BeforeValidator(secret_use, json_schema_input_type=RegistryEntry)] = (
-        key("The login at the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
-    )
-    port: Port = key("The port of the ssh server in the containers.", IN_GUEST, "2222")
-    keys: NamedSecret = key(
+    registry: Stated[
+        Annotated[RegistryEntry, BeforeValidator(secret_use, json_schema_input_type=RegistryEntry)]
+    ] = key("The login at the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
+    port: Port = key("The port of the ssh server in the containers.", IN_GUEST, value=2222)
+    keys: Stated[NamedSecret] = key(
         "The secret, of at least 32 bytes, from which every ssh key of the plan follows.",
         IN_GUEST,
         "one that this machine makes and keeps",
     )
-    mounts: Mounts = key("Folders of the guest in the container, as in /srv/data:/data.", IN_GUEST, "none")
+    mounts: Mounts = key(
+        "Folders of the guest in the container, as in /srv/data:/data.", IN_GUEST, "none", value=tuple
+    )
     environment: dict[ShellVariable, VariableValue] = key(
-        "Environment variables that training starts with.", IN_GUEST, "none", propertyNames=SHELL_VARIABLES
+        "Environment variables that training starts with.",
+        IN_GUEST,
+        "none",
+        value=dict,
+        propertyNames=SHELL_VARIABLES,
     )
     shared_folder: Annotated[
         SharedFolderEntry | None,
@@ -132,5 +149,5 @@ class TrainingEntry(Frozen):
     monitoring: Annotated[MonitoringEntry | None, flag_or_mapping(bool | MonitoringEntry)] = key(
         "GPU metrics, with a dashboard: true, or a mapping.", IN_GUEST, "none"
     )
-    traffic: TrafficEntry = key("Bandwidth of the management NIC.", IN_GUEST, "not limited")
-    roce: TrainingRoceEntry = key("How RDMA packets are marked.", IN_GUEST)
+    traffic: Stated[TrafficEntry] = key("Bandwidth of the management NIC.", IN_GUEST, "not limited")
+    roce: TrainingRoceEntry = key("How RDMA packets are marked.", IN_GUEST, value=TrainingRoceEntry)

@@ -9,7 +9,6 @@ from typing import Any
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredNetwork
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file import SecretUse
 
 ReadText = Callable[[str, str], str]
 """Reads a file by the name of the document that names it, and its path from there.
@@ -31,12 +30,11 @@ class VmContext:
     secrets: frozenset[str] = frozenset()
     read_text: ReadText = no_files
 
-    def unknown_secret(self, use: SecretUse | str | None) -> tuple[str, str] | None:
+    def unknown_secret(self, name: str | None) -> tuple[str, str] | None:
         """Return what to say of a secret that does not stand under `secrets`; None where it does.
 
         Its name is not repeated: somebody may have written the secret itself.
         """
-        name = use.secret if isinstance(use, SecretUse) else use
         if name is None or name in self.secrets:
             return None
         hint = did_you_mean(name, self.secrets) or "as in secrets: {lic: file:/etc/vgpu-cfg/licence.tok}"

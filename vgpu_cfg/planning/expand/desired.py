@@ -13,15 +13,11 @@ from vgpu_cfg.model.desired import (
     DesiredGpu,
     DesiredNewDisk,
     DesiredNic,
-    DesiredNuma,
     DesiredPassthrough,
-    DesiredPlace,
     DesiredPower,
     DesiredVgpu,
     DesiredVm,
-    NumaPolicy,
     ScratchSource,
-    Spread,
     TemplateSource,
 )
 from vgpu_cfg.model.plan_file import (
@@ -29,12 +25,12 @@ from vgpu_cfg.model.plan_file import (
     DiskEntry,
     GpuEntry,
     NicEntry,
-    PlaceEntry,
     Scratch,
     VmKeys,
     parse_mac,
     parse_nic_address,
 )
+from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.vm_options import stated_options
 from vgpu_cfg.planning.expand.addresses import check_nic_networks, counted
 from vgpu_cfg.planning.expand.context import VmContext, value_of
@@ -67,7 +63,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = ""
         nics=tuple(nic for entry in keys.nics or () for nic in _nics(entry, has_gpus=bool(keys.gpus))),
         disks=tuple(_disk(entry) for entry in keys.disks or ()),
         extra_config=dict(sorted((keys.extra_config or {}).items())),
-        place=_place(keys.place) if "place" in stated else DesiredPlace(),
+        place=keys.place,
         power=_power(keys.power) if "power" in stated else DesiredPower.ON,
         expires=keys.expires,
         guest=make_guest(name, keys, user_data),
@@ -91,8 +87,7 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
     for index in growing[1:]:
         message = "a second `grow`: it is always the template's first disk that grows"
         yield layers.fault(("disks", index), message, "keep one")
-    if "place" in given:
-        yield from _check_place(keys, layers)
+    yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):
         yield from _check_counted_mac(nic, index, layers)
     pins = [entry.pin for entry in keys.gpus or ()]
@@ -121,15 +116,15 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
 
 def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
     place = keys.place
-    if place.spread == "gpus" and not keys.gpus:
+    if place.spread is Spread.GPUS and not keys.gpus:
         yield layers.fault(
             ("place", "spread"), "`spread: gpus` is asked of a VM without `gpus`", "write hosts"
         )
-    if place.spread == "numa" and not _has_nodes(keys):
+    if place.spread is Spread.NUMA and not _has_nodes(keys):
         message = "`spread: numa` is asked of a VM that is tied to no NUMA node"
         hint = "give it `gpus`, or write `numa: node`; or spread over hosts"
         yield layers.fault(("place", "spread"), message, hint)
-    if place.pack and place.spread == "hosts":
+    if place.pack and place.spread is Spread.HOSTS:
         message = "`pack` asks for few hosts, and `spread: hosts` for one per VM"
         yield layers.fault(("place", "pack"), message, "remove one of them")
     if place.keep_free and not keys.gpus:
@@ -239,19 +234,6 @@ def _disk(entry: DiskEntry) -> DesiredDisk:
     given = entry.model_fields_set
     return DesiredNewDisk(
         size_mib=entry.size, controller=entry.controller if "controller" in given else "scsi"
-    )
-
-
-def _place(entry: PlaceEntry) -> DesiredPlace:
-    given = entry.model_fields_set
-    return DesiredPlace(
-        spread=Spread(entry.spread) if "spread" in given else None,
-        hosts=entry.hosts if "hosts" in given else (),
-        must=entry.must if "must" in given else True,
-        not_hosts=entry.not_hosts if "not_hosts" in given else (),
-        host_group=entry.host_group,
-        pack=bool(entry.pack),
-        keep_free=entry.keep_free or 0,
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from vgpu_cfg.documents import Loc, Part
 from vgpu_cfg.errors import DocumentFault
 from vgpu_cfg.model.plan_file import GpuMatch, HostEntry, HostGpuEntry, HostNicEntry, NicMatch, RoceEntry
+from vgpu_cfg.model.plan_words import GpuUse, NicUse, SchedulerPolicy
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 _OF_VGPUS = ("sharing", "vgpu_mode", "scheduler")
 _OF_TIME_SLICES = ("vgpu_mode", "scheduler")
@@ -17,7 +19,7 @@ _TRUE = ("True", "1")
 
 def check_gpu_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     """Yield what is wrong between the keys of each rule for GPUs, and between rules."""
-    rules = entry.gpus or ()
+    rules = entry.gpus
     for index, rule in enumerate(rules):
         yield from _check_gpu(rule, ("gpus", index), part)
         yield from _check_reach([_criteria(one.match) for one in rules[: index + 1]], "gpus", part)
@@ -25,12 +27,12 @@ def check_gpu_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
 
 def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
     given = {key for key in rule.model_fields_set if getattr(rule, key) is not None}
-    if rule.use == "leave":
+    if rule.use is GpuUse.LEAVE:
         for key in sorted(given - {"match", "use"}):
             message = f"`use: leave` touches nothing of a GPU, and `{key}` is set beside it"
             yield part.fault((*loc, key), message, "remove one of them")
         return
-    if rule.use == "passthrough":
+    if rule.use is GpuUse.PASSTHROUGH:
         for key in _OF_VGPUS:
             if key in given:
                 message = f"`{key}` is of GPUs that serve vGPUs, and this one is passed through"
@@ -41,25 +43,25 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
     elif rule.label:
         message = "a hardware `label` is of a device that is passed through"
         yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
-    if rule.sharing == "mig":
+    if rule.sharing is Sharing.MIG:
         for key in _OF_TIME_SLICES:
-            if key in given and rule.use != "passthrough":
+            if key in given and rule.use is not GpuUse.PASSTHROUGH:
                 message = f"`{key}` is of time-sliced vGPUs, and this GPU is in MIG mode"
                 yield part.fault((*loc, key), message, "remove it, or write sharing: time_sliced")
-    if rule.vgpu_mode == "mixed_size" and rule.scheduler == "fixed_share" and rule.use != "passthrough":
+    mixes = rule.vgpu_mode is VgpuMode.MIXED_SIZE and rule.scheduler is SchedulerPolicy.FIXED_SHARE
+    if mixes and rule.use is not GpuUse.PASSTHROUGH:
         message = "a GPU that takes vGPUs of mixed size cannot share time in fixed parts"
         yield part.fault((*loc, "scheduler"), message, "write best_effort or equal_share")
 
 
 def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     """Yield what is wrong between the keys of each rule for NICs, and between rules."""
-    rules = entry.nics or ()
+    rules = entry.nics
     for index, rule in enumerate(rules):
         loc: Loc = ("nics", index)
         yield from _check_nic_use(rule, loc, part)
         yield from _check_firmware(rule, loc, part)
-        is_off = "ats" in entry.model_fields_set and not entry.ats
-        if is_off and (rule.firmware or {}).get("ATS_ENABLED") in _TRUE:
+        if entry.ats is False and rule.firmware.get("ATS_ENABLED") in _TRUE:
             message = "`ats: false` switches off on the host what ATS_ENABLED switches on in the NIC"
             yield part.fault(
                 (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS is all or nothing"
@@ -69,18 +71,18 @@ def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
 
 def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
     given = rule.model_fields_set
-    if rule.use == "sriov" and "vfs" not in given:
+    if rule.use is NicUse.SRIOV and "vfs" not in given:
         yield part.fault((*loc, "use"), "`use: sriov` needs `vfs`, the number of functions", "as in vfs: 8")
-    if rule.use != "sriov" and "vfs" in given:
+    if rule.use is not NicUse.SRIOV and "vfs" in given:
         message = "`vfs` are the virtual functions of `use: sriov`"
         yield part.fault((*loc, "vfs"), message, "write use: sriov, or remove it")
-    if rule.label and rule.use != "passthrough":
+    if rule.label and rule.use is not NicUse.PASSTHROUGH:
         message = "a hardware `label` is of a device that is passed through"
         yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
-    if rule.use == "passthrough" and rule.switch:
+    if rule.use is NicUse.PASSTHROUGH and rule.switch:
         message = "a NIC that is passed through cannot be an uplink of a switch"
         yield part.fault((*loc, "switch"), message, "remove it, or write use: host")
-    if rule.use == "passthrough" and "roce" in given and rule.roce is not False:
+    if rule.use is NicUse.PASSTHROUGH and "roce" in given and rule.roce is not False:
         message = "RoCE on a NIC that is passed through is set in its guest"
         yield part.fault((*loc, "roce"), message, "remove it; the host's driver does not see this NIC")
     if isinstance(rule.roce, RoceEntry) and rule.roce.trust == "pcp" and "dscp" in rule.roce.model_fields_set:
@@ -89,13 +91,13 @@ def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Documen
 
 
 def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
-    firmware = rule.firmware or {}
+    firmware = rule.firmware
     if not firmware:
         return
     if not {"model", "vmnic", "pci_id"} & _criteria(rule.match).keys():
         message = "`firmware` is of one kind of NIC, and this rule takes NICs of every make"
         yield part.fault((*loc, "firmware"), message, "add match: {model: ConnectX}, a vmnic or a pci_id")
-    if rule.use != "sriov":
+    if rule.use is not NicUse.SRIOV:
         return
     if firmware.get("SRIOV_EN") in _FALSE:
         message = "`use: sriov` needs SRIOV_EN, which this rule switches off"
@@ -106,10 +108,9 @@ def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Docume
         yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"write at least {rule.vfs}")
 
 
-def _criteria(match: GpuMatch | NicMatch | None) -> dict[str, Any]:
+def _criteria(match: GpuMatch | NicMatch) -> dict[str, Any]:
     """Return what a match asks, as far as it asks anything."""
-    stated = match.model_dump() if match is not None else {}
-    return {key: value for key, value in stated.items() if value is not None}
+    return match.model_dump(exclude_none=True)
 
 
 def _check_reach(matches: Sequence[dict[str, Any]], section: str, part: Part) -> Iterator[DocumentFault]:

@@ -9,17 +9,12 @@ from collections.abc import Iterator
 
 from vgpu_cfg.documents import Loc
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredLicence, DesiredOfed, DesiredPackage
-from vgpu_cfg.model.guest import GuestLogin
-from vgpu_cfg.model.guest_base import GuestUser
+from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredLicence
 from vgpu_cfg.model.plan_file import (
     GuestEntry,
     LicenceEntry,
-    LoginEntry,
     OfedEntry,
     PackageEntry,
-    SecretUse,
-    UserEntry,
     VmKeys,
     host_name_of,
 )
@@ -48,103 +43,61 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
     has_rdma = any("rdma" in nic.model_fields_set for nic in nics)
     if entry is None and not has_rdma and not any(nic.ip for nic in nics):
         return None
-    guest = DesiredGuest(host_name=host_name_of(name), ofed=DesiredOfed() if has_rdma else None)
-    if entry is None:
-        return guest
-    given = stated_in(keys)
-    stated: dict[str, object] = {}
-    for ours, key in {
-        "by": "by",
-        "host_name": "hostname",
-        "domain": "domain",
-        "wait_seconds": "wait",
-    }.items():
-        if key in given:
-            stated[ours] = getattr(entry, key)
-    if "login" in given:
-        stated["login"] = _login(entry.login)
-    if "users" in given:
-        stated["users"] = tuple(_user(one) for one in entry.users)
-    if "licence" in given:
-        stated["licence"] = _licence(entry.licence)
-    if "driver" in given:
-        stated["driver"] = _driver(entry.driver)
-    if "ofed" in given:
-        stated["ofed"] = _ofed(entry.ofed)
-    if "containers" in given:
-        stated["runtime"] = None if entry.containers == "leave" else entry.containers
-    if "toolkit_repository" in given:
-        stated["toolkit_repository"] = entry.toolkit_repository
-    if "shared_memory" in given:
-        stated["shared_memory"] = f"{entry.shared_memory}m"
-    return guest.model_copy(update={**stated, "user_data": user_data})
-
-
-def _login(entry: LoginEntry) -> GuestLogin:
-    return GuestLogin(
-        user=entry.user or "",
-        password=name_of(value_of(entry, "password")),
-        key=name_of(value_of(entry, "key")),
-        port=entry.port or GuestLogin().port,
-    )
-
-
-def name_of(use: SecretUse | None) -> str | None:
-    """Return the name of a secret that may not be used."""
-    return use.secret if use is not None else None
-
-
-def _user(entry: UserEntry) -> GuestUser:
-    given = entry.model_fields_set
-    return GuestUser(
-        name=entry.name,
-        keys=entry.keys or (),
-        sudo=entry.sudo if "sudo" in given else True,
-        shell=entry.shell or GuestUser(name=entry.name).shell,
+    entry = entry or GuestEntry()
+    return DesiredGuest(
+        by=entry.by,
+        host_name=entry.hostname or host_name_of(name),
+        domain=entry.domain or "",
+        login=entry.login,
+        users=entry.users,
+        user_data=user_data,
+        licence=_licence(entry.licence) if entry.licence is not None else None,
+        driver=_driver(entry.driver),
+        ofed=_ofed(entry.ofed or (OfedEntry() if has_rdma else "leave")),
+        runtime=entry.containers if entry.containers != "leave" else None,
+        toolkit_repository=entry.toolkit_repository,
+        shared_memory=f"{entry.shared_memory}m" if entry.shared_memory is not None else "",
+        wait_seconds=entry.wait,
     )
 
 
 def _licence(entry: LicenceEntry) -> DesiredLicence:
-    token = entry.secret or entry.token.secret
-    return DesiredLicence(token=token, feature_type=entry.type or DesiredLicence(token=token).feature_type)
+    return DesiredLicence(token=entry.secret or entry.token or "", feature_type=entry.type)
 
 
-def _driver(entry: PackageEntry | str) -> DesiredPackage | None:
+def _driver(entry: PackageEntry | str | None) -> PackageEntry | None:
     if isinstance(entry, PackageEntry):
-        return DesiredPackage(package=entry.package or "", sha256=entry.sha256 or "")
-    return None if entry == "leave" else DesiredPackage()
+        return entry
+    return PackageEntry() if entry == "template" else None
 
 
-def _ofed(entry: OfedEntry | str) -> DesiredOfed | None:
-    if isinstance(entry, OfedEntry):
-        stack = value_of(entry, "stack") or DesiredOfed().stack
-        return DesiredOfed(stack=stack, package=entry.package or "", sha256=entry.sha256 or "")
-    return None
+def _ofed(entry: OfedEntry | str) -> OfedEntry | None:
+    return entry if isinstance(entry, OfedEntry) else None
 
 
 def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong between the keys of `guest`, once all layers are merged."""
-    entry, given = keys.guest, stated_in(keys)
-    by = value_of(entry, "by") or "cloud-init"
-    yield from _check_login(value_of(entry, "login"), by, layers)
+    entry = keys.guest
+    yield from _check_login(entry, layers)
     yield from _check_users(entry, layers)
     yield from _check_packages(entry, layers)
-    if "licence" in given and len({"secret", "token"} & entry.licence.model_fields_set) != 1:
+    if entry.licence is not None and len({"secret", "token"} & entry.licence.model_fields_set) != 1:
         hint = "as in licence: {secret: lic}, or {token: {secret: lic}, type: 4}"
         yield layers.fault(("guest", "licence"), "a licence has one `token`, or `secret` for short", hint)
-    for loc, use in _secrets(entry):
-        if unknown := context.unknown_secret(use):
+    for loc, secret in _secrets(entry):
+        if unknown := context.unknown_secret(secret):
             yield layers.fault(("guest", *loc), *unknown)
-    if "user_data" in given and by != "cloud-init":
-        message = f"`user_data` is for cloud-init, and this guest is set up by {by}"
+    if entry.user_data and entry.by != "cloud-init":
+        message = f"`user_data` is for cloud-init, and this guest is set up by {entry.by}"
         yield layers.fault(("guest", "user_data"), message, "remove one of them")
-    elif "user_data" in given:
-        yield from _check_user_data(layers, entry.user_data or "", context)
+    elif entry.user_data:
+        yield from _check_user_data(layers, entry.user_data, context)
 
 
-def _check_login(login: LoginEntry | None, by: str, layers: Layers) -> Iterator[DocumentFault]:
+def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     loc: Loc = ("guest", "login")
-    if login is None:
+    login, by = entry.login, entry.by
+    if "login" not in entry.model_fields_set:
         if by != "cloud-init":
             hint = "as in login: {user: ubuntu, password: {secret: guest}}, an account of the template"
             yield layers.fault(("guest", "by"), f"`by: {by}` needs a `login`", hint)
@@ -163,7 +116,7 @@ def _check_login(login: LoginEntry | None, by: str, layers: Layers) -> Iterator[
 
 
 def _check_users(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
-    names = [user.name for user in entry.users or ()]
+    names = [user.name for user in entry.users]
     for index, name in enumerate(names):
         if name == MACHINE_USER:
             message = f"the account {MACHINE_USER!r} is this tool's own"
@@ -179,7 +132,7 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
         yield layers.fault(("guest", "driver"), message, "give `package`, or write driver: template")
     if not isinstance(entry.ofed, OfedEntry):
         return
-    if entry.ofed.package and value_of(entry.ofed, "stack") in (None, "inbox"):
+    if entry.ofed.package and entry.ofed.stack == "inbox":
         message = "`package` brings MLNX_OFED or DOCA-OFED, and this is the distribution's own stack"
         yield layers.fault(("guest", "ofed", "package"), message, "write stack: mlnx or doca, or remove it")
     if entry.ofed.sha256 and not entry.ofed.package:
@@ -187,17 +140,15 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
         yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
 
 
-def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
-    for section, key in (
-        ("licence", "secret"),
-        ("licence", "token"),
-        ("login", "password"),
-        ("login", "key"),
-    ):
-        mapping = value_of(entry, section)
-        use = value_of(mapping, key) if mapping is not None else None
-        if use is not None:
-            yield (section, key) if isinstance(use, str) else (section, key, "secret"), use
+def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:
+    if entry.licence is not None and entry.licence.secret is not None:
+        yield ("licence", "secret"), entry.licence.secret
+    if entry.licence is not None and entry.licence.token is not None:
+        yield ("licence", "token", "secret"), entry.licence.token
+    if entry.login.password is not None:
+        yield ("login", "password", "secret"), entry.login.password
+    if entry.login.key is not None:
+        yield ("login", "key", "secret"), entry.login.key
 
 
 def _check_user_data(layers: Layers, path: str, context: VmContext) -> Iterator[DocumentFault]:

@@ -13,9 +13,10 @@ from vgpu_cfg.model.plan_file import (
     DisruptionEntry,
     DriverEntry,
     HostEntry,
-    SecretUse,
+    PvrdmaEntry,
     VmknicEntry,
 )
+from vgpu_cfg.model.plan_words import Disruption
 from vgpu_cfg.planning.expand.device_checks import check_gpu_rules, check_nic_rules
 
 _EVACUATION = "VgpuMMAutomationTimeoutSecs"
@@ -40,20 +41,18 @@ def check_hosts(
         yield part.fault((), "an entry of `hosts` names no host", "give `cluster`, or `names`")
     yield from check_gpu_rules(entry, part)
     yield from check_nic_rules(entry, part)
-    for index, vmknic in enumerate(entry.vmknics or ()):
+    for index, vmknic in enumerate(entry.vmknics):
         yield from _check_vmknic(vmknic, index, entry, names, part, context)
     yield from _check_pvrdma(entry, part)
-    if "driver" in entry.model_fields_set:
+    if entry.driver is not None:
         yield from _check_driver(entry.driver, part)
-    if "access" in entry.model_fields_set:
-        yield from _check_access(entry.access, part)
-    if "disruption" in entry.model_fields_set:
-        yield from _check_disruption(entry.disruption, names, part)
+    yield from _check_access(entry.access, part)
+    yield from _check_disruption(entry.disruption, names, part)
     yield from _check_cluster_options(entry, part)
-    for loc, use in _secrets(entry):
-        if use.secret not in context.secrets:
+    for loc, name in _secrets(entry):
+        if name not in context.secrets:
             # The name is not repeated: somebody may have written the secret itself.
-            hint = did_you_mean(use.secret, context.secrets) or "as in secrets: {esxi: keyring:esxi-root}"
+            hint = did_you_mean(name, context.secrets) or "as in secrets: {esxi: keyring:esxi-root}"
             yield part.fault((*loc, "secret"), "no secret of this name stands under `secrets`", hint)
 
 
@@ -80,7 +79,7 @@ def _check_vmknic(
             yield part.fault((*loc, "address"), "one address cannot serve several hosts", hint)
         else:
             yield from _claimed(names[0], vmknic.address, (*loc, "address"), vmknic.network, part, context)
-    for host, address in (vmknic.addresses or {}).items():
+    for host, address in vmknic.addresses.items():
         place = (*loc, "addresses", host)
         if _is_plain(names) and host not in names:
             hint = did_you_mean(host, names) or "give the name as it stands in `names`"
@@ -106,8 +105,7 @@ def _claimed(
 
 
 def _check_pvrdma(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
-    given = "pvrdma" in entry.model_fields_set
-    if given and not isinstance(entry.pvrdma, bool):
+    if isinstance(entry.pvrdma, PvrdmaEntry):
         named = [key for key in ("vmknic", "network") if getattr(entry.pvrdma, key)]
         if len(named) != 1:
             message = "`pvrdma` needs a `vmknic` or a `network`, and not both"
@@ -118,11 +116,10 @@ def _check_pvrdma(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
 
 
 def _check_driver(driver: DriverEntry, part: Part) -> Iterator[DocumentFault]:
-    by = driver.by if "by" in driver.model_fields_set else "hand"
-    if driver.depot and by != "esxcli":
-        message = f"`depot` is what esxcli installs from, and the driver is installed by {by}"
+    if driver.depot and driver.by != "esxcli":
+        message = f"`depot` is what esxcli installs from, and the driver is installed by {driver.by}"
         yield part.fault(("driver", "depot"), message, "write by: esxcli, or remove `depot`")
-    if by == "esxcli" and not driver.depot:
+    if driver.by == "esxcli" and not driver.depot:
         hint = "as in depot: /vmfs/volumes/ds1/driver.zip"
         yield part.fault(("driver", "by"), "`by: esxcli` needs a `depot`", hint)
 
@@ -138,34 +135,29 @@ def _check_disruption(
     disruption: DisruptionEntry, names: Sequence[str], part: Part
 ) -> Iterator[DocumentFault]:
     loc: Loc = ("disruption",)
-    allowed = disruption.allow or ()
-    for index, what in enumerate(allowed):
-        if what != "maintenance" and "maintenance" not in allowed:
-            message = f"`{what}` is allowed, and maintenance mode, which comes before it, is not"
-            yield part.fault((*loc, "allow", index), message, f"write [maintenance, {what}]")
-            break
+    if disruption.allow and Disruption.MAINTENANCE not in disruption.allow:
+        what = part.data["disruption"]["allow"][0]
+        message = f"`{what}` is allowed, and maintenance mode, which comes before it, is not"
+        yield part.fault((*loc, "allow", 0), message, f"write [maintenance, {what}]")
     if disruption.canary and _is_plain(names) and disruption.canary > len(names):
         message = f"{disruption.canary} hosts cannot go first: `names` has {len(names)}"
         yield part.fault((*loc, "canary"), message, f"at most {len(names)}")
 
 
 def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
-    if "cluster_options" not in entry.model_fields_set:
-        return
     options = entry.cluster_options
-    if not entry.cluster:
+    if "cluster_options" in entry.model_fields_set and not entry.cluster:
         message = "`cluster_options` hold for a whole cluster, and this entry names none"
         yield part.fault(("cluster_options",), message, "add `cluster`")
-    if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in (options.drs or {}):
+    if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in options.drs:
         message = f"`evacuate_vgpu` and {_EVACUATION} are one option of DRS"
         yield part.fault(("cluster_options", "drs", _EVACUATION), message, "remove one of them")
 
 
-def _secrets(entry: HostEntry) -> Iterator[tuple[Loc, SecretUse]]:
-    access = entry.access.model_fields_set if "access" in entry.model_fields_set else frozenset()
-    if "password" in access:
+def _secrets(entry: HostEntry) -> Iterator[tuple[Loc, str]]:
+    if entry.access.password is not None:
         yield ("access", "password"), entry.access.password
-    if "key" in access:
+    if entry.access.key is not None:
         yield ("access", "key"), entry.access.key
-    if "licence" in entry.model_fields_set:
+    if entry.licence is not None:
         yield ("licence",), entry.licence

@@ -1,40 +1,15 @@
-"""From the entries of `hosts` to what is desired of hosts: ranges written out, defaults filled in."""
+"""From the entries of `hosts` to what is desired of hosts: ranges written out, `prepare` decided."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from vgpu_cfg.documents import Part, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredNetwork
-from vgpu_cfg.model.desired_hosts import (
-    DesiredAccess,
-    DesiredBios,
-    DesiredClusterOptions,
-    DesiredDeviceMatch,
-    DesiredDisruption,
-    DesiredDriver,
-    DesiredHostGpu,
-    DesiredHostNic,
-    DesiredHosts,
-    DesiredPvrdma,
-    DesiredRoce,
-    DesiredVmknic,
-)
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file import (
-    AccessEntry,
-    DriverEntry,
-    GpuMatch,
-    HostEntry,
-    HostNicEntry,
-    NicMatch,
-    PvrdmaEntry,
-    RoceEntry,
-    SecretUse,
-)
+from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.plan_file import HostEntry
 from vgpu_cfg.planning.expand.host_checks import HostContext, check_hosts
 from vgpu_cfg.planning.expand.ranges import read_members
 
@@ -83,7 +58,7 @@ def expand_hosts(
 
 
 def _names(entry: HostEntry, part: Part, out: HostExpansion) -> Iterator[str]:
-    for index, name in enumerate(entry.names or ()):
+    for index, name in enumerate(entry.names):
         try:
             yield from (member.name for member in read_members(name))
         except ValueError as error:
@@ -93,84 +68,6 @@ def _names(entry: HostEntry, part: Part, out: HostExpansion) -> Iterator[str]:
 
 def make_hosts(entry: HostEntry, names: Sequence[str], origin: str, *, has_vms: bool) -> DesiredHosts:
     """Make one entry; `check_hosts` must have found nothing against it. `names` have no ranges."""
-    given = entry.model_fields_set
-    stated: dict[str, Any] = {
-        **_stated(entry, "cluster", "mode", "graphics_type", "assignment_policy", "ats"),
-        "gpus": tuple(
-            DesiredHostGpu(
-                match=_match(rule.match),
-                **_stated(rule, "use", "sharing", "vgpu_mode", "scheduler", "ecc", "label"),
-            )
-            for rule in entry.gpus or ()
-        ),
-        "nics": tuple(_nic(rule) for rule in entry.nics or ()),
-        "vmknics": tuple(
-            DesiredVmknic(**_stated(one, "network", "address", "addresses", "mtu"))
-            for one in entry.vmknics or ()
-        ),
-    }
-    if "pvrdma" in given:
-        stated["pvrdma"] = _pvrdma(entry.pvrdma)
-    if "driver" in given:
-        stated["driver"] = _driver(entry.driver)
-    if "bios" in given:
-        stated["bios"] = DesiredBios(**_stated(entry.bios, *DesiredBios.model_fields))
-    if "licence" in given:
-        stated["licence"] = entry.licence.secret
-    if "cluster_options" in given:
-        options = _stated(entry.cluster_options, *DesiredClusterOptions.model_fields)
-        stated["cluster_options"] = DesiredClusterOptions(**options)
-    if "access" in given:
-        stated["access"] = _access(entry.access)
-    if "disruption" in given:
-        disruption = _stated(entry.disruption, *DesiredDisruption.model_fields)
-        stated["disruption"] = DesiredDisruption.model_validate(disruption)
     by_default = "from_vms" if has_vms else "none"
-    prepare = entry.prepare if "prepare" in given else by_default
-    return DesiredHosts.model_validate(
-        {**stated, "names": tuple(names), "prepare": prepare, "origin": origin}
-    )
-
-
-def _stated(entry: Frozen, *keys: str) -> dict[str, Any]:
-    """Return the keys that stand in the file with a value."""
-    return {
-        key: getattr(entry, key)
-        for key in keys
-        if key in entry.model_fields_set and getattr(entry, key) is not None
-    }
-
-
-def _match(match: GpuMatch | NicMatch | None) -> DesiredDeviceMatch:
-    if match is None:
-        return DesiredDeviceMatch()
-    return DesiredDeviceMatch(**_stated(match, *DesiredDeviceMatch.model_fields))
-
-
-def _nic(rule: HostNicEntry) -> DesiredHostNic:
-    stated = _stated(rule, "use", "vfs", "label", "firmware", "switch")
-    if "roce" in rule.model_fields_set:
-        stated["roce"] = _roce(rule.roce)
-    return DesiredHostNic(match=_match(rule.match), **stated)
-
-
-def _roce(roce: RoceEntry | bool) -> DesiredRoce:  # noqa: FBT001 - what the plan file holds
-    if isinstance(roce, RoceEntry):
-        return DesiredRoce(**_stated(roce, "trust", "dscp", "priority"))
-    return DesiredRoce(enabled=roce)
-
-
-def _pvrdma(pvrdma: PvrdmaEntry | bool) -> DesiredPvrdma:  # noqa: FBT001 - what the plan file holds
-    if isinstance(pvrdma, PvrdmaEntry):
-        return DesiredPvrdma(vmknic=pvrdma.vmknic, network=pvrdma.network)
-    return DesiredPvrdma(enabled=False)
-
-
-def _driver(driver: DriverEntry) -> DesiredDriver:
-    return DesiredDriver(depots=driver.depot or (), **_stated(driver, "kind", "version", "by"))
-
-
-def _access(access: AccessEntry) -> DesiredAccess:
-    stated = _stated(access, "ssh", "user", "password", "key", "host_keys")
-    named = {key: use.secret if isinstance(use, SecretUse) else use for key, use in stated.items()}
-    return DesiredAccess.model_validate(named)
+    stated = {"prepare": by_default} | {key: getattr(entry, key) for key in entry.model_fields_set}
+    return DesiredHosts(**{**stated, "names": tuple(names), "origin": origin})

@@ -10,40 +10,14 @@ from typing import Any
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_guest import (
-    DesiredGuest,
-    DesiredMonitoring,
-    DesiredPackage,
-    DesiredRegistry,
-    DesiredSharedFolder,
-    DesiredTraffic,
-    DesiredTraining,
-)
-from vgpu_cfg.model.plan_file import (
-    MonitoringEntry,
-    RegistryEntry,
-    TrainingEntry,
-    host_name_of,
-    registry_of,
-)
-from vgpu_cfg.planning.expand.context import VmContext, value_of
-from vgpu_cfg.planning.expand.guests import name_of
+from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
+from vgpu_cfg.model.plan_file import PackageEntry, RegistryEntry, TrainingEntry, host_name_of, registry_of
+from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.lines import Expansion
 from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.planning.expand.training_checks import Team, check_team, check_training
 
 _DEFAULT_RUNTIME = "docker"
-_SAME_WORDS = (
-    "framework",
-    "image",
-    "archive",
-    "slots",
-    "rdma_network",
-    "port",
-    "mounts",
-    "environment",
-)
-"""Keys that are called and written alike in the plan file and in what is desired."""
 
 
 @dataclass(slots=True)
@@ -77,7 +51,7 @@ def expand_training(part: Part | None, expansion: Expansion, context: VmContext)
     head = _head(entry, names, workers, part, out)
     if out.faults:
         return out
-    needs_runtime = bool(entry.image) or value_of(entry, "monitoring") is not None
+    needs_runtime = bool(entry.image) or entry.monitoring is not None
     members = {*workers, *filter(None, [head])}
     out.vms = [
         _with_guest(vm, expansion.guest_keys.get(vm.name, frozenset()), needs_runtime=needs_runtime)
@@ -140,46 +114,20 @@ def _with_guest(vm: DesiredVm, stated: Collection[str], *, needs_runtime: bool) 
     guest = vm.guest or DesiredGuest(host_name=host_name_of(vm.name))
     update: dict[str, Any] = {}
     if vm.gpus and "driver" not in stated:
-        update["driver"] = DesiredPackage()
+        update["driver"] = PackageEntry()
     if needs_runtime and "containers" not in stated:
         update["runtime"] = _DEFAULT_RUNTIME
     return vm.model_copy(update={"guest": guest.model_copy(update=update)})
 
 
 def _training(entry: TrainingEntry, workers: Sequence[str], head: str | None, origin: str) -> DesiredTraining:
-    given = entry.model_fields_set
-    stated: dict[str, Any] = {
-        name: getattr(entry, name)
-        for name in _SAME_WORDS
-        if name in given and getattr(entry, name) is not None
-    }
-    if "registry" in given:
+    stated = {key: getattr(entry, key) for key in entry.model_fields_set}
+    if entry.registry is not None:
         stated["registry"] = _registry(entry.registry, entry.image or "")
-    if entry.shared_folder is not None:
-        path = value_of(entry.shared_folder, "path")
-        stated["shared_folder"] = DesiredSharedFolder(path=path) if path else DesiredSharedFolder()
-    if entry.monitoring is not None:
-        stated["monitoring"] = _monitoring(entry.monitoring)
-    if "traffic" in given:
-        stated["traffic"] = DesiredTraffic(link_mbps=entry.traffic.link, control_mbps=entry.traffic.control)
-    if "roce" in given:
-        for name in ("dscp", "priority"):
-            if name in entry.roce.model_fields_set:
-                stated[f"roce_{name}"] = getattr(entry.roce, name)
-    keys = name_of(value_of(entry, "keys"))
-    return DesiredTraining(workers=tuple(workers), head=head, keys=keys, origin=origin, **stated)
+    return DesiredTraining(**{**stated, "workers": tuple(workers), "head": head, "origin": origin})
 
 
-def _registry(entry: RegistryEntry, image: str) -> DesiredRegistry:
-    password = value_of(entry, "secret") or entry.password.secret
-    server = entry.server or registry_of(image)
-    login = DesiredRegistry(server=server, password=password)
-    return login.model_copy(update={"user": entry.user}) if entry.user else login
-
-
-def _monitoring(entry: MonitoringEntry) -> DesiredMonitoring:
-    return DesiredMonitoring(
-        exporter=value_of(entry, "exporter") or DesiredMonitoring().exporter,
-        images=dict(value_of(entry, "images") or {}),
-        grafana_password=name_of(value_of(entry, "grafana_password")) or "",
-    )
+def _registry(entry: RegistryEntry, image: str) -> RegistryEntry:
+    """Write the short form out: whose password, at which server."""
+    server, password = entry.server or registry_of(image), entry.secret or entry.password
+    return RegistryEntry(server=server, user=entry.user, password=password)

@@ -11,13 +11,10 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import (
     NVIDIA_REGISTRY,
     RegistryEntry,
-    SecretUse,
     TrainingEntry,
     registry_of,
 )
-from vgpu_cfg.planning.expand.context import VmContext, value_of
-
-_PORT = 2222
+from vgpu_cfg.planning.expand.context import VmContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +34,17 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
     """Yield what is wrong in `training` whatever the VMs are."""
     if not entry.image:
         for key in ("archive", "mounts", "registry"):
-            if value_of(entry, key):
+            if getattr(entry, key):
                 message = f"`{key}` is of the training's image, and there is none"
                 yield part.fault((key,), message, "add `image`, or remove it")
-    if "registry" in entry.model_fields_set:
+    if entry.registry is not None:
         yield from _check_registry(entry.registry, entry.image or "", part)
-    for loc, use in _secrets(entry):
-        if unknown := context.unknown_secret(use):
+    for loc, secret in _secrets(entry):
+        if unknown := context.unknown_secret(secret):
             yield part.fault(loc, *unknown)
-    if "traffic" in entry.model_fields_set:
-        link, control = value_of(entry.traffic, "link"), value_of(entry.traffic, "control")
-        if link is None or control is None:
+    if entry.traffic is not None:
+        link, control = entry.traffic.link, entry.traffic.control
+        if not {"link", "control"} <= entry.traffic.model_fields_set:
             hint = "as in traffic: {link: 10Gbps, control: 200Mbps}"
             yield part.fault(("traffic",), "`traffic` needs both `link` and `control`", hint)
         elif control >= link:
@@ -70,23 +67,20 @@ def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator
         yield part.fault(("registry",), message, hint)
 
 
-def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, SecretUse | str]]:
-    if (keys := value_of(entry, "keys")) is not None:
-        yield ("keys", "secret"), keys
-    if (registry := value_of(entry, "registry")) is not None:
-        if (secret := value_of(registry, "secret")) is not None:
-            yield ("registry", "secret"), secret
-        if (password := value_of(registry, "password")) is not None:
-            yield ("registry", "password", "secret"), password
-    if (monitoring := value_of(entry, "monitoring")) is not None:
-        password = value_of(monitoring, "grafana_password")
-        if password is not None:
-            yield ("monitoring", "grafana_password", "secret"), password
+def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, str]]:
+    if entry.keys is not None:
+        yield ("keys", "secret"), entry.keys
+    if entry.registry is not None and entry.registry.secret is not None:
+        yield ("registry", "secret"), entry.registry.secret
+    if entry.registry is not None and entry.registry.password is not None:
+        yield ("registry", "password", "secret"), entry.registry.password
+    if entry.monitoring is not None and entry.monitoring.grafana_password is not None:
+        yield ("monitoring", "grafana_password", "secret"), entry.monitoring.grafana_password
 
 
 def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what the VMs lack of what training with them needs; they have their guests already."""
-    if not value_of(entry, "slots"):
+    if not entry.slots:
         for vm in team.workers:
             if not vm.gpus:
                 message = f"the worker {vm.name!r} has no `gpus`, and so no process would run on it"
@@ -108,7 +102,7 @@ def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Do
     if len(several) > 1:
         message = f"the VMs that train have different container runtimes: {', '.join(several)}"
         yield part.fault(("workers",), message, "give all of them the same `containers`")
-    if value_of(entry, "monitoring") is not None:
+    if entry.monitoring is not None:
         unable = [name for name, runtime in runtimes.items() if runtime in (None, "apptainer")]
         if unable:
             message = f"monitoring needs docker or containerd, and {unable[0]!r} has neither"
@@ -116,10 +110,9 @@ def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Do
 
 
 def _check_ports(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
-    port = value_of(entry, "port") or _PORT
     for vm in team.members:
-        if vm.guest is not None and vm.guest.login.port == port:
-            message = f"port {port} is that of the ssh server of {vm.name!r} itself"
+        if vm.guest is not None and vm.guest.login.port == entry.port:
+            message = f"port {entry.port} is that of the ssh server of {vm.name!r} itself"
             yield part.fault(("port",), message, "write another: containers share the guest's network")
             return
 

@@ -8,7 +8,7 @@ from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, ScratchSource
 from vgpu_cfg.model.guest_base import PLAN_KEYS
-from vgpu_cfg.model.guest_modules import DriverModule, HostNameModule
+from vgpu_cfg.model.guest_modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.training_modules import ImageModule
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
@@ -72,7 +72,7 @@ def check_guest(case: Case, turn: GuestTurn, host_branch: str, findings: Finding
     _check_driver(case, turn, host_branch, findings)
     vm = case.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in case.gpus)
-    if has_vgpu and turn.spec.module("driver") is not None and turn.spec.module("licence") is None:
+    if has_vgpu and turn.spec.get(DriverModule) is not None and turn.spec.get(LicenceModule) is None:
         message = "no licence is named for its vGPUs: 20 minutes after the start they compute at idle speed"
         remedy = "write guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
@@ -95,8 +95,8 @@ def check_secrets(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], 
 
 
 def _check_driver(case: Case, turn: GuestTurn, host_branch: str, findings: Findings) -> None:
-    module = turn.spec.module("driver")
-    if not isinstance(module, DriverModule) or not any(gpu.kind == "vgpu" for gpu in case.gpus):
+    module = turn.spec.get(DriverModule)
+    if module is None or not any(gpu.kind == "vgpu" for gpu in case.gpus):
         return
     branch = branch_of_package(module.package)
     host = case.host.name if case.host is not None else "its host"
@@ -119,8 +119,8 @@ def _check_driver(case: Case, turn: GuestTurn, host_branch: str, findings: Findi
 
 def _check_disk(case: Case, turn: GuestTurn, findings: Findings) -> None:
     """Compare the first disk of a new VM, as it will be, with what system and image need."""
-    image = turn.spec.module("image")
-    if not isinstance(image, ImageModule) or case.existing is not None or not case.base.disks:
+    image = turn.spec.get(ImageModule)
+    if image is None or case.existing is not None or not case.base.disks:
         return
     first = min(case.base.disks, key=lambda disk: disk.key).capacity_mib
     grown = [disk.size_mib for disk in case.desired.disks if isinstance(disk, DesiredDiskGrowth)]
@@ -137,13 +137,13 @@ def _check_disk(case: Case, turn: GuestTurn, findings: Findings) -> None:
 def _check_user_data(case: Case, turn: GuestTurn, findings: Findings) -> None:
     """Refuse keys of the user's #cloud-config that the plan decides otherwise: only one can hold."""
     theirs = _read(turn.spec.user_data)
-    name = turn.spec.module("host-name")
+    name = turn.spec.get(HostNameModule)
     ours: dict[str, object] = dict(_OWN_VALUES)
-    if isinstance(name, HostNameModule):
+    if name is not None:
         ours["hostname"] = name.host_name
         if name.domain:
             ours["fqdn"] = f"{name.host_name}.{name.domain}"
-    if turn.spec.module("hosts") is not None:
+    if turn.spec.get(HostsModule) is not None:
         ours["manage_etc_hosts"] = False
     clashes = sorted(key for key, value in ours.items() if key in theirs and theirs[key] != value)
     if clashes:

@@ -20,6 +20,7 @@ from vgpu_cfg.model.guest_modules import (
     RoceModule,
     UsersModule,
 )
+from vgpu_cfg.model.plan_file import TrainingRoceEntry
 from vgpu_cfg.model.training_modules import ContainersModule, ToolkitModule
 from vgpu_cfg.planning.guest.nics import PlannedNic
 
@@ -73,7 +74,8 @@ def _gpu_modules(own: Own) -> Iterator[GuestModule]:
     guest = own.guest
     if guest.driver is not None:
         yield NouveauModule()
-        yield DriverModule(package=guest.driver.package, sha256=guest.driver.sha256, branches=own.branches)
+        driver = guest.driver
+        yield DriverModule(package=driver.package or "", sha256=driver.sha256 or "", branches=own.branches)
     if guest.licence is not None:
         yield LicenceModule(token=guest.licence.token, feature_type=guest.licence.feature_type)
     if guest.runtime is not None:
@@ -90,17 +92,20 @@ def _rdma_modules(own: Own, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]
     if guest.ofed is not None:
         ofed = guest.ofed
         yield OfedModule(
-            stack=ofed.stack, package=ofed.package, sha256=ofed.sha256, peermem=is_direct and own.has_gpus
+            stack=ofed.stack,
+            package=ofed.package or "",
+            sha256=ofed.sha256 or "",
+            peermem=is_direct and own.has_gpus,
         )
     if not nics:
         return
     direct = tuple(nic.guest for nic in nics if nic.is_whole and nic.desired.rdma == "gpudirect")
     if direct:
         yield NicFirmwareModule(nics=direct, parameters=ATS_FIRMWARE)
-    shape = own.training or DesiredTraining(workers=())
+    shape = own.training.roce if own.training is not None else TrainingRoceEntry()
     yield RoceModule(
         nics=tuple(nic.guest for nic in nics),
-        dscp=shape.roce_dscp,
-        priority=shape.roce_priority,
+        dscp=shape.dscp,
+        priority=shape.priority,
         owns_port=all(nic.is_whole for nic in nics),
     )

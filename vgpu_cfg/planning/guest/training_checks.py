@@ -65,7 +65,7 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
 
 
 def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
-    if training.framework == "horovod" and _PYTORCH.search(training.image):
+    if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
         message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
         remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: none`"
         findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)

@@ -49,8 +49,8 @@ def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
     if training.traffic is not None and control:
         yield TrafficModule(
             nic=control[0].guest,
-            link_mbps=training.traffic.link_mbps,
-            control_mbps=training.traffic.control_mbps,
+            link_mbps=training.traffic.link,
+            control_mbps=training.traffic.control,
             control_ports=(22, training.port),
         )
     if guest.runtime is not None and training.image:
@@ -86,13 +86,13 @@ def _container(team: Team, peer: Peer, runtime: str) -> Iterator[GuestModule]:
     registry = training.registry
     if registry is not None and not training.archive:
         yield RegistryModule.model_validate(
-            common | {"server": registry.server, "user": registry.user, "password": registry.password}
+            common | registry.model_dump(include={"server", "user", "password"}, exclude_none=True)
         )
     yield ImageModule.model_validate(
         common
         | {
             "image": training.image,
-            "archive": training.archive,
+            "archive": training.archive or "",
             "framework": training.framework,
             "server": registry.server if registry is not None and not training.archive else "",
         }
@@ -118,7 +118,7 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
     return LauncherModule.model_validate(
         {
             "framework": training.framework,
-            "image": training.image if peer.guest.runtime is not None else "",
+            "image": (training.image or "") if peer.guest.runtime is not None else "",
             "runtime": peer.guest.runtime or "docker",
             "port": training.port,
             "workers": tuple(
@@ -150,7 +150,7 @@ def launch_environment(team: Team) -> Mapping[str, str]:
             nic.desired.rdma == "gpudirect" and not nic.desired.is_pvrdma for nic in nics
         ) and all(one.rdma_nics for one in team.workers)
         found["NCCL_IB_ROCE_VERSION_NUM"] = "2"
-        found["NCCL_IB_TC"] = str(team.training.roce_dscp << 2 | ECN_CAPABLE)
+        found["NCCL_IB_TC"] = str(team.training.roce.dscp << 2 | ECN_CAPABLE)
         found["NCCL_NET_GDR_LEVEL"] = "SYS" if is_direct else "LOC"
     names = {nic.guest.name for one in team.workers for nic in (one.rdma_nics or one.other_nics)}
     if len(names) == 1 and "" not in names:
@@ -171,7 +171,7 @@ def _monitoring(team: Team, peer: Peer) -> Iterator[GuestModule]:
             if one.address
         )
         yield MonitoringModule.model_validate(
-            common | {"role": "server", "targets": targets, "grafana_password": wanted.grafana_password}
+            common | {"role": "server", "targets": targets, "grafana_password": wanted.grafana_password or ""}
         )
     elif peer.vm.gpus:
         yield MonitoringModule.model_validate(common | {"role": "exporter"})

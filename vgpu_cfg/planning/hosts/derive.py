@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHosts, GpuUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
+from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.addresses import own_vms
 from vgpu_cfg.planning.candidates import forbidden_by
@@ -61,7 +63,7 @@ def _with_gpu_needs(
     pins = {gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough)}
     sharings = _sharings(vms, case, catalog)
     ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
-    rules: list[DesiredHostGpu] = []
+    rules: list[HostGpuEntry] = []
     open_gpus: list[Gpu] = []
     clear: dict[str, Sharing] = {}
     for gpu in case.view.host.gpus:
@@ -97,7 +99,7 @@ def _with_gpu_needs(
     return entry.model_copy(update=update)
 
 
-def _stated_for(board: Board, ruled: Mapping[str, DesiredHostGpu], case: HostCase) -> set[Sharing]:
+def _stated_for(board: Board, ruled: Mapping[str, HostGpuEntry], case: HostCase) -> set[Sharing]:
     """Return how the rules of the plan file have GPUs of a board shared."""
     return {
         rule.sharing
@@ -129,8 +131,8 @@ def _sharings(vms: Iterable[DesiredVm], case: HostCase, catalog: Catalog) -> dic
     return found
 
 
-def _rule(gpu: Gpu, *, use: GpuUse, sharing: Sharing | None = None) -> DesiredHostGpu:
-    return DesiredHostGpu(match=DesiredDeviceMatch(pci_id=gpu.pci_id), use=use, sharing=sharing)
+def _rule(gpu: Gpu, *, use: GpuUse, sharing: Sharing | None = None) -> HostGpuEntry:
+    return HostGpuEntry(match=GpuMatch(pci_id=gpu.pci_id), use=use, sharing=sharing)
 
 
 def _refuse_unclear(case: HostCase, board: str, findings: Findings) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.change import Impact, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHosts
 from vgpu_cfg.model.host_facts import is_same_boot
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.plan_file import GpuMatch, NicMatch
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import GapKind, HostCase
@@ -58,11 +58,16 @@ def check_matches(cases: Sequence[HostCase], findings: Findings) -> None:
     entries = {id(case.entry): case.entry for case in cases}
     for key, entry in entries.items():
         hosts = [case for case in cases if id(case.entry) == key]
-        for what, match in _matches(entry):
-            if match == DesiredDeviceMatch() or any(_fits(what, match, case) for case in hosts):
+        matches: tuple[GpuMatch | NicMatch, ...] = (
+            *(rule.match for rule in entry.gpus),
+            *(rule.match for rule in entry.nics),
+        )
+        for match in matches:
+            if not _told(match) or any(_fits(match, case) for case in hosts):
                 continue
+            what = "NIC" if isinstance(match, NicMatch) else "GPU"
             names = listed(case.name for case in hosts)
-            in_use = sorted({name for case in hosts for name in _in_use(what, match, case)})
+            in_use = sorted({name for case in hosts for name in _in_use(match, case)})
             message = f"no {what} of {names} fits the match {{{_told(match)}}}"
             remedy = "`vgpu-cfg inventory --host NAME` lists the devices of a host with their names"
             if in_use:
@@ -92,14 +97,9 @@ def check_vmknic_networks(
             findings.add(Code.NETWORK_NOT_FOUND, case.subject, message, remedy)
 
 
-def _matches(entry: DesiredHosts) -> Iterator[tuple[str, DesiredDeviceMatch]]:
-    yield from (("GPU", rule.match) for rule in entry.gpus)
-    yield from (("NIC", rule.match) for rule in entry.nics)
-
-
-def _fits(what: str, match: DesiredDeviceMatch, case: HostCase) -> bool:
+def _fits(match: GpuMatch | NicMatch, case: HostCase) -> bool:
     view = case.view
-    if what == "GPU":
+    if isinstance(match, GpuMatch):
         return any(matches_gpu(match, gpu, view) for gpu in view.host.gpus)
     return any(
         matches_nic(match, nic, view)
@@ -108,16 +108,16 @@ def _fits(what: str, match: DesiredDeviceMatch, case: HostCase) -> bool:
     )
 
 
-def _rules_switch(match: DesiredDeviceMatch, case: HostCase) -> bool:
+def _rules_switch(match: NicMatch, case: HostCase) -> bool:
     """Whether the rule makes uplinks: then the NICs that already are some are meant too."""
     return any(rule.match == match and rule.switch for rule in case.entry.nics)
 
 
-def _in_use(what: str, match: DesiredDeviceMatch, case: HostCase) -> Iterator[str]:
-    if what == "NIC":
+def _in_use(match: GpuMatch | NicMatch, case: HostCase) -> Iterator[str]:
+    if isinstance(match, NicMatch):
         yield from (nic.device for nic in case.view.host.nics if matches_nic(match, nic, case.view))
 
 
-def _told(match: DesiredDeviceMatch) -> str:
+def _told(match: GpuMatch | NicMatch) -> str:
     given = match.model_dump(exclude_none=True)
     return ", ".join(f"{key}: {value}" for key, value in given.items())

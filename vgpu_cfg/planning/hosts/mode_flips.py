@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHostGpu, GpuUse
 from vgpu_cfg.model.inventory import Gpu, Inventory
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity import CapacityReader
@@ -39,7 +40,7 @@ class ModeFlips:
         observed: Inventory,
         catalog: Catalog,
         open_gpus: Iterable[Gpu],
-        ruled: Mapping[str, DesiredHostGpu],
+        ruled: Mapping[str, HostGpuEntry],
     ) -> None:
         self.flipped: dict[str, Sharing] = {}
         self.lacking: list[str] = []

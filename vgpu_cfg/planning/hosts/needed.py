@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredAccess
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.compare import wishes_of
@@ -53,7 +53,7 @@ def needed_facts(
 
 def shell_access(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
-) -> Mapping[str, DesiredAccess]:
+) -> Mapping[str, AccessEntry]:
     """Return, by host moid, how the plan file lets the tool on the host's shell."""
     cases = host_cases(desired, observed, catalog, options or PlanOptions(), Findings())
     return {case.view.host.moid: case.entry.access for case in cases}

@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostNic, DesiredHosts, DesiredRoce, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import Inventory, PciDevice
+from vgpu_cfg.model.plan_file import HostNicEntry, NicMatch, RoceEntry
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.nic_functions import read_functions
 from vgpu_cfg.planning.nic_needs import NicKind, NicNeed, host_functions, is_matching
@@ -72,12 +74,12 @@ def with_rdma_needs(
     return entry.model_copy(update=update) if update else entry
 
 
-def _roce(desired: DesiredPlan) -> DesiredRoce:
+def _roce(desired: DesiredPlan) -> RoceEntry:
     training = desired.training
     return (
-        DesiredRoce(dscp=training.roce_dscp, priority=training.roce_priority)
+        RoceEntry(dscp=training.roce.dscp, priority=training.roce.priority)
         if training is not None
-        else DesiredRoce()
+        else RoceEntry()
     )
 
 
@@ -97,8 +99,8 @@ class _Rules:
 
     entry: DesiredHosts
     view: HostView
-    roce: DesiredRoce
-    made: dict[str, DesiredHostNic] = field(default_factory=dict)
+    roce: RoceEntry
+    made: dict[str, HostNicEntry] = field(default_factory=dict)
 
     def take_whole(self, vms: Sequence[DesiredVm]) -> None:
         """Hand NICs out, as many as the VMs need; those that are out already count first."""
@@ -140,8 +142,8 @@ class _Rules:
             return
         stated = self._stated(nic.pci_id)
         if stated is None or stated.roce is None:
-            base = stated if stated is not None else DesiredHostNic()
-            match = DesiredDeviceMatch(vmnic=vmnic)
+            base = stated if stated is not None else HostNicEntry()
+            match = NicMatch(vmnic=vmnic)
             self.made[nic.pci_id] = base.model_copy(update={"match": match, "roce": self.roce})
 
     def _add(
@@ -154,7 +156,7 @@ class _Rules:
         brings_functions: bool = False,
     ) -> None:
         stated = self._stated(pci_id)
-        base = stated if stated is not None else DesiredHostNic()
+        base = stated if stated is not None else HostNicEntry()
         if base.use is not None and base.use is not use:
             return
         update: dict[str, object] = {"match": self._match(pci_id), "use": use}
@@ -177,14 +179,14 @@ class _Rules:
             return self.entry.access.ssh != "off"
         return name in shell.firmware.get(pci_id, {})
 
-    def _match(self, pci_id: str) -> DesiredDeviceMatch:
+    def _match(self, pci_id: str) -> NicMatch:
         """Name the NIC as a rule must that takes one which the host uses: by its vmnic, where it has one."""
         nic = self.view.nic(pci_id)
         if nic is not None and nic.device:
-            return DesiredDeviceMatch(vmnic=nic.device)
-        return DesiredDeviceMatch(pci_id=pci_id)
+            return NicMatch(vmnic=nic.device)
+        return NicMatch(pci_id=pci_id)
 
-    def _stated(self, pci_id: str) -> DesiredHostNic | None:
+    def _stated(self, pci_id: str) -> HostNicEntry | None:
         if pci_id in self.made:
             return self.made[pci_id]
         return next((rule for nic, rule in nic_rules(self.entry, self.view) if nic.pci_id == pci_id), None)

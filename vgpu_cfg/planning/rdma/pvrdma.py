@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts, DesiredPvrdma, DesiredVmknic
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import HostSwitch
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.plan_file import PvrdmaEntry, VmknicEntry
 from vgpu_cfg.planning.rdma.asked import RDMA_MTU, network_of
 from vgpu_cfg.planning.settings.entry import HostView
 from vgpu_cfg.planning.settings.vmknics import network_name
@@ -24,8 +25,8 @@ from vgpu_cfg.planning.site import find_named
 class PvrdmaNeeds:
     """What is added to an entry: how PVRDMA is set, VMkernel NICs with their MTU, the switch's uplinks."""
 
-    pvrdma: DesiredPvrdma | None = None
-    vmknics: tuple[DesiredVmknic, ...] = ()
+    pvrdma: PvrdmaEntry | None = None
+    vmknics: tuple[VmknicEntry, ...] = ()
     uplinks: tuple[str, ...] = ()
 
 
@@ -58,15 +59,15 @@ def pvrdma_needs(
         return PvrdmaNeeds(vmknics=vmknics, uplinks=uplinks)
     stated = next((one for one in vmknics if _is_on(one.network, switches, desired, observed)), None)
     if stated is not None:
-        return PvrdmaNeeds(DesiredPvrdma(network=network_name(stated.network)), vmknics, uplinks)
+        return PvrdmaNeeds(PvrdmaEntry(network=network_name(stated.network)), vmknics, uplinks)
     there = next(
         (one for one in view.facts.vmknics if _is_on(one.network, switches, desired, observed)), None
     )
     if there is None:
         return PvrdmaNeeds(vmknics=vmknics, uplinks=uplinks)
     if there.mtu < RDMA_MTU:
-        vmknics = (*vmknics, DesiredVmknic(network=there.network, mtu=RDMA_MTU))
-    return PvrdmaNeeds(DesiredPvrdma(vmknic=there.device), vmknics, uplinks)
+        vmknics = (*vmknics, VmknicEntry(network=there.network, mtu=RDMA_MTU))
+    return PvrdmaNeeds(PvrdmaEntry(vmknic=there.device), vmknics, uplinks)
 
 
 def switch_of(

@@ -24,10 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredBios, DesiredHosts, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import GraphicsType, PciDevice
+from vgpu_cfg.model.plan_file import BiosEntry
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 from vgpu_cfg.planning.settings.gpu_wishes import architecture
 from vgpu_cfg.planning.settings.match import nic_rules
@@ -129,7 +131,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     key: str,
     title: str,
     *,
-    wanted: Callable[[DesiredBios], bool | None],
+    wanted: Callable[[BiosEntry], bool | None],
     is_of_use: Callable[[DesiredHosts, HostView], bool],
     read: Callable[[HostView, str], Reading],
     menu: str,

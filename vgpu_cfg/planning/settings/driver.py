@@ -95,7 +95,7 @@ def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
     driver = entry.driver
     if driver is None or not view.host.gpus:
         return
-    wanted = _Wanted(driver.kind, driver.version or "*", driver.by, driver.depots)
+    wanted = _Wanted(driver.kind, driver.version or "*", driver.by, driver.depot)
     yield Wish("driver", wanted.value)
 
 

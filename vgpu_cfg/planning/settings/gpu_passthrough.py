@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts, GpuUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import ShellWrite
 from vgpu_cfg.model.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
 from vgpu_cfg.planning.settings.match import gpu_rules

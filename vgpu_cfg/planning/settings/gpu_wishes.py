@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts, GpuUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import FactGroup, GpuShellFacts
 from vgpu_cfg.model.inventory import Gpu, Host
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.driver import driver_facts
 from vgpu_cfg.planning.settings.entry import HostView, Objection, Wish
@@ -33,7 +35,7 @@ _OBJECTIONS = {
 }
 
 
-def served_gpus(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, DesiredHostGpu, str]]:
+def served_gpus(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, HostGpuEntry, str]]:
     """Yield each GPU of which the plan file says something, with its rule and why it cannot be.
 
     The third is a note for the wish, empty where nothing is in the way. GPUs with `use: leave` are left out.

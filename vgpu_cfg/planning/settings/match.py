@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.model.desired_hosts import DesiredDeviceMatch, DesiredHostGpu, DesiredHostNic, DesiredHosts
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.inventory import Gpu, HostNic
+from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry, HostNicEntry, NicMatch
 from vgpu_cfg.planning.settings.entry import HostView
 
 
-def gpu_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, DesiredHostGpu]]:
+def gpu_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, HostGpuEntry]]:
     """Yield each GPU of the host that a rule matches, with that rule."""
     for gpu in view.host.gpus:
         for rule in entry.gpus:
@@ -18,7 +19,7 @@ def gpu_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, Desire
                 break
 
 
-def nic_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[HostNic, DesiredHostNic]]:
+def nic_rules(entry: DesiredHosts, view: HostView) -> Iterator[tuple[HostNic, HostNicEntry]]:
     """Yield each NIC of the host that a rule matches, with that rule.
 
     A NIC that is an uplink of another switch than the rule's is matched only where the rule names its vmnic.
@@ -46,14 +47,12 @@ def passed_through_nics(view: HostView) -> Iterator[HostNic]:
             yield HostNic(device=name, pci_id=device.pci_id, pci=device, numa_node=device.numa_node)
 
 
-def matches_gpu(match: DesiredDeviceMatch, gpu: Gpu, view: HostView) -> bool:
+def matches_gpu(match: GpuMatch, gpu: Gpu, view: HostView) -> bool:
     """Whether a GPU has everything that is asked."""
-    if match.vmnic is not None:
-        return False
     return _matches(match, gpu.pci_id, gpu.numa_node, (gpu.name, gpu.pci.device_name), view)
 
 
-def matches_nic(match: DesiredDeviceMatch, nic: HostNic, view: HostView) -> bool:
+def matches_nic(match: NicMatch, nic: HostNic, view: HostView) -> bool:
     """Whether a NIC has everything that is asked."""
     if match.vmnic is not None and match.vmnic != nic.device:
         return False
@@ -62,7 +61,7 @@ def matches_nic(match: DesiredDeviceMatch, nic: HostNic, view: HostView) -> bool
 
 
 def _matches(
-    match: DesiredDeviceMatch, pci_id: str, numa: int | None, shown: tuple[str, ...], view: HostView
+    match: GpuMatch | NicMatch, pci_id: str, numa: int | None, shown: tuple[str, ...], view: HostView
 ) -> bool:
     if match.pci_id is not None and match.pci_id != pci_id:
         return False

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import ShellWrite
 from vgpu_cfg.model.host_facts import FactGroup, is_same_boot
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
 from vgpu_cfg.planning.settings.match import nic_rules

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHostNic, DesiredHosts, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.model.inventory import Host, HostNic, PciDevice
+from vgpu_cfg.model.plan_file import HostNicEntry
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.cut_off import cut_off
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
@@ -202,7 +204,7 @@ def _sriov_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
             yield Wish(SRIOV, str(count), device=nic.pci_id, note=note)
 
 
-def _functions_wanted(nic: HostNic, rule: DesiredHostNic) -> int | None:
+def _functions_wanted(nic: HostNic, rule: HostNicEntry) -> int | None:
     """Return how many functions a rule asks for: none where the NIC stays whole and could be cut."""
     if rule.use in (None, NicUse.SRIOV):
         return rule.vfs
@@ -210,7 +212,7 @@ def _functions_wanted(nic: HostNic, rule: DesiredHostNic) -> int | None:
     return 0 if could else None
 
 
-def _firmware_brings(rule: DesiredHostNic, count: int) -> bool:
+def _firmware_brings(rule: HostNicEntry, count: int) -> bool:
     most = rule.firmware.get("NUM_OF_VFS", "0")
     return most.isdigit() and int(most) >= count > 0
 

@@ -15,6 +15,7 @@ from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite, OptionWrite, RulesetWrite
 from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.plan_file import PvrdmaEntry
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 from vgpu_cfg.planning.settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.settings.uplinks import base_unread
@@ -29,15 +30,15 @@ _SOURCE = "vSphere Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EB
 
 def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
     del view
-    wanted = entry.pvrdma
-    if wanted is None:
-        return
-    if not wanted.enabled:
-        yield Wish(OPTION_KEY, "")
-    elif wanted.vmknic is not None:
-        yield Wish(OPTION_KEY, wanted.vmknic)
-    elif wanted.network is not None:
-        yield Wish(OPTION_KEY, network_name(wanted.network), device=network_name(wanted.network))
+    match entry.pvrdma:
+        case False:
+            yield Wish(OPTION_KEY, "")
+        case PvrdmaEntry(vmknic=str(vmknic)):
+            yield Wish(OPTION_KEY, vmknic)
+        case PvrdmaEntry(network=str(network)):
+            yield Wish(OPTION_KEY, network_name(network), device=network_name(network))
+        case _:
+            return
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -96,7 +97,7 @@ def _how(view: HostView, wish: Wish) -> HowTo:
 def _ruleset_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
     del view
     if entry.pvrdma is not None:
-        yield Wish(FIREWALL_KEY, OPEN if entry.pvrdma.enabled else CLOSED)
+        yield Wish(FIREWALL_KEY, OPEN if entry.pvrdma else CLOSED)
 
 
 def _read_ruleset(view: HostView, device: str) -> Reading:

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts, DesiredRoce, NicUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.plan_file import RoceEntry
+from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
 from vgpu_cfg.planning.settings.esxcli_calls import EsxcliCall, by_esxcli
@@ -37,8 +39,8 @@ _TRUST_DSCP, _TRUST_PCP = "2", "1"
 _BITMAPS = ("pfctx", "pfcrx")
 
 
-def _words(module: str, roce: DesiredRoce) -> dict[str, str]:
-    if not roce.enabled:
+def _words(module: str, roce: RoceEntry | bool) -> dict[str, str]:  # noqa: FBT001 - as the plan file has it
+    if not isinstance(roce, RoceEntry):
         return {}
     is_dscp = roce.trust == "dscp"
     if module == RDMA:

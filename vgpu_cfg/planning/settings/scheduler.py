@@ -17,10 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts, SchedulerPolicy
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import Gpu
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_words import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
@@ -140,7 +142,7 @@ def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
         yield Wish("scheduler", rule.scheduler.value, gpu.pci_id, note=note or _obstacle(gpu, rule))
 
 
-def _obstacle(gpu: Gpu, rule: DesiredHostGpu) -> str:
+def _obstacle(gpu: Gpu, rule: HostGpuEntry) -> str:
     """Say what else is asked of the GPU, or holds there, that leaves no room for the policy."""
     if (rule.sharing or gpu.sharing) is Sharing.MIG:
         return _IN_MIG_MODE

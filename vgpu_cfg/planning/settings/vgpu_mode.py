@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHostGpu, DesiredHosts, SchedulerPolicy
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import HostWrite
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_words import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
@@ -38,7 +40,7 @@ def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
         )
 
 
-def _obstacle(entry: DesiredHosts, view: HostView, gpu: Gpu, rule: DesiredHostGpu) -> str:
+def _obstacle(entry: DesiredHosts, view: HostView, gpu: Gpu, rule: HostGpuEntry) -> str:
     """Say what else is asked of the GPU, or holds there, that leaves no room for the mode."""
     if (rule.sharing or gpu.sharing) is Sharing.MIG:
         return _IN_MIG_MODE

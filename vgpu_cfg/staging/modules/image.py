@@ -16,7 +16,7 @@ PROBE = "image/probe"
 def stage(module: ImageModule, context: StagingContext) -> Staged:
     """Pull or load the image, and run a probe in it once per image."""
     image = image_word(module.image, "training.image")
-    worker = context.spec.module("worker")
+    worker = context.spec.get(WorkerModule)
     registry = image.split("/", 1)[0] if "/" in image else ""
     words = {
         "runtime": module.runtime,
@@ -27,7 +27,7 @@ def stage(module: ImageModule, context: StagingContext) -> Staged:
         "store": STORES[module.runtime],
         "minimum": module.minimum_free_gib,
         "path": image_file(image),
-        "gpus": isinstance(worker, WorkerModule) and worker.gpus,
+        "gpus": worker is not None and worker.gpus,
         "login": bool(module.server),
     }
     probe = render("image-probe.sh.j2", horovod=module.framework == "horovod", worker=worker is not None)

@@ -77,8 +77,8 @@ def host_file(module: LauncherModule) -> str:
 
 def environment_file(module: LauncherModule, context: StagingContext) -> str:
     """Return what training starts with, to be read by a shell; RoCE's traffic class unless one is given."""
-    roce = context.spec.module("roce")
-    known = {"NCCL_IB_TC": str(roce.traffic_class)} if isinstance(roce, RoceModule) else {}
+    roce = context.spec.get(RoceModule)
+    known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
     lines = [
         f"export {variable_word(name, 'training.environment')}={quote_sh(value)}\n"
         for name, value in sorted({**known, **module.environment}.items())
@@ -89,8 +89,8 @@ def environment_file(module: LauncherModule, context: StagingContext) -> str:
 
 
 def _outer(module: LauncherModule, context: StagingContext) -> str:
-    worker = context.spec.module("worker")
-    if not module.image or not isinstance(worker, WorkerModule):
+    worker = context.spec.get(WorkerModule)
+    if not module.image or worker is None:
         return render("train-on-guest.sh.j2")
     return render(
         "train-in-container.sh.j2",
@@ -115,11 +115,11 @@ def _check(worker: TrainWorker) -> None:
 
 def _own_names(context: StagingContext) -> tuple[str, ...]:
     """Return the names of the VM that training starts on, by which the host file may mean it."""
-    host_name, mesh = context.spec.module("host-name"), context.spec.module("ssh-mesh")
+    host_name, mesh = context.spec.get(HostNameModule), context.spec.get(SshMeshModule)
     names = [context.spec.vm]
-    if isinstance(host_name, HostNameModule):
+    if host_name is not None:
         names.append(host_name.host_name)
-    if isinstance(mesh, SshMeshModule):
+    if mesh is not None:
         names += [name for peer in mesh.peers if peer.vm == mesh.vm for name in peer.names]
     return tuple(dict.fromkeys(names))
 

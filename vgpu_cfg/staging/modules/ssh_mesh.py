@@ -8,7 +8,7 @@ login: a worker that is added changes those three, and nothing is restarted.
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import MeshPeer, SshMeshModule
+from vgpu_cfg.model.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
@@ -55,7 +55,7 @@ def stage(module: SshMeshModule, context: StagingContext) -> Staged:
         "ssh_config": render("mesh-ssh_config.j2", peers=peers, port=module.port, user=user),
         "bin/ssh": render("mesh-ssh.sh.j2"),
     }
-    on_guest = context.spec.module("worker") is None
+    on_guest = context.spec.get(WorkerModule) is None
     files = [source_file(f"mesh/{name}", content[name]) for name in PUBLIC]
     if on_guest:
         files.append(source_file(f"mesh/{UNIT}", render("mesh.service.j2")))

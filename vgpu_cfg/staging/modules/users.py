@@ -8,8 +8,8 @@ import itertools
 import re
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestUser
 from vgpu_cfg.model.guest_modules import UsersModule
+from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file
@@ -29,12 +29,12 @@ def stage(module: UsersModule, context: StagingContext) -> Staged:
     return halves("users.sh.j2", *files, users=users)
 
 
-def accounts(module: UsersModule, context: StagingContext) -> tuple[GuestUser, ...]:
+def accounts(module: UsersModule, context: StagingContext) -> tuple[UserEntry, ...]:
     """Return the accounts, that of this tool among them. Raises `GuestError` for what no guest can carry."""
     found = [_checked(one) for one in module.users]
     if module.machine_user:
         key = context.keys.login_key().public
-        found.append(GuestUser(name=values.user_name(module.machine_user), keys=(key,), sudo=True))
+        found.append(UserEntry(name=values.user_name(module.machine_user), keys=(key,), sudo=True))
     names = [one.name for one in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -46,12 +46,12 @@ def accounts(module: UsersModule, context: StagingContext) -> tuple[GuestUser, .
     return tuple(found)
 
 
-def _checked(user: GuestUser) -> GuestUser:
+def _checked(user: UserEntry) -> UserEntry:
     shell = user.shell
     if not _SHELL.fullmatch(shell):
         raise values.refuse("a login shell", shell, "write an absolute path, such as /bin/bash")
     keys = tuple(_key(line) for line in user.keys)
-    return GuestUser(name=values.user_name(user.name), keys=keys, sudo=user.sudo, shell=shell)
+    return UserEntry(name=values.user_name(user.name), keys=keys, sudo=user.sudo, shell=shell)
 
 
 def _key(line: str) -> str:

@@ -176,7 +176,9 @@ def test_a_stack_that_the_plan_file_leaves_is_left() -> None:
 
 def test_the_users_environment_wins() -> None:
     environment = {"NCCL_IB_TC": "0", "NCCL_DEBUG": "INFO"}
-    launcher = specs_of(pair(environment=environment, roce_dscp=34), estate())["hvd-01"].module("launcher")
+    launcher = specs_of(pair(environment=environment, roce={"dscp": 34}), estate())["hvd-01"].module(
+        "launcher"
+    )
     assert isinstance(launcher, LauncherModule)
     assert launcher.environment == {
         "NCCL_DEBUG": "INFO",
@@ -259,7 +261,7 @@ def test_an_archive_needs_no_login_at_the_registry() -> None:
 
 
 def test_traffic_is_shaped_on_the_management_nic_only_where_it_is_asked_for() -> None:
-    shaped = specs_of(pair(traffic={"link_mbps": 10_000, "control_mbps": 200}, port=2223), estate())
+    shaped = specs_of(pair(traffic={"link": 10_000, "control": 200}, port=2223), estate())
     module = shaped["hvd-01"].module("traffic")
     assert isinstance(module, TrafficModule)
     assert (module.nic.driver, module.control_ports) == ("vmxnet3", (22, 2223))

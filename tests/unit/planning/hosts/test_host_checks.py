@@ -37,7 +37,7 @@ def test_what_somebody_else_owns_is_not_written(
 
 @pytest.mark.parametrize(("is_managed", "found"), [(True, ["VG511"]), (False, [])])
 def test_an_image_owns_the_driver(found: list[str], *, is_managed: bool) -> None:
-    driver = {"version": "580.*", "by": "esxcli", "depots": ("/vmfs/volumes/vsan/NVD.zip",)}
+    driver = {"version": "580.*", "by": "esxcli", "depot": ("/vmfs/volumes/vsan/NVD.zip",)}
     observed = estate(host(driver=False), clusters={"gpu": {"image": is_managed}})
     assert codes(plan(observed, driver=driver)) == found
 

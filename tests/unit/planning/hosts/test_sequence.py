@@ -28,7 +28,7 @@ XORG = ["change_host", "restart_service"]
         ({"gpus": [{"vgpu_mode": "same_size"}]}, []),
         ({"assignment_policy": "consolidation"}, XORG),
         ({"assignment_policy": "performance"}, []),
-        ({"pvrdma": {"enabled": True, "vmknic": "vmk1"}}, ["change_host", "change_host"]),
+        ({"pvrdma": {"vmknic": "vmk1"}}, ["change_host", "change_host"]),
     ],
 )
 def test_nothing_enters_maintenance_that_needs_none(entry: dict[str, Any], expected: list[str]) -> None:
@@ -104,7 +104,7 @@ def test_no_step_by_hand_where_the_shell_is_open() -> None:
 
 def test_what_goes_away_is_told_so() -> None:
     row = host(facts={"options": {"Net.PVRDMAVmknic": "vmk1"}})
-    first = plan(estate(row), pvrdma={"enabled": False}).changes[0]
+    first = plan(estate(row), pvrdma=False).changes[0]
     assert [(edit.before, edit.after) for edit in first.edits] == [("vmk1", None)]
 
 

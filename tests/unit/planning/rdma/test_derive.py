@@ -12,6 +12,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.plan_file import PvrdmaEntry, RoceEntry
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.derive import derived_entry
 from vgpu_cfg.planning.hosts.needed import needed_facts
@@ -149,14 +150,13 @@ def test_the_plan_files_own_words_come_first() -> None:
 
 
 def test_functions_are_cut_for_all_that_need_one_and_marked_on_the_host() -> None:
-    training = {"workers": ["a"], "roce_dscp": 30, "roce_priority": 4}
+    training = {"workers": ["a"], "roce": {"dscp": 30, "priority": 4}}
     entry = derived(
         asking("a", "sriov"), asking("b", "sriov"), row=host(nics=[NIC | {"functions": 1}]), training=training
     )
     assert told(entry) == [("vmnic2", "sriov", ATS)]
     assert entry.nics[0].vfs == 2
-    assert entry.nics[0].roce is not None
-    assert (entry.nics[0].roce.trust, entry.nics[0].roce.dscp, entry.nics[0].roce.priority) == ("dscp", 30, 4)
+    assert entry.nics[0].roce == RoceEntry(trust="dscp", dscp=30, priority=4)
 
 
 def test_functions_that_are_there_are_not_taken_away() -> None:
@@ -176,8 +176,8 @@ def vmk(mtu: int = 9000) -> dict[str, Any]:
 
 def test_pvrdma_takes_the_vmkernel_nic_on_its_switch() -> None:
     entry = derived(asking("a", "pvrdma", "host"), row=host(facts=vmk()))
-    assert entry.pvrdma is not None
-    assert (entry.pvrdma.vmknic, entry.vmknics, entry.ats) == ("vmk2", (), None)
+    assert entry.pvrdma == PvrdmaEntry(vmknic="vmk2")
+    assert (entry.vmknics, entry.ats) == ((), None)
     assert [(rule.match.vmnic, rule.use) for rule in entry.nics] == [("vmnic2", None)]
     assert entry.nics[0].roce is not None
 
@@ -193,8 +193,7 @@ def test_pvrdma_takes_the_vmkernel_nic_that_the_plan_file_makes() -> None:
         row=host(facts={"switches": [DVS]}),
         vmknics=({"network": "roce-vmk", "address": "10.0.0.1/24"}, {"network": "vm-network"}),
     )
-    assert entry.pvrdma is not None
-    assert entry.pvrdma.network == "roce-vmk"
+    assert entry.pvrdma == PvrdmaEntry(network="roce-vmk")
     assert [one.mtu for one in entry.vmknics] == [9000, None]
 
 

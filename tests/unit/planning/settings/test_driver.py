@@ -20,7 +20,7 @@ DRIVER = setting("driver")
 AIE = {"name": "NVD-AIE_ESXi_8.0.0_Driver", "version": "580.95.02-1OEM.800.1.0.20613240"}
 GRID = {"name": "NVD-VMware_ESXi_8.0.0_Driver", "version": "580.95.02-1OEM.800.1.0.20613240"}
 BOOTED = datetime(2026, 11, 1, 8, tzinfo=UTC)
-ZIPS = ("/vmfs/volumes/ds/NVD-AIE-800.zip", "/vmfs/volumes/ds/nvd gpu mgmt.zip")
+ZIPS = ("/vmfs/volumes/ds/NVD-AIE-800.zip", "/vmfs/volumes/ds/nvd(gpu)mgmt.zip")
 
 
 def installed(*packages: dict[str, str], loaded: bool = True, **more: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ CASES = (
         "driver",
         Situation.WRONG,
         view(facts=installed(loaded=False)),
-        wanted(by="esxcli", depots=ZIPS),
+        wanted(by="esxcli", depot=ZIPS),
         f"nvd-aie 580.* by esxcli from {ZIPS[0]} '{ZIPS[1]}'",
         found="none",
         writes=(
@@ -57,7 +57,7 @@ CASES = (
         "driver",
         Situation.OFF,
         view(facts=installed(GRID)),
-        wanted(by="esxcli", depots=ZIPS),
+        wanted(by="esxcli", depot=ZIPS),
         f"nvd-aie 580.* by esxcli from {ZIPS[0]} '{ZIPS[1]}'",
         found="vgpu 580.95.02-1OEM.800.1.0.20613240",
         by_hand="esxcli software vib remove --vibname=NVD-VMware_ESXi_8.0.0_Driver",
@@ -140,12 +140,12 @@ def test_without_depots_esxcli_cannot_install_and_a_hand_is_told() -> None:
 
 def test_what_the_tool_installs_is_no_manual_step() -> None:
     host = view(facts=installed(loaded=False))
-    wish = wish_of(DRIVER, wanted(by="esxcli", depots=ZIPS), host)
+    wish = wish_of(DRIVER, wanted(by="esxcli", depot=ZIPS), host)
     assert DRIVER.by_hand(host, wish) == ""
     assert DRIVER.impact(host, wish) is Impact.HOST_REBOOT
     assert DRIVER.how(host, wish).commands == (
         "esxcli software vib install --depot=/vmfs/volumes/ds/NVD-AIE-800.zip",
-        "esxcli software vib install --depot='/vmfs/volumes/ds/nvd gpu mgmt.zip'",
+        "esxcli software vib install --depot='/vmfs/volumes/ds/nvd(gpu)mgmt.zip'",
     )
 
 

@@ -37,7 +37,7 @@ def ruleset(enabled: str) -> EsxcliWrite:
 CASES = (
     Case("pvrdma", Situation.RIGHT, chosen("vmk1"), asks(vmknic="vmk1"), "vmk1"),
     Case("pvrdma", Situation.RIGHT, chosen("vmk1"), asks(network=ROCE), ROCE, ROCE, found=ROCE),
-    Case("pvrdma", Situation.RIGHT, chosen(""), asks(enabled=False), ""),
+    Case("pvrdma", Situation.RIGHT, chosen(""), hosts(pvrdma=False), ""),
     Case(
         "pvrdma",
         Situation.WRONG,
@@ -69,7 +69,7 @@ CASES = (
         "pvrdma",
         Situation.OFF,
         chosen("vmk1"),
-        asks(enabled=False),
+        hosts(pvrdma=False),
         "",
         writes=(OptionWrite(options={OPTION: ""}),),
     ),
@@ -103,7 +103,7 @@ CASES = (
         unread="silent",
     ),
     Case("pvrdma_firewall", Situation.RIGHT, chosen(""), asks(vmknic="vmk1"), "open"),
-    Case("pvrdma_firewall", Situation.RIGHT, chosen("", is_open=False), asks(enabled=False), "closed"),
+    Case("pvrdma_firewall", Situation.RIGHT, chosen("", is_open=False), hosts(pvrdma=False), "closed"),
     Case(
         "pvrdma_firewall",
         Situation.WRONG,
@@ -116,7 +116,7 @@ CASES = (
         "pvrdma_firewall",
         Situation.OFF,
         chosen("vmk1"),
-        asks(enabled=False),
+        hosts(pvrdma=False),
         "closed",
         writes=(RulesetWrite(ruleset="pvrdma", is_enabled=False),),
     ),
@@ -133,7 +133,7 @@ CASES = (
         "pvrdma_firewall",
         Situation.NOT_OFFERED,
         chosen(""),
-        asks(enabled=False),
+        hosts(pvrdma=False),
         "closed",
         other=ruleset("false"),
     ),
@@ -167,5 +167,5 @@ def test_the_runbook_can_put_the_choice_back() -> None:
     how = PVRDMA.how(chosen("vmk0"), wish_of(PVRDMA, asks(network=ROCE), chosen("vmk0"), ROCE))
     assert how.commands[0] == "govc host.option.set -host {host} Net.PVRDMAVmknic 'vmk1'"
     assert how.undo == ("govc host.option.set -host {host} Net.PVRDMAVmknic 'vmk0'",)
-    closed = FIREWALL.how(chosen(""), wish_of(FIREWALL, asks(enabled=False), chosen("")))
+    closed = FIREWALL.how(chosen(""), wish_of(FIREWALL, hosts(pvrdma=False), chosen("")))
     assert closed.undo == ("esxcli network firewall ruleset set --ruleset-id=pvrdma --enabled=true",)

@@ -47,7 +47,7 @@ CASES = (
         found=DSCP,
     ),
     Case("nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP),
-    Case("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), roce(enabled=False), ""),
+    Case("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
     Case(
         "nmlx5_core",
         Situation.WRONG,
@@ -89,7 +89,7 @@ CASES = (
         "nmlx5_core",
         Situation.OFF,
         loaded(f"dcbx=1 {DSCP} max_vfs=4"),
-        roce(enabled=False),
+        hosts(nics={"roce": False}),
         "",
         writes=(
             ModuleWrite(module="nmlx5_core", options="dcbx=1 max_vfs=4", before=f"dcbx=1 {DSCP} max_vfs=4"),
@@ -114,7 +114,7 @@ CASES = (
     ),
     Case("nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"),
     Case("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
-    Case("nmlx5_rdma", Situation.RIGHT, loaded(), roce(enabled=False), ""),
+    Case("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
     Case(
         "nmlx5_rdma",
         Situation.WRONG,
@@ -141,7 +141,7 @@ CASES = (
         "nmlx5_rdma",
         Situation.OFF,
         loaded(rdma=f"{MARKS} debug=1"),
-        roce(enabled=False),
+        hosts(nics={"roce": False}),
         "",
         writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1", before=f"{MARKS} debug=1"),),
     ),
@@ -189,7 +189,7 @@ def test_one_nic_that_wants_it_turns_it_on_for_the_driver() -> None:
     seen = loaded(nics=(nic(), nic("vmnic3", NIC_2)))
     entry = hosts(
         nics=(
-            {"match": {"vmnic": "vmnic2"}, "roce": {"enabled": False}},
+            {"match": {"vmnic": "vmnic2"}, "roce": False},
             {"match": {"vmnic": "vmnic3"}, "roce": {}},
         )
     )
@@ -211,7 +211,7 @@ def test_a_nic_of_another_driver_is_refused_by_name() -> None:
     assert objection.code is Code.NOT_SUPPORTED
     assert "bnxtnet" in objection.message
     assert list(RDMA.wishes(roce(), seen)) == []
-    assert list(CORE.wishes(roce(enabled=False), seen)) == []
+    assert list(CORE.wishes(hosts(nics={"roce": False}), seen)) == []
 
 
 def test_a_module_that_is_not_there_is_refused() -> None:

@@ -1,0 +1,76 @@
+"""The words of a plan file that planning knows as values: what a device is for, NUMA, spread, secrets."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from vgpu_cfg.model.frozen import Frozen
+
+
+class GpuUse(StrEnum):
+    """What a GPU is for. LEAVE touches nothing of it."""
+
+    VGPU = "vgpu"
+    PASSTHROUGH = "passthrough"
+    LEAVE = "leave"
+
+
+class SchedulerPolicy(StrEnum):
+    """How time-sliced vGPUs take turns; its word in `RmPVMRL` is in the settings table."""
+
+    BEST_EFFORT = "best_effort"
+    EQUAL_SHARE = "equal_share"
+    FIXED_SHARE = "fixed_share"
+
+
+class NicUse(StrEnum):
+    """What a NIC is for: the host's own, handed through whole, or cut into virtual functions."""
+
+    HOST = "host"
+    PASSTHROUGH = "passthrough"
+    SRIOV = "sriov"
+
+
+class Disruption(StrEnum):
+    """What the plan file allows to be done to a host."""
+
+    MAINTENANCE = "maintenance"
+    REBOOT = "reboot"
+    COLD_BOOT = "cold_boot"
+
+
+class NumaPolicy(StrEnum):
+    """How CPUs and memory are tied to NUMA nodes."""
+
+    FOLLOW_GPU = "follow-gpu"
+    """To the nodes of the VM's GPUs; a VM without GPUs is not tied."""
+    NODE = "node"
+    """To one node, whichever has room, or to those that are named."""
+    OFF = "off"
+
+
+class DesiredNuma(Frozen):
+    """The policy; `nodes` is empty unless the plan names them."""
+
+    policy: NumaPolicy = NumaPolicy.FOLLOW_GPU
+    nodes: tuple[int, ...] = ()
+
+
+class Spread(StrEnum):
+    """What no two VMs of one line may share."""
+
+    HOSTS = "hosts"
+    GPUS = "gpus"
+    NUMA = "numa"
+    """A NUMA node of a host."""
+
+
+class SecretReference(Frozen):
+    """Where a secret can be fetched; never the secret."""
+
+    kind: Literal["env", "file", "keyring", "command"]
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.value}"
