@@ -10,7 +10,6 @@ import pytest
 
 from tests.architecture.sources import PACKAGE, ROOT, modules, named
 
-LINES_AT_MOST = 400
 CODE = r"[A-Z]+[0-9]+"
 REASON = re.compile(r"[a-zA-Z]\S*\s+\S+")  # two words at least
 LEFT_OPEN = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
@@ -37,11 +36,6 @@ def lines_of(path: Path) -> list[str]:
 def test_every_module_says_what_it_knows() -> None:
     told = {named(path): ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in modules()}
     assert [name for name, docstring in told.items() if not docstring] == []
-
-
-def test_every_module_is_a_small_room() -> None:
-    sizes = {named(path): len(lines_of(path)) for path in modules()}
-    assert {name: size for name, size in sizes.items() if size > LINES_AT_MOST} == {}
 
 
 def test_nothing_is_left_open() -> None:
