@@ -253,8 +253,8 @@ def _left_to_client(spec: VmSpec) -> str:
             words.append("add a Trusted Platform Module")
     words += [f"add the device group {name} as a PCI device" for name in spec.device_groups.values()]
     for setting, value in rows_of(spec.settings):
-        if setting.client:
-            words.append(f"set {setting.client.format(value=setting.words(value) or value)}")
+        if by_hand := setting.client(value):
+            words.append(f"set {by_hand}")
     return f"In the vSphere Client: {'; '.join(words)}." if words else ""
 
 
@@ -284,8 +284,8 @@ def _set_overrides(change: SetOverrides) -> Part:
         for setting, value in rows_of(one.settings):
             verb, *flags = setting.govc(value) or ("",)
             words.setdefault(verb, []).extend(flags)
-            if setting.client:
-                clicks.append(f"{one.vm.name}: {setting.client.format(value=setting.words(value))}")
+            if by_hand := setting.client(value):
+                clicks.append(f"{one.vm.name}: {by_hand}")
         lines += [
             command("govc", verb, "-cluster", cluster, "-vm", one.vm.name, *flags)
             for verb, flags in words.items()

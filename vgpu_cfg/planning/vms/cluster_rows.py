@@ -131,7 +131,7 @@ CLUSTER_SETTINGS = (
         values=tuple(_MONITORING),
         wish=_ha("monitoring"),
         leaves=_monitoring_leaves,
-        client="VM Overrides > vSphere HA - VM Monitoring: {value}",
+        client=lambda value: f"VM Overrides > vSphere HA - VM Monitoring: {value}",
         objects=_objects_to_ha,
     ),
 )

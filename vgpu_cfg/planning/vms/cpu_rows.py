@@ -149,7 +149,7 @@ def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
 
 def _virtual_nodes_client(value: SettingValue) -> str:
     nodes = f"so many that each has {value} CPUs" if value else "assigned at power on"
-    return f"NUMA nodes of the CPU topology: {nodes}"
+    return f"the NUMA nodes of the CPU topology: {nodes}"
 
 
 CPU_SETTINGS = (
@@ -176,7 +176,7 @@ CPU_SETTINGS = (
         read=lambda detail: detail.cores_per_socket,
         default="a socket for each NUMA node, where the VM is on several",
         privilege=_CPU_COUNT,
-        client="CPU > Cores per Socket: {value}",
+        client=lambda value: f"CPU > Cores per Socket: {value}",
     ),
     VmSetting(
         key="memory",
@@ -303,6 +303,6 @@ CPU_SETTINGS = (
         privilege=_CPU_COUNT,
         api="8.0.0.1",
         hardware=20,
-        client="NUMA nodes of the CPU topology: {value} CPUs each",
+        client=_virtual_nodes_client,
     ),
 )

@@ -152,7 +152,7 @@ HARDWARE_SETTINGS = (
         plan_key="vtpm",
         default="the template's",
         hardware=14,
-        client="Edit Settings > Add New Device > Trusted Platform Module",
+        client=lambda _value: "Add New Device > Trusted Platform Module",
         undo="a virtual TPM that is removed takes its keys along",
         objects=_objects_to_vtpm,
     ),

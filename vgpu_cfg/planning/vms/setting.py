@@ -70,6 +70,10 @@ def wire_text(value: SettingValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _no_words(_value: SettingValue) -> str:
+    return ""
+
+
 def _no_flags(_value: SettingValue) -> tuple[str, ...]:
     return ()
 
@@ -98,7 +102,7 @@ class VmSetting:
     is_live: a running VM takes it. is_of_creation: only a new VM gets it. is_always: a new VM gets it
         whatever its template says, since a clone may drop what its template has.
     govc: the command of govc that sets it, with its flags; commands of one name become one line.
-    client: what to do in the vSphere Client, with {value}; where govc has no word for it.
+    client: what to set in the vSphere Client, where govc has no word for it; "" where it has.
     undo: how it is taken back by hand; "" where setting what was before does it.
     objects: why a VM must not be given the value.
     """
@@ -127,7 +131,7 @@ class VmSetting:
     is_of_creation: bool = False
     is_always: bool = False
     govc: Callable[[SettingValue], tuple[str, ...]] = _no_flags
-    client: str = ""
+    client: Callable[[SettingValue], str] = _no_words
     undo: str = ""
     objects: Callable[[PlacedVm, SettingValue], Objection | None] = lambda _vm, _value: None
 
