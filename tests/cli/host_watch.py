@@ -30,9 +30,9 @@ SSH = "TSM-SSH"
 MARK = "vgpu_cfg.host"
 READING = frozenset({
     "CreateContainerView", "CreateFilter", "CreateListView", "CreatePropertyCollector", "DestroyView",
-    "FindAssociatedProfile", "GetAlarm", "HasPrivilegeOnEntities", "Login", "Logout", "ModifyListView",
-    "QueryAssignedLicenses",
-    "QueryConfigOptionDescriptor", "QueryConfigOptionEx", "QueryConfiguredModuleOptionString", "QueryOptions",
+    "Fetch", "FindAssociatedProfile", "GetAlarm", "HasPrivilegeOnEntities", "Login", "Logout",
+    "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",
+    "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryOptions",
     "RetrieveManagedMethodExecuter", "RetrievePropertiesEx", "RetrieveServiceContent",
     "RetrieveVendorDeviceGroupInfo", "RetrieveVgpuProfileInfo", "WaitForUpdatesEx", "fetchSoftwarePackages",
 })  # fmt: skip

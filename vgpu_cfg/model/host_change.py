@@ -280,7 +280,11 @@ class EditSwitch(Frozen):
 
 
 class SetPortgroup(Frozen):
-    """Make a portgroup on a distributed switch (`portgroup_moid` None), or set its VLAN."""
+    """Make a portgroup on a distributed switch (`portgroup_moid` None), or set its VLAN.
+
+    A new one starts with so many `ports` as a new one of the vSphere Client, bound when a NIC is tied to it
+    (static binding), and gets more as they are needed (elastic).
+    """
 
     kind: Literal["set_portgroup"] = "set_portgroup"
     switch_name: str
@@ -288,6 +292,7 @@ class SetPortgroup(Frozen):
     portgroup_moid: str | None = None
     name: str
     vlan: int | None = None
+    ports: int = 8
 
 
 class ChangeNetwork(ChangeBase):

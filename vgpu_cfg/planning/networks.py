@@ -305,7 +305,12 @@ def _portgroup(
         if not edits or not check_vlan(line, found[0], desired, observed, findings):
             return None
     else:
-        edits = [Edit(key="portgroup", after=f"{name} on {switch.name}"), *edits]
+        ports = f"{spec.ports}, static binding, elastic"
+        made = (
+            Edit(key="portgroup", after=f"{name} on {switch.name}"),
+            Edit(key="ports", after=ports, is_default=True),
+        )
+        edits = (*made, *edits)
     return ChangeNetwork(id=f"network {name}", subject=subject, edits=tuple(edits), network=spec)
 
 

@@ -382,7 +382,8 @@ def _network(change: ChangeNetwork, names: Mapping[str, str]) -> Part:
         case SetPortgroup():
             vlan = ("-vlan", spec.vlan) if spec.vlan is not None else ()
             is_new = spec.portgroup_moid is None
-            made = command("govc", "dvs.portgroup.add", "-dvs", spec.switch_name, *vlan, spec.name)
+            ports = ("-nports", spec.ports, "-auto-expand=true")  # by itself govc makes 128, and no more
+            made = command("govc", "dvs.portgroup.add", "-dvs", spec.switch_name, *ports, *vlan, spec.name)
             set_vlan = command("govc", "dvs.portgroup.change", *vlan, spec.name)
             verb = "Make" if is_new else "Set the VLAN of"
             return Part(

@@ -21,9 +21,6 @@ from vgpu_cfg.vsphere.host_managers import host_paths, only_host, read_managers
 from vgpu_cfg.vsphere.reader_places import escaped
 from vgpu_cfg.vsphere.session import Session
 
-NEW_PORTS = 8
-"""How many ports a new portgroup starts with, as in the vSphere Client; it grows by itself."""
-
 _PORTGROUP = Paths(
     "vim.dvs.DistributedVirtualPortgroup", ("key", "config.configVersion", "config.distributedVirtualSwitch")
 )
@@ -217,7 +214,7 @@ def _set_portgroup(session: Session, network: SetPortgroup) -> str:
         raise _gone("the switch is not there yet", network.switch_name)
     spec.name = escaped(network.name)
     spec.type = "earlyBinding"
-    spec.numPorts = NEW_PORTS
+    spec.numPorts = network.ports
     spec.autoExpand = True
     switch = vim.DistributedVirtualSwitch(network.switch_moid, session.stub)
     with translated(f"making the portgroup {network.name}", network.name):

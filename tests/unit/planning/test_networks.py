@@ -124,7 +124,11 @@ def test_a_portgroup_is_made_on_a_switch_that_is_there() -> None:
         switch_name="dvs-roce", switch_moid="dvs-1", name="roce-111", vlan=111
     )
     assert change.needs == ()
-    assert [edit.after for edit in change.edits] == ["roce-111 on dvs-roce", "111"]
+    assert [(edit.after, edit.is_default) for edit in change.edits] == [
+        ("roce-111 on dvs-roce", False),
+        ("8, static binding, elastic", True),
+        ("111", False),
+    ]
     assert found == ()
 
 
