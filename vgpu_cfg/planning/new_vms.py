@@ -183,7 +183,7 @@ def _head(case: Case, place: NewPlace) -> list[Edit]:
             key="folder",
             after=case.folder.inventory_path or case.folder.name,
             is_default="folder" in defaulted,
-            sets={"folder": case.folder.moid},
+            sets={"folder": case.folder.moid} if is_clone else {},
         ),
     ]
 

@@ -28,15 +28,13 @@ from vgpu_cfg.model.vm_spec import (
     NicBacking,
     RemoveDevice,
 )
+from vgpu_cfg.planning.vms.device_leaves import PVRDMA_PROTOCOL
 
 FIRST_KEY = -101
 SCSI_UNITS = tuple(unit for unit in range(16) if unit != 7)
 """Unit 7 is the controller itself."""
 NVME_UNITS = tuple(range(15))
 MOST_CONTROLLERS = 4
-
-_PVRDMA_PROTOCOL = "rocev2"
-"""Of `VirtualVmxnet3VrdmaOption.deviceProtocol`: rocev1 or rocev2."""
 
 _Operation = vim.vm.device.VirtualDeviceSpec.Operation
 _passthrough = vim.vm.device.VirtualPCIPassthrough
@@ -159,7 +157,7 @@ class _Maker:
             key=next(self._keys),
             backing=nic_backing(edit.backing),
             connectable=_from_the_start(),
-            deviceProtocol=_PVRDMA_PROTOCOL,
+            deviceProtocol=PVRDMA_PROTOCOL,
         )
         _set_mac(card, edit.mac)
         return card

@@ -60,8 +60,14 @@ EXEMPTIONS = (
     ),
     Exemption(
         SET,
-        r"extraConfig\[vgpu_cfg\..*\]",
-        "marks of what is shown: the plan, the VM, its addresses, digests of its guest's modules",
+        r"extraConfig\[vgpu_cfg\.guest\]",
+        "digests of the guest's modules, which are shown one by one",
+    ),
+    Exemption(
+        SET,
+        r"extraConfig\[pciPassthru\d+\.cfg\.enable_uvm\]",
+        "the number is the new vGPU's own, which vCenter gives it; its edit says: unified memory",
+        "1",
     ),
     Exemption(SET, r"extraConfig\[guestinfo\..*\]", "the guest's data for its first boot holds secrets"),
     # ----------------------------------------------------------- of a host

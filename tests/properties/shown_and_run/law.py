@@ -16,7 +16,7 @@ from vgpu_cfg.render.change_lines import TOLD_BY_THE_HEAD, topic_of
 Key = tuple[str, str, str, str]
 """Method, object, path, value."""
 
-_DEVICE = re.compile(r"deviceChange\[.*?\]")
+_DEVICE = re.compile(r"(deviceChange|deviceGroup)\[.*?\]")
 _SETTING_A_VM = frozenset({"create_vm", "upgrade_vm", "reconfigure_vm"})
 _ENDING = re.compile(r"\s{2,}(reboot|cold boot|restart of \w+)( \d+)?$", re.MULTILINE)
 """What stands at the end of a setting's first line, in the midst of a value that takes two."""
@@ -88,7 +88,7 @@ def _key(told: Told) -> Key:
 
 def _plain_path(path: str) -> str:
     """Return a path as it is compared: how a device is called in it is for readers."""
-    return _DEVICE.sub("deviceChange[*]", path).replace("deviceChange[*].device.", "deviceChange[*].")
+    return _DEVICE.sub(r"\1[*]", path).replace("deviceChange[*].device.", "deviceChange[*].")
 
 
 def _named(sent: Sent, run: Run) -> tuple[str, str]:

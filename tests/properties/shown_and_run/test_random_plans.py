@@ -57,7 +57,6 @@ def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: Case) -> No
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.xfail(reason="the edits of VMs do not say yet what they set", strict=True)
 @few(8)
 @given(cases(of_hosts=False))
 def test_what_is_sent_to_vms_was_shown(case: Case) -> None:

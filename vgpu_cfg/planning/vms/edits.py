@@ -120,8 +120,8 @@ def device_edit(
 def spec_leaves(spec: VmSpec) -> dict[str, str]:
     """Return what goes over the wire for extraConfig, devices and device groups, by paths."""
     leaves = {extra_config_path(key): value for key, value in spec.extra_config.items()}
-    for device in spec.devices:
-        leaves |= device_leaves(device)
+    for number, device in enumerate(spec.devices, 1):
+        leaves |= device_leaves(device, number)
     return leaves | group_leaves(spec.device_groups)
 
 
