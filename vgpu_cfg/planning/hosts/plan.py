@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
@@ -11,21 +11,11 @@ from vgpu_cfg.model.change import Change, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Host, Inventory
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import HostCase
+from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
 from vgpu_cfg.planning.hosts.compare import wishes_of
-from vgpu_cfg.planning.hosts.derive import derived_entry
-from vgpu_cfg.planning.hosts.evacuate import (
-    hosts_down,
-    needed_options,
-)
-from vgpu_cfg.planning.hosts.gap_checks import (
-    check_matches,
-    check_vmknic_networks,
-)
-from vgpu_cfg.planning.hosts.host_checks import (
-    check_drivers,
-    check_window,
-)
+from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
+from vgpu_cfg.planning.hosts.gap_checks import check_matches, check_vmknic_networks
+from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window
 from vgpu_cfg.planning.hosts.judge import HostJudge, HostWork, JudgedHost
 from vgpu_cfg.planning.hosts.select import clusters_of, host_cases, waves_of
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id
@@ -41,26 +31,25 @@ class HostPlans:
     """What came of the hosts.
 
     `ready_after` names, by host moid, the change after which a VM may be put on a host that is
-    prepared; `prepared` the hosts as they will be then. `derivable` are hosts that the VMs could have
-    prepared for them, and were not.
+    prepared; `prepared` the hosts as they will be then.
     """
 
     changes: list[Change] = field(default_factory=list)
     in_sync: list[str] = field(default_factory=list)
     ready_after: dict[str, str] = field(default_factory=dict)
     prepared: dict[str, Host] = field(default_factory=dict)
-    derivable: set[str] = field(default_factory=set)
 
     def as_prepared(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be."""
-        if not self.prepared:
-            return observed
-        hosts = tuple(self.prepared.get(host.moid, host) for host in observed.hosts)
-        return observed.model_copy(update={"hosts": hosts})
+        return with_hosts(observed, self.prepared)
 
 
 class HostPlanner:
-    """Plans the hosts: what the plan file states, and what its VMs need of the hosts that run them."""
+    """Plans the hosts: what the plan file states, and what its VMs need of the hosts that run them.
+
+    What is only stated is judged at once. What hosts could be prepared into for the VMs
+    (`alternatives`) waits until the VMs have their places: `plan` is told which of it is used.
+    """
 
     def __init__(
         self,
@@ -72,31 +61,35 @@ class HostPlanner:
         cluster_options: Sequence[SetClusterOption | SetVCenterOption] = (),
     ) -> None:
         """`cluster_options` are the plan's changes to DRS and vCenter: hosts wait for those they need."""
-        self.desired, self.catalog = desired, catalog
         self.observed = with_options(observed, cluster_options)
-        self.options, self.findings = options, findings
-        self.cluster_options = cluster_options
+        self.findings, self.cluster_options = findings, cluster_options
+        self.cases = host_cases(desired, self.observed, catalog, options, findings)
+        if not options.only:
+            check_matches(self.cases, findings)
+        check_vmknic_networks(self.cases, desired, self.observed, findings)
+        for case in self.cases:
+            case.wishes = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
         self._judge = HostJudge(desired, self.observed, options)
+        self._judged = {
+            case.view.host.moid: self._judge.judge(case, findings)
+            for case in self.cases
+            if not is_derivable(case)
+        }
+        self.alternatives = Alternatives(self.cases, self._judge, desired, self.observed, catalog, findings)
 
-    def plan(
-        self,
-        derive_for: Mapping[str, Collection[str] | None],
-        rdma_for: Mapping[str, Collection[str]] = MappingProxyType({}),
-    ) -> HostPlans:
-        """Compare every host of the plan with what is asked, and put the changes in order.
+    def as_stated(self, observed: Inventory) -> Inventory:
+        """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
+        judged = {moid: one.host for moid, one in self._judged.items() if one.host is not None}
+        return with_hosts(observed, judged | self.alternatives.as_stated())
 
-        `derive_for` are the hosts (moids) that are prepared for the VMs (`prepare: from_vms`), with the
-        names of those that are to run there, None where that is not known yet. `rdma_for` are hosts that
-        have what the VMs take, and are prepared for their RDMA alone.
-        """
+    def plan(self, chosen: Mapping[str, Alternative] = MappingProxyType({})) -> HostPlans:
+        """Put the changes of all hosts in order. `chosen` are the hosts (moids) prepared for VMs, and how."""
+        for moid, case in self.alternatives.cases.items():
+            if moid in chosen:
+                case.wishes = dict(chosen[moid].wishes)
+            self._judged[moid] = self._judge.judge(case, self.findings)
         result = HostPlans()
-        cases = host_cases(self.desired, self.observed, self.catalog, self.options, self.findings)
-        if not self.options.only:
-            check_matches(cases, self.findings)
-        check_vmknic_networks(cases, self.desired, self.observed, self.findings)
-        for case in cases:
-            self._collect(case, derive_for, rdma_for, result)
-        judged = [self._judge.judge(case, self.findings) for case in cases]
+        judged = [self._judged[case.view.host.moid] for case in self.cases]
         for one in judged:
             _take(one, result)
         works = [one.work for one in judged if one.work is not None]
@@ -108,43 +101,8 @@ class HostPlanner:
         check_window(
             [work.case for work in works if work.stretches.needs_empty_host], self.observed, self.findings
         )
-        check_drivers(cases, self.findings)
+        check_drivers(self.cases, self.findings)
         return result
-
-    def _collect(
-        self,
-        case: HostCase,
-        derive_for: Mapping[str, Collection[str] | None],
-        rdma_for: Mapping[str, Collection[str]],
-        result: HostPlans,
-    ) -> None:
-        """Gather what is asked of a host, by the plan file and by the VMs."""
-        stated = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
-        case.wishes = stated
-        if case.entry.prepare != "from_vms" or case.is_checked_only:
-            return
-        moid = case.view.host.moid
-        quiet = Findings() if moid not in derive_for else self.findings
-        is_rdma = moid in rdma_for and moid not in derive_for
-        names = rdma_for[moid] if is_rdma else derive_for.get(moid)
-        entry = derived_entry(
-            case, self.desired, self.observed, self.catalog, quiet, names, only_rdma=is_rdma
-        )
-        if quiet is not self.findings and quiet.diagnostics():
-            result.derivable.add(moid)
-        if entry is case.entry:
-            return
-        derived = {}
-        for setting, wish in wishes_of(entry, case.view):
-            if wish.id in stated:
-                derived[wish.id] = stated[wish.id]
-            else:
-                note = wish.note or "the VMs need it"
-                derived[wish.id] = (setting, replace(wish, is_derived=True, note=note))
-        if is_rdma or moid in derive_for:
-            case.wishes = derived
-        elif derived.keys() - stated.keys():
-            result.derivable.add(moid)
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
         """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
@@ -179,6 +137,14 @@ class HostPlanner:
             result.ready_after[work.case.view.host.moid] = _ready_after(changes, work.case.name)
             if is_canary:
                 canaries.append(_ready_after(changes, work.case.name))
+
+
+def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
+    """Return an inventory with some hosts, by moid, in place of its own."""
+    if not prepared:
+        return observed
+    hosts = tuple(prepared.get(host.moid, host) for host in observed.hosts)
+    return observed.model_copy(update={"hosts": hosts})
 
 
 def _take(judged: JudgedHost, result: HostPlans) -> None:
