@@ -22,6 +22,7 @@ from typing import TypeVar
 from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
+from tests.bench.preparing import print_preparing
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
@@ -45,6 +46,7 @@ PROFILE = VgpuProfile.parse("grid_a100-10c")
 HOSTS = 100
 GPUS_PER_HOST = 8
 PLACEMENTS = [(25, 125), (50, 250), (100, 500), (200, 1000), (100, 2000), (100, 4000)]
+PREPARED = [(10, 50), (100, 500)]
 PLAN = """
 version: 1
 name: bench
@@ -93,6 +95,7 @@ def main(arguments: Sequence[str]) -> int:
     print_hosts((4,) if chosen.quick else (4, 40))
     print_guests((2,) if chosen.quick else (2, 20))
     print_placement([(10, 50)] if chosen.quick else PLACEMENTS)
+    print_preparing([(10, 50)] if chosen.quick else PREPARED)
     if not chosen.quick:
         hosts, vms = 1000, 10_000
         _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))

@@ -60,7 +60,8 @@ class HostLoad:
     `residents` counts the VMs of a line that are here, `planned` the sizes of vGPUs that the plan adds.
     `functions` are NICs with virtual functions, of which the plan gives out as many as `given` says,
     `uplinks` the NICs that switches use, with the switches.
-    `node_lines` names the lines that have a VM on a NUMA node.
+    `node_lines` names the lines that have a VM on a NUMA node. `cost` is what it takes to prepare the host
+    like this (0: it is so), `coming` counts the VMs that the plan puts here.
     """
 
     index: int
@@ -79,6 +80,8 @@ class HostLoad:
     given: dict[str, int] = field(default_factory=dict)
     uplinks: dict[str, str] = field(default_factory=dict)
     node_lines: dict[int, frozenset[str]] = field(default_factory=dict)
+    cost: int = 0
+    coming: int = 0
 
     @classmethod
     def of(
@@ -129,6 +132,8 @@ class HostLoad:
             dict(self.given),
             self.uplinks,
             dict(self.node_lines),
+            self.cost,
+            self.coming,
         )
 
     def release(self, demand: Demand, fit: Fit) -> None:
@@ -142,6 +147,7 @@ class HostLoad:
                 self.given[pci_id] -= 1
         self.promise(-demand.shape.cpus, -demand.shape.memory_mib, fit.nodes)
         self.residents[demand.line] -= 1
+        self.coming -= 1
         for node in fit.nodes if demand.line and not self.residents[demand.line] else ():
             self.node_lines[node] = self.node_lines.get(node, frozenset()) - {demand.line}
 
@@ -182,6 +188,12 @@ class HostLoad:
             self.node_lines[node] = self.node_lines.get(node, frozenset()) | {demand.line}
         self.promise(demand.shape.cpus, demand.shape.memory_mib, fit.nodes)
         self.residents[demand.line] = self.residents.get(demand.line, 0) + 1
+        self.coming += 1
+
+    @property
+    def cost_of_next(self) -> int:
+        """What one more VM here costs: the first all of it, the others still more than on a host as it is."""
+        return min(1, self.cost) if self.coming else self.cost
 
     def mixes(self, variant: Variant) -> bool:
         """Whether the plan puts vGPUs of another size on this board here already.

@@ -15,8 +15,8 @@ from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.patterns import stack
 from vgpu_cfg.planning.placement import Attempt, KeptFree, in_order, kept_free
 
-_WISHES = 6
-"""How many of a score's first figures are wishes of the plan file and room, which no gain outweighs."""
+_WISHES = 7
+"""How many of a score's first figures no gain outweighs: disturbances, wishes of the plan file, and room."""
 
 
 @dataclass(slots=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.change import Change, CreateVm, Plan, PlanTarget, Subject
+from vgpu_cfg.model.change import Change, Diagnostic, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.inventory import Folder, Inventory
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.case import Case
@@ -21,6 +20,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.guest.plan import GuestPlanner
 from vgpu_cfg.planning.host_rules import plan_host_rules
+from vgpu_cfg.planning.hosts.choose import Chooser, Chosen
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.movables import Movables
 from vgpu_cfg.planning.networks import plan_networks
@@ -37,7 +37,7 @@ from vgpu_cfg.planning.place_checks import (
 )
 from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
 from vgpu_cfg.planning.placement import Placed
-from vgpu_cfg.planning.rdma.asked import asks_rdma, with_nearness
+from vgpu_cfg.planning.rdma.asked import with_nearness
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
@@ -45,6 +45,7 @@ from vgpu_cfg.planning.settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.site import check_networks
 from vgpu_cfg.planning.stage import (
     Stage,
+    StateReader,
     place_cases,
     report_failures,
     set_stage,
@@ -68,101 +69,30 @@ def make_plan(
     Errors among the plan's diagnostics mean that it must not be carried out; the changes are
     those that would be made nevertheless.
     """
-    plan = _make_plan(with_nearness(desired), observed, catalog, options or PlanOptions())
+    plan = _Planning(with_nearness(desired), observed, catalog, options or PlanOptions()).run()
     return plan.model_copy(update={"desired": desired})
-
-
-def _make_plan(desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions) -> Plan:
-    best, prepared = _with_hosts_for_vms(desired, observed, catalog, options)
-    hosts = _hosts_for_rdma(best.plan, best.derivable)
-    if not hosts:
-        return best.plan
-    # What the VMs take is there; the RDMA of the new ones may need more of their hosts.
-    with_rdma = _Planning(desired, observed, catalog, options, prepared, hosts).run()
-    is_worse = _shortfall(with_rdma) > _shortfall(best.plan) or len(with_rdma.errors) > len(best.plan.errors)
-    return best.plan if is_worse else with_rdma
-
-
-def _with_hosts_for_vms(
-    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
-) -> tuple[_Tried, Mapping[str, Collection[str] | None]]:
-    """Plan on the hosts as they are; where VMs find no place there, with those hosts prepared that help.
-
-    Returns the plan, and the hosts that are prepared for the VMs with these VMs' names.
-    """
-    first = _Planning(desired, observed, catalog, options)
-    plan = first.run()
-    derivable = frozenset(first.host_plans.derivable)
-    missing = _shortfall(plan)
-    if not derivable or not missing:
-        return _Tried(plan, derivable), {}
-    # Some VMs find no place on the hosts as they are: prepare all that may be, then only those that are used.
-    everything: dict[str, Collection[str] | None] = dict.fromkeys(derivable)
-    second = _Planning(desired, observed, catalog, options, everything).run()
-    # Where every VM has its place, how GPUs might be shared instead is no question.
-    is_short = len(plan.placements) < len(plan.desired.vms)
-    unclear = [found for found in second.diagnostics if is_short and found.code == Code.SHARING_UNCLEAR]
-    if _shortfall(second) >= missing:
-        told = plan.model_copy(update={"diagnostics": (*unclear, *plan.diagnostics)})
-        return _Tried(told, derivable), {}
-    used: dict[str, set[str]] = {}
-    for placement in second.placements:
-        if placement.host_moid in derivable:
-            used.setdefault(placement.host_moid, set()).add(placement.vm)
-    third = _Planning(desired, observed, catalog, options, used).run()
-    best, prepared = (third, used) if _shortfall(third) <= _shortfall(second) else (second, everything)
-    if _shortfall(best):
-        untold = [found for found in unclear if found not in best.diagnostics]
-        best = best.model_copy(update={"diagnostics": (*untold, *best.diagnostics)})
-    return _Tried(best, derivable - prepared.keys()), prepared
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """A plan, and the hosts (moids) that the VMs could have prepared for them and that it leaves alone."""
-
-    plan: Plan
-    derivable: frozenset[str]
-
-
-def _hosts_for_rdma(plan: Plan, derivable: frozenset[str]) -> dict[str, set[str]]:
-    """Return the hosts, with the VMs to come there, that are left as they are although these want RDMA."""
-    asking = {vm.name for vm in plan.desired.vms if asks_rdma(vm)}
-    new = {change.vm.name for change in plan.changes if isinstance(change, CreateVm)}
-    hosts: dict[str, set[str]] = {}
-    for placement in plan.placements:
-        if placement.host_moid in derivable and placement.vm in asking & new:
-            hosts.setdefault(placement.host_moid, set()).add(placement.vm)
-    return hosts
-
-
-def _shortfall(plan: Plan) -> int:
-    """Count what keeps VMs from running: those without a place, and the errors about VMs."""
-    errors = sum(found.subject.kind == "vm" for found in plan.errors)
-    return len(plan.desired.vms) - len(plan.placements) + errors
 
 
 class _Planning:
     def __init__(
-        self,
-        desired: DesiredPlan,
-        observed: Inventory,
-        catalog: Catalog,
-        options: PlanOptions,
-        derive_for: Mapping[str, Collection[str] | None] = MappingProxyType({}),
-        rdma_for: Mapping[str, Collection[str]] = MappingProxyType({}),
+        self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
         self.desired, self.catalog, self.options = desired, catalog, options
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
+        self.unclear: tuple[Diagnostic, ...] = ()
         self.cluster_options = plan_cluster_options(desired, observed, self.findings)
-        hosts = HostPlanner(desired, observed, catalog, options, self.findings, self.cluster_options)
-        self.host_plans = hosts.plan(derive_for, rdma_for)
-        # VMs are placed on the hosts as they will be.
-        self.observed = observed = self.host_plans.as_prepared(observed)
-        self.maker = CaseMaker(desired, observed, catalog, self.findings)
+        self.host_planner = HostPlanner(
+            desired, observed, catalog, options, self.findings, self.cluster_options
+        )
+        self._stand_on(self.host_planner.as_stated(observed))
+
+    def _stand_on(self, observed: Inventory) -> None:
+        """Take an inventory for the one that VMs are placed on: its hosts are as they will be."""
+        self.observed = observed
+        self.maker = CaseMaker(self.desired, observed, self.catalog, self.findings)
         self.site, self.reader, self.hosts = self.maker.site, self.maker.reader, self.maker.hosts
-        self.topologies = Topologies(observed, catalog)
+        self.topologies = Topologies(observed, self.catalog)
 
     def run(self) -> Plan:
         """Go through the stages."""
@@ -170,13 +100,16 @@ class _Planning:
         folders = self.maker.folders()
         owned = judge_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
-        self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
-        cases = list(self.maker.cases(folders, owned))
-        self._judge(cases)
         deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
-        for case in cases:
-            self.maker.shape(case)
+        cases = self._cases(folders, owned, book)
         stage, placed = self._place(cases, deleted)
+        chosen = self._choose(cases, deleted, stage, placed)
+        self.host_plans = self.host_planner.plan(chosen)
+        if any(not one.is_so for one in chosen.values()):
+            self._stand_on(self.host_plans.as_prepared(self.as_read))
+            cases = self._cases(folders, owned, book)
+            stage, placed = self._place(cases, deleted)
+        stage, placed = self._settle(cases, deleted, stage, placed)
         result = VmPlans()
         planner = VmPlanner(
             self.desired,
@@ -215,6 +148,26 @@ class _Planning:
         changes += rdma.judge(cases, result.placements, changes)
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, cases, owned, deleted, result, guests)
+
+    def _cases(self, folders: Mapping[str, Folder | None], owned: Ownership, book: AddressBook) -> list[Case]:
+        """Look up the plan's VMs, and say what each needs of its host."""
+        self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
+        cases = list(self.maker.cases(folders, owned))
+        self._judge(cases)
+        for case in cases:
+            self.maker.shape(case)
+        return cases
+
+    def _choose(self, cases: Sequence[Case], deleted: Sequence[Vm], stage: Stage, placed: Placed) -> Chosen:
+        """Decide which hosts are prepared for the VMs, where `prepare: from_vms` lets them be."""
+        alternatives = self.host_planner.alternatives
+        if not alternatives.cases:
+            return {}
+        reader = StateReader(self.observed, cases, deleted, self.findings)
+        chooser = Chooser(alternatives, self.observed, self.catalog, stage, cases, reader)
+        chosen = chooser.choose(placed)
+        self.unclear = chooser.unclear
+        return chosen
 
     def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:
         """Return what plans the guests, which know their NICs by where their VMs go."""
@@ -255,10 +208,14 @@ class _Planning:
                 yield board
 
     def _place(self, cases: Sequence[Case], deleted: Sequence[Vm]) -> tuple[Stage, Placed]:
-        """Place the VMs; a running one for whose new GPUs there is no room keeps those that it holds."""
+        stage = set_stage(self.hosts, self.observed, cases, deleted, self.reader, self.findings)
+        return stage, place_cases(stage, cases)
+
+    def _settle(
+        self, cases: Sequence[Case], deleted: Sequence[Vm], stage: Stage, placed: Placed
+    ) -> tuple[Stage, Placed]:
+        """Report who has no place; one that runs, and lacks room for new GPUs, keeps those that it holds."""
         while True:
-            stage = set_stage(self.hosts, self.observed, cases, deleted, self.reader, self.findings)
-            placed = place_cases(stage, cases)
             failed = [case for case in cases if case.name in placed.failed]
             stuck = [case for case in failed if case.existing is not None and case.existing.is_on]
             changing = {case.existing.moid for case in cases if case.existing and not case.stays_put}
@@ -269,6 +226,7 @@ class _Planning:
                 return stage, placed
             for case in stuck:
                 case.is_stuck = True
+            stage, placed = self._place(cases, deleted)
 
     def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
         for vm in deleted:
@@ -336,7 +294,7 @@ class _Planning:
             read_at=self.observed.read_at,
             desired=self.desired,
             placements=tuple(placements),
-            diagnostics=self.findings.diagnostics(chosen),
+            diagnostics=(*self.unclear, *self.findings.diagnostics(chosen)),
             changes=tuple(changes),
             contests=contests,
             in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),

@@ -26,6 +26,8 @@ _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""
 _TOO_LITTLE = 0.5
 """A bound above it says that some VM has no place, whatever the rest; one VM costs much more."""
+_DISTURBS = 10_000.0
+"""What a VM on a host that is prepared for it counts, for each step of what that disturbs."""
 _STAYS_WEIGHT = 3
 """A VM that exists is left without a place last."""
 
@@ -334,7 +336,11 @@ class _Model:
         for choice in self.choices:
             order = choice.shape.variants.index(choice.variant) if choice.variant else 0
             together = -1.0 if choice.shape.pack else 0.0
-            yield choice.variable, 1000.0 * choice.rank + 100.0 * order + together + 0.001 * choice.host
+            disturbs = _DISTURBS * self.hosts[choice.host].cost
+            yield (
+                choice.variable,
+                disturbs + 1000.0 * choice.rank + 100.0 * order + together + 0.001 * choice.host,
+            )
         for pile in self.piles:
             for variable in pile.variables:
                 yield variable, 10.0 if pile.is_idle else 0.1

@@ -67,31 +67,53 @@ def set_stage(
     VG139 none, what is only guessed of NVLink bridges does not.
     """
     stage = Stage(hosts)
-    is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
-    memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
-    heeds_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
-    heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
-    kept = {case.existing.moid: case for case in cases if case.existing is not None and case.stays_put}
-    leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
-    leaving |= {vm.moid for vm in deleted}
-    without = frozenset(leaving)
+    freed = StateReader(observed, cases, deleted, findings)
     for index, host in enumerate(hosts):
-        vms = observed.vms_by_host.get(host.moid, ())
-        capacity = reader.read(host, without=without)
-        frees = any(vm.is_on and vm.moid in without for vm in vms)
-        state = HostState.of(
-            index, capacity, frees_gpus=frees, memory_share=memory_share, heeds_creatable=heeds_creatable
-        )
-        if not heeds_guesses:
-            state.peer_sets = reader.peer_sets(host, with_guesses=False)
-        for vm in vms:
-            if vm.moid not in without:
-                _promise(state, vm, kept.get(vm.moid))
+        state, capacity = freed.read(index, host, reader)
         stage.states.append(state)
-        stage.claims[index] = [claim for claim in capacity.claims if claim.vm_moid not in kept]
+        stage.claims[index] = [claim for claim in capacity.claims if claim.vm_moid not in freed.kept]
         stage.unread[index] = [*capacity.unread, *capacity.unplaced]
         stage.unknown_boards[index] = _unknown_boards(capacity)
     return stage
+
+
+class StateReader:
+    """Reads hosts as they will be once the plan has freed what it frees; `set_stage` says what it heeds.
+
+    `kept` are the cases of VMs that run on as they are, by their moids.
+    """
+
+    def __init__(
+        self, observed: Inventory, cases: Sequence[Case], deleted: Iterable[Vm], findings: Findings
+    ) -> None:
+        self._observed = observed
+        is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
+        self._memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
+        self._heeds_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
+        self._heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
+        self.kept = {
+            case.existing.moid: case for case in cases if case.existing is not None and case.stays_put
+        }
+        leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
+        self._without = frozenset(leaving | {vm.moid for vm in deleted})
+
+    def read(self, index: int, host: Host, reader: CapacityReader) -> tuple[HostState, HostCapacity]:
+        """Read one host."""
+        vms = self._observed.vms_by_host.get(host.moid, ())
+        capacity = reader.read(host, without=self._without)
+        state = HostState.of(
+            index,
+            capacity,
+            frees_gpus=any(vm.is_on and vm.moid in self._without for vm in vms),
+            memory_share=self._memory_share,
+            heeds_creatable=self._heeds_creatable,
+        )
+        if not self._heeds_guesses:
+            state.peer_sets = reader.peer_sets(host, with_guesses=False)
+        for vm in vms:
+            if vm.moid not in self._without:
+                _promise(state, vm, self.kept.get(vm.moid))
+        return state, capacity
 
 
 def _promise(state: HostState, vm: Vm, case: Case | None) -> None:
@@ -139,15 +161,24 @@ def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:
     )
 
 
-def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
-    """Give every case that needs one its place; those without one are among the placed's failures."""
-    demands = [
+def demands_of(cases: Iterable[Case]) -> list[Demand]:
+    """List what is to be placed of the cases that need a place."""
+    return [
         Demand(case.name, _line(case), case.shape, stays=case.existing is not None)
         for case in cases
         if case.shape is not None and not case.is_stuck
     ]
-    starting = {case.name for case in cases if case.desired.power is DesiredPower.ON}
-    placed = expect_gpus(place_startable(stage.states, demands, PLACERS, starting), demands)
+
+
+def starting_of(cases: Iterable[Case]) -> set[str]:
+    """Return the names of the VMs that are to run."""
+    return {case.name for case in cases if case.desired.power is DesiredPower.ON}
+
+
+def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
+    """Give every case that needs one its place; those without one are among the placed's failures."""
+    demands = demands_of(cases)
+    placed = expect_gpus(place_startable(stage.states, demands, PLACERS, starting_of(cases)), demands)
     for case in cases:
         case.fit = placed.fits.get(case.name)
         if case.fit is not None:

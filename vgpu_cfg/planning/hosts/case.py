@@ -9,6 +9,16 @@ from vgpu_cfg.model.change import HostRef, Impact, Subject
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish
 
+DISTURBS = (
+    Impact.NONE,
+    Impact.SERVICE_RESTART,
+    Impact.POWER_CYCLE,
+    Impact.HOST_MAINTENANCE,
+    Impact.HOST_REBOOT,
+    Impact.HOST_COLD_BOOT,
+)
+"""What a change disturbs, the least first."""
+
 
 class GapKind(StrEnum):
     """Why a setting is not as wanted."""

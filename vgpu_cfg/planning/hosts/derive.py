@@ -9,6 +9,7 @@ What the RDMA of their NICs needs: `planning.rdma.derive`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
@@ -23,10 +24,26 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
+from vgpu_cfg.planning.rdma.asked import asks_rdma
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
 from vgpu_cfg.planning.settings.match import gpu_rules
 from vgpu_cfg.planning.site import find_named
 from vgpu_cfg.planning.words import listed
+
+
+class Preparation(Flag):
+    """What a host is prepared with for the plan's VMs. Nothing of it leaves the host as it is.
+
+    `AS_SHARED` is the graphics type of GPUs that serve vGPUs in the mode which they are in, `OTHER_MODE`
+    another MIG mode for idle ones, `PASSTHROUGH` what VMs name by address, `RDMA` the path of their NICs.
+    """
+
+    RDMA = auto()
+    AS_SHARED = auto()
+    OTHER_MODE = auto()
+    PASSTHROUGH = auto()
+    FOR_VGPUS = RDMA | AS_SHARED
+    ALL = RDMA | AS_SHARED | OTHER_MODE | PASSTHROUGH
 
 
 def derived_entry(
@@ -36,19 +53,23 @@ def derived_entry(
     catalog: Catalog,
     findings: Findings,
     names: Collection[str] | None = None,
-    *,
-    only_rdma: bool = False,
+    preparation: Preparation = Preparation.ALL,
 ) -> DesiredHosts:
     """Return the entry with what the VMs need added to it; the entry itself where they need nothing.
 
-    `names` are the VMs that are to run here, None where that is not known: all that may. With `only_rdma`
-    nothing but the RDMA path is seen to. Of a VM that exists the RDMA path is not: it runs, and what its
+    `names` are the VMs that are to run here, None where that is not known: all that may. Nothing is added
+    but what `preparation` names. Of a VM that exists the RDMA path is not seen to: it runs, and what its
     path lacks is told (`rdma.chain`), since mending it takes the VM down.
     """
-    vms = [vm for vm in desired.vms if may_run(vm, case) and (names is None or vm.name in names)]
-    entry = case.entry if only_rdma else _with_gpu_needs(case, vms, desired, observed, catalog, findings)
-    there = own_vms(desired, observed)
-    return with_rdma_needs(entry, case, [vm for vm in vms if vm.name not in there], desired, observed)
+    vms = [vm for vm in desired.vms if (names is None or vm.name in names) and may_run(vm, case)]
+    entry = case.entry
+    if Preparation.AS_SHARED in preparation:
+        entry = _with_gpu_needs(case, vms, desired, observed, catalog, findings, preparation)
+    asking = [vm for vm in vms if asks_rdma(vm)]
+    if asking:
+        there = own_vms(desired, observed)
+        asking = [vm for vm in asking if vm.name not in there]
+    return with_rdma_needs(entry, case, asking, desired, observed)
 
 
 def _with_gpu_needs(
@@ -58,19 +79,22 @@ def _with_gpu_needs(
     observed: Inventory,
     catalog: Catalog,
     findings: Findings,
+    preparation: Preparation,
 ) -> DesiredHosts:
     entry = case.entry
-    pins = {gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough)}
+    hands_out = Preparation.PASSTHROUGH in preparation
+    pinned = (gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough))
+    pins = set(pinned) if hands_out else set()
     sharings = _sharings(vms, case, catalog)
     ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
-    rules: list[HostGpuEntry] = []
+    handed_out: dict[str, HostGpuEntry] = {}
     open_gpus: list[Gpu] = []
     clear: dict[str, Sharing] = {}
     for gpu in case.view.host.gpus:
         if gpu.pci_id in ruled:
             continue
         if gpu.pci_id in pins:
-            rules.append(_rule(gpu, use=GpuUse.PASSTHROUGH))
+            handed_out[gpu.pci_id] = _rule(gpu, use=GpuUse.PASSTHROUGH)
             continue
         board = case.view.boards.get(gpu.pci_id)
         if board is None or board.key not in sharings:
@@ -84,8 +108,9 @@ def _with_gpu_needs(
             _refuse_unclear(case, board.key, findings)
         else:
             clear[board.key] = next(iter(wanted))
-    flips = ModeFlips(case.view, desired.name, observed, catalog, open_gpus, ruled)
-    flips.place(vms, clear)
+    flips = ModeFlips(case.view, desired.name, observed, catalog, open_gpus, ruled | handed_out)
+    flips.place(vms if Preparation.OTHER_MODE in preparation else (), clear)
+    rules = list(handed_out.values())
     for gpu in open_gpus:
         sharing = flips.flipped.get(gpu.pci_id)
         if sharing is not None or flips.serves(gpu.pci_id, sharings):

@@ -14,7 +14,7 @@ from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm
 from vgpu_cfg.model.inventory import Gpu, Inventory
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_words import GpuUse
-from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.checks import Code
@@ -53,6 +53,7 @@ class ModeFlips:
         self._ruled = ruled
         self._states: dict[str, GpuState] = {}
         self._claimed: list[str] = []
+        self._refused: set[tuple[VgpuProfile, ...]] = set()
 
     def place(self, vms: Iterable[DesiredVm], clear: Mapping[str, Sharing]) -> None:
         """Put VMs on the host; GPUs of the boards (keys) in `clear` may change to the mode that is given."""
@@ -94,7 +95,12 @@ class ModeFlips:
         return device is not None and (device.passthrough_active or device.passthrough_enabled)
 
     def _take(self, vm: str, wanted: DesiredVgpu, clear: Mapping[str, Sharing]) -> bool:
-        """Find room for one vGPU: as the GPUs are, else on one more that changes its mode."""
+        """Find room for one vGPU: as the GPUs are, else on one more that changes its mode.
+
+        GPUs only fill: what was refused once is refused ever after.
+        """
+        if wanted.profiles in self._refused:
+            return False
         needs = [need for profile in wanted.profiles for need in self._reader.needs(profile.name).values()]
         for need in needs:
             for state in self._states.values():
@@ -103,7 +109,10 @@ class ModeFlips:
                 if is_told and state.refuse(need) is None:
                     state.take(need, vm)
                     return True
-        return any(clear.get(need.board_key) is need.sharing and self._flip(vm, need) for need in needs)
+        if any(clear.get(need.board_key) is need.sharing and self._flip(vm, need) for need in needs):
+            return True
+        self._refused.add(wanted.profiles)
+        return False
 
     def _flip(self, vm: str, need: VgpuNeed) -> bool:
         for pci_id in sorted(self._open, key=lambda one: not self._waits_for(one, need.sharing)):

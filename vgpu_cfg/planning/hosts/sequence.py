@@ -26,20 +26,11 @@ from vgpu_cfg.model.change import (
 )
 from vgpu_cfg.model.host_change import HostWrite, ShellWrite
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
+from vgpu_cfg.planning.hosts.case import DISTURBS, Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_calls
 from vgpu_cfg.planning.new_vms import change_id
 from vgpu_cfg.planning.settings.entry import HostView, target
-
-_WEIGHT = (
-    Impact.NONE,
-    Impact.SERVICE_RESTART,
-    Impact.POWER_CYCLE,
-    Impact.HOST_MAINTENANCE,
-    Impact.HOST_REBOOT,
-    Impact.HOST_COLD_BOOT,
-)
 
 _EVACUATION_SECONDS = 1800
 """How long the VMs of a host may take to leave. How long all data of vSAN takes nobody knows beforehand."""
@@ -250,7 +241,7 @@ class HostSequence:
             other_way=other_way,
             settings=targets,
             edits=tuple(_edit(gap) for gap in gaps),
-            impact=max((gap.impact for gap in gaps), key=_WEIGHT.index),
+            impact=max((gap.impact for gap in gaps), key=DISTURBS.index),
             **self._common,
         )
 

@@ -27,7 +27,7 @@ from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.hosts.case import HostCase
 from vgpu_cfg.planning.nic_functions import read_functions
 from vgpu_cfg.planning.nic_needs import NicKind, NicNeed, host_functions, is_matching
-from vgpu_cfg.planning.rdma.asked import asks_gpudirect, asks_rdma, is_gpudirect
+from vgpu_cfg.planning.rdma.asked import asks_gpudirect, is_gpudirect
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_needs
 from vgpu_cfg.planning.settings.entry import HostView
 from vgpu_cfg.planning.settings.match import nic_rules
@@ -52,17 +52,16 @@ def rdma_facts(vms: Sequence[DesiredVm]) -> frozenset[FactGroup]:
 def with_rdma_needs(
     entry: DesiredHosts, case: HostCase, vms: Sequence[DesiredVm], desired: DesiredPlan, observed: Inventory
 ) -> DesiredHosts:
-    """Return the entry with what the RDMA of these VMs needs added; the entry itself where it has that."""
-    asking = [vm for vm in vms if asks_rdma(vm)]
-    if not asking or base_unread(case.view):
+    """Return the entry with what VMs that ask for RDMA need added; the entry itself where it has that."""
+    if not vms or base_unread(case.view):
         return entry
     update: dict[str, object] = {}
-    if entry.ats is None and any(asks_gpudirect(vm) for vm in asking):
+    if entry.ats is None and any(asks_gpudirect(vm) for vm in vms):
         update["ats"] = True
     rules = _Rules(entry, case.view, _roce(desired))
-    rules.take_whole(asking)
-    rules.cut(asking, observed)
-    wants = pvrdma_needs(entry, case.view, asking, desired, observed)
+    rules.take_whole(vms)
+    rules.cut(vms, observed)
+    wants = pvrdma_needs(entry, case.view, vms, desired, observed)
     for vmnic in wants.uplinks:
         rules.mark(vmnic)
     if wants.pvrdma is not None:

@@ -14,7 +14,7 @@ from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import PvrdmaEntry, RoceEntry
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.derive import derived_entry
+from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 from vgpu_cfg.planning.hosts.needed import needed_facts
 
 FIRST, OTHER = "0000:24:00.0", "0000:e4:00.0"
@@ -44,7 +44,7 @@ def derived(
     observed = estate(row or host(), **ESTATE)
     one = case(observed, **({"access": SHELL} | entry))
     desired = plan_for(*vms, hosts=[{"cluster": "gpu"}], training=training)
-    return derived_entry(one, desired, observed, load_catalog(), Findings(), only_rdma=True)
+    return derived_entry(one, desired, observed, load_catalog(), Findings(), preparation=Preparation.RDMA)
 
 
 def told(entry: DesiredHosts) -> list[tuple[str | None, str | None, dict[str, str]]]:
@@ -70,7 +70,8 @@ def test_nothing_is_asked_for_vms_without_rdma_nor_for_those_that_are_there() ->
     observed = estate(host(), vms={"a": {"mark": True}})
     one = case(observed, access=SHELL)
     desired = plan_for(asking("a"), hosts=[{"cluster": "gpu"}])
-    assert derived_entry(one, desired, observed, load_catalog(), Findings(), only_rdma=True) is one.entry
+    asked = derived_entry(one, desired, observed, load_catalog(), Findings(), None, Preparation.RDMA)
+    assert asked is one.entry
 
 
 @pytest.mark.parametrize(
