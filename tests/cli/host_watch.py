@@ -40,7 +40,9 @@ READING = frozenset({
 
 _METHOD = re.compile(rb"<soapenv:Body>\s*<(\w+)")
 _ESXCLI = re.compile(rb"<method[^>]*>vim\.EsxCLI\.([\w.]+)<")
-_IS_READING = re.compile(r"^(\$ .*( -q\b| query\b|mst status| mig -lgi$)|esxcli .*\b(get|list)$|GET )")
+_IS_READING = re.compile(
+    r"^(\$ .*( -q\b| query\b| --query-gpu=|mst status|mig -lgi$)|esxcli .*\b(get|list)$|GET )"
+)
 
 Before = Callable[[str], None]
 

@@ -142,7 +142,7 @@ READ_BACK_L40S = {
 }
 WANTED_A100 = {
     "driver": ("nvd-aie", "580.95.02"),
-    "graphics": ("sharedDirect", "sharedDirect", "consolidation", "consolidation"),
+    "graphics": ("sharedDirect", "consolidation", "consolidation"),
     "ats": ("TRUE", "TRUE"),
     "bios": True,
     "gpu 0000:21:00.0": ("sharedDirect", "sharedDirect", "sameSize", (True, True), (True, True)),
@@ -157,7 +157,7 @@ WANTED_A100 = {
 }
 WANTED_L40S = {
     "driver": ("nvd-aie", "580.95.02"),
-    "graphics": ("sharedDirect", "sharedDirect", "performance", "performance"),
+    "graphics": ("sharedDirect", "performance", "performance"),
     "ats": ("TRUE", "TRUE"),
     "bios": True,
     "gpu 0000:21:00.0": ("sharedDirect", "sharedDirect", "sameSize", (False, False), (True, True)),

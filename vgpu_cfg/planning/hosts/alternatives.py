@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.change import Impact, Severity
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts, GpuUse
+from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hosts.case import DISTURBS, HostCase
 from vgpu_cfg.planning.hosts.compare import wishes_of
