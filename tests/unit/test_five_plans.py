@@ -217,8 +217,8 @@ def test_of_the_others_only_what_nobody_plans_yet_is_refused(tmp_path: Path) -> 
         if name != "horovod"
     }
     assert found == {
-        "students": {"library", "item", "storage_policy", "attributes", "ha"},
-        "hgx": {"storage_policy", "ha", "drs"},
+        "students": {"library", "item", "storage_policy"},
+        "hgx": {"storage_policy"},
         "fleet": {"storage_policy"},
         "rack": {"bmc"},
     }

@@ -22,11 +22,14 @@ from vgpu_cfg.model.change import (
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    SetAttributes,
     SetHostRule,
+    SetOverrides,
     SetRule,
     Severity,
     Subject,
     UpgradeVm,
+    VmOverride,
     VmRef,
 )
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
@@ -193,10 +196,33 @@ def everything() -> Plan:
             impact=Impact.POWER_CYCLE,
             vm=shop,
             spec=VmSpec(settings={"cpus": 32}),
+            undo=VmSpec(settings={"cpus": 16}, extra_config={"svga.present": "FALSE"}),
             edits=(
                 Edit(key="cpus", before="16", after="32"),
                 Edit(key="gpu", before="grid_a100-20c", after="grid_a100-40c"),
                 Edit(key="svga.present", before="FALSE", after=None, note="the plan file no longer sets it"),
+            ),
+        ),
+        SetAttributes(
+            id="set attributes of hvd-03",
+            subject=vm_subject("hvd-03"),
+            edits=(Edit(key="owner", before="nobody", after="ml-team"), Edit(key="until", before="2026")),
+            needs=("reconfigure hvd-03",),
+            vm=shop,
+            values={"owner": "ml-team", "until": ""},
+        ),
+        SetOverrides(
+            id="set VM overrides in gpu",
+            subject=Subject(kind="cluster", name="gpu"),
+            edits=(
+                Edit(key="hvd-01 drs", after="manual"),
+                Edit(key="hvd-03 ha_monitoring", before="off", after="vm"),
+            ),
+            needs=("create hvd-01",),
+            cluster_moid="domain-1",
+            overrides=(
+                VmOverride(vm=VmRef(name="hvd-01"), settings={"drs": "manual"}),
+                VmOverride(vm=shop, settings={"ha_monitoring": "vm"}),
             ),
         ),
         PowerOnVm(

@@ -174,12 +174,11 @@ def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None
     spec = VmSpec(
         settings={
             "hardware_version": 21,
-            "guest_id": "ubuntu64Guest",
             "firmware": "efi",
             "secure_boot": False,
             "cpus": 16,
             "memory": 65536,
-            "memory_reservation": True,
+            "memory_reservation": 65536,
         },
         extra_config={"pciPassthru.use64bitMMIO": "TRUE", "note": "a b|c", "gone": ""},
         devices=(
@@ -194,9 +193,9 @@ def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None
         ),
     )
     assert list(spec_commands("hvd 01", spec)) == [
-        "govc vm.upgrade -version=21 -vm 'hvd 01'",
+        "govc vm.upgrade -vm 'hvd 01' -version=21",
         "govc device.boot -vm 'hvd 01' -firmware efi -secure=false",
-        "govc vm.change -vm 'hvd 01' -c 16 -m 65536 -g ubuntu64Guest -memory-pin=true"
+        "govc vm.change -vm 'hvd 01' -c 16 -m 65536 -memory-pin=true"
         " -e pciPassthru.use64bitMMIO=TRUE -e 'note=a b|c' -e gone=",
         "govc gpu.vm.add -vm 'hvd 01' -profile grid_a100-40c",
         "govc device.pci.add -vm 'hvd 01' 0000:3c:00.0",
