@@ -16,6 +16,8 @@ from vgpu_cfg.model.change import (
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    SetAttributes,
+    SetOverrides,
     Severity,
     UpgradeVm,
 )
@@ -113,7 +115,9 @@ def plan_counts(plan: Plan) -> list[str]:
     removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
     new = {change.subject.name for change in plan.changes if isinstance(change, CreateVm)}
     changed = {
-        change.subject.name for change in plan.changes if isinstance(change, ReconfigureVm | UpgradeVm)
+        change.subject.name
+        for change in plan.changes
+        if isinstance(change, ReconfigureVm | UpgradeVm | SetAttributes)
     } - new
     switched = (
         {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
@@ -123,6 +127,7 @@ def plan_counts(plan: Plan) -> list[str]:
     )
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
+    overridden = sum(len(change.overrides) for change in plan.changes if isinstance(change, SetOverrides))
     counts = [
         (len(new), "VM new", "VMs new"),
         (len(changed), "VM changed", "VMs changed"),
@@ -130,6 +135,7 @@ def plan_counts(plan: Plan) -> list[str]:
         (len(removed), "VM removed", "VMs removed"),
         (kinds["stage_guest"], "guest staged", "guests staged"),
         (rules, "DRS rule", "DRS rules"),
+        (overridden, "VM overridden in its cluster", "VMs overridden in their cluster"),
         (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
         (len(cycled), "power cycle", "power cycles"),
     ]

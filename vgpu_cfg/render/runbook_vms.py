@@ -175,7 +175,9 @@ def _rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
 
 def _undo_words(spec: VmSpec) -> tuple[str, ...]:
     """Tell how those settings are taken back that no earlier value undoes."""
-    return tuple(f"{setting.name}: {setting.undo}" for setting, _ in rows_of(spec.settings) if setting.undo)
+    return tuple(
+        f"{setting.name.rstrip(':')}: {setting.undo}" for setting, _ in rows_of(spec.settings) if setting.undo
+    )
 
 
 def spec_commands(name: str, spec: VmSpec) -> Iterator[str]:

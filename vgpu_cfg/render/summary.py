@@ -205,6 +205,8 @@ def _done_word(change: Change) -> str:
                 "set_rule": "rule set",
                 "set_host_rule": "rule set",
                 "remove_rule": "rule removed",
+                "set_overrides": "overrides set",
+                "set_attributes": "attributes set",
                 "remove_vm_group": "VM group removed",
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",

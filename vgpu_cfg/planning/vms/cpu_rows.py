@@ -210,7 +210,6 @@ CPU_SETTINGS = (
         privilege=_RESOURCE,
         is_always=True,
         govc=lambda _value: ("vm.change", "-memory-pin=true"),
-        undo="govc vm.change -vm NAME -memory-pin=false",
     ),
     VmSetting(
         key="cpu_hot_add",
