@@ -26,7 +26,6 @@ FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "vars"): "read before there is a model",
     Field("vgpu_cfg.model.plan_file.entries", "PlanFile", "defaults"): "merged before there is a model",
     Field("vgpu_cfg.model.plan_file.entries", "VmEntry", "except_"): "merged before there is a model",
-    Field("vgpu_cfg.model.vm", "GuestSeen", "operations_ready"): "goes with the next format of recordings",
     Field("vgpu_cfg.parsers.allreduce", "AllReduce", "size_bytes"): "the probe's line has it, and is checked",
     Field("vgpu_cfg.plan_loading.header", "_Sections", "defaults"): "a section that is let through",
 }

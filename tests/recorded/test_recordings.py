@@ -164,10 +164,10 @@ def test_an_answer_that_is_missing_is_named(vgpu_cfg: CommandLine) -> None:
 
 def test_a_recording_of_another_format_is_refused(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg(
-        "inventory", "--from", edited(vgpu_cfg, "lab-full-pool", lambda content: content.update(format=2))
+        "inventory", "--from", edited(vgpu_cfg, "lab-full-pool", lambda content: content.update(format=1))
     )
     assert ran.code == 3
-    assert "format 2" in ran.told
+    assert "the recording has format 1; this version reads format 2" in ran.told
 
 
 def test_a_recording_that_breaks_off_is_refused(vgpu_cfg: CommandLine) -> None:

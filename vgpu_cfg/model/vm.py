@@ -119,7 +119,6 @@ class GuestSeen(Frozen):
     host_name: str = ""
     address: str = ""
     nics: tuple[GuestNicSeen, ...] = ()
-    operations_ready: bool = False
 
 
 class VmDetail(Frozen):

@@ -8,14 +8,14 @@ import json
 import zlib
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 
-FORMAT = 1
+FORMAT: Final = 2
 """Raised when the fixed set of reads changes: an older recording then lacks answers."""
 
 
@@ -34,7 +34,7 @@ class Recording(Frozen):
     `api_version` is the version id on the wire ("8.0.3.0"): a player offers no other.
     """
 
-    format: Literal[1] = 1
+    format: Literal[2] = FORMAT
     address: str
     api_version: str
     recorded_at: datetime

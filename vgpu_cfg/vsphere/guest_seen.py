@@ -25,7 +25,6 @@ def guest_seen(item: Item) -> GuestSeen | None:
         host_name=item.get("guest.hostName") or "",
         address=item.get("guest.ipAddress") or "",
         nics=tuple(_nics(item.get("guest.net") or ())),
-        operations_ready=bool(item.get("guest.guestOperationsReady")),
     )
 
 

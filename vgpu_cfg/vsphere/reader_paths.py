@@ -59,7 +59,6 @@ VM_DETAIL = (
     "runtime.maxCpuUsage",
     # What the guest's tools tell; absent where none ever ran.
     "guest.toolsRunningStatus",
-    "guest.guestOperationsReady",
     "guest.hostName",
     "guest.ipAddress",
     "guest.net",
