@@ -24,7 +24,9 @@ def desk() -> Iterator[Desk]:
         yield desk
 
 
-GIVEN = SMALL.model_copy(update={"reserve_all_memory": True, "firmware": "efi"})
+GIVEN = SMALL.model_copy(
+    update={"settings": {**SMALL.settings, "memory_reservation": 1024, "firmware": "efi"}}
+)
 """Without the group; hardware version 20 is the first that can have one."""
 
 

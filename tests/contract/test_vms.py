@@ -133,7 +133,7 @@ def test_a_vm_from_scratch_has_everything_at_once(desk: Desk, place: Place) -> N
     distributed = place.network(NetworkKind.DISTRIBUTED)
     spec = SMALL.model_copy(
         update={
-            "reserve_all_memory": True,
+            "settings": {**SMALL.settings, "firmware": "efi", "memory_reservation": 1024},
             "devices": (
                 NewDisk(size_mib=2048),
                 NewDisk(size_mib=1024),
@@ -197,7 +197,7 @@ def test_a_vm_is_reconfigured_in_one_task(desk: Desk, place: Place) -> None:
     before = detail_of(desk.vm(moid))
     distributed = place.network(NetworkKind.DISTRIBUTED)
     change = VmSpec(
-        settings={"cpus": 4, "memory": 2048, "memory_reservation": True},
+        settings={"cpus": 4, "memory": 2048, "memory_reservation": 2048},
         extra_config={"numa.nodeAffinity": "0", "vgpu_cfg.vm": "b"},
         devices=(
             EditNic(key=before.nics[0].key, backing=distributed),
@@ -231,7 +231,7 @@ def test_a_vm_is_reconfigured_in_one_task(desk: Desk, place: Place) -> None:
 def test_devices_of_a_vm_with_gpus_are_matched_by_key(desk: Desk, place: Place) -> None:
     spec = SMALL.model_copy(
         update={
-            "reserve_all_memory": True,
+            "settings": {**SMALL.settings, "memory_reservation": 1024},
             "devices": (
                 NewVgpu(profile="grid_a100-20c"),
                 NewVgpu(profile="grid_a100-20c"),
@@ -261,7 +261,9 @@ def test_devices_of_a_vm_with_gpus_are_matched_by_key(desk: Desk, place: Place) 
 def test_a_virtual_function_is_added_and_taken_out(kind: NetworkKind, desk: Desk, place: Place) -> None:
     network = place.network(kind)
     plain, card = NewNic(backing=network), NewSriovNic(backing=network, function="0000:24:00.0", mac=MAC)
-    spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (plain, card)})
+    spec = SMALL.model_copy(
+        update={"settings": {**SMALL.settings, "memory_reservation": 1024}, "devices": (plain, card)}
+    )
     moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
     before = detail_of(desk.vm(moid))
     (virtual,) = (nic for nic in before.nics if nic.kind == "sriov")
@@ -275,7 +277,9 @@ def test_a_virtual_function_is_added_and_taken_out(kind: NetworkKind, desk: Desk
 def test_a_paravirtual_rdma_nic_is_added_and_taken_out(desk: Desk, place: Place) -> None:
     network = place.network(NetworkKind.DISTRIBUTED)
     card = NewPvrdmaNic(backing=network, mac=MAC)
-    spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (card,)})
+    spec = SMALL.model_copy(
+        update={"settings": {**SMALL.settings, "memory_reservation": 1024}, "devices": (card,)}
+    )
     moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
     (nic,) = detail_of(desk.vm(moid)).nics
     assert (nic.kind, nic.mac, nic.network) == ("pvrdma", MAC, network.portgroup_key)
@@ -288,7 +292,9 @@ def test_a_whole_nic_is_told_from_a_gpu(desk: Desk, place: Place) -> None:
     """The lab lists NICs with their class; vcsim's hosts list none with these ids."""
     nic = NewDynamicPassthrough(allowed=((0x15B3, 0x101D),), label="roce")
     gpu = NewDynamicPassthrough(allowed=((0x10DE, 0x20F1),))
-    spec = SMALL.model_copy(update={"reserve_all_memory": True, "devices": (nic, gpu)})
+    spec = SMALL.model_copy(
+        update={"settings": {**SMALL.settings, "memory_reservation": 1024}, "devices": (nic, gpu)}
+    )
     moid = desk.made(desk.writer.create_vm(place.from_scratch(spec)))
     told = {device.allowed: device.is_nic for device in detail_of(desk.vm(moid)).passthrough}
     listed = (device for host in desk.inventory().hosts for device in host.pci_devices)
@@ -313,7 +319,7 @@ def test_a_host_is_asked_for_its_system_id_where_the_plan_did_not_know_it(way: s
             pci_id=device.pci_id, system_id="", vendor_id=device.vendor_id, device_id=device.device_id
         )
         place = place_of(vcenter, desk, host)
-        spec = SMALL.model_copy(update={"reserve_all_memory": True})
+        spec = SMALL.model_copy(update={"settings": {**SMALL.settings, "memory_reservation": 1024}})
         with_device = spec.model_copy(update={"devices": (unknown,)})
         moid = desk.made(desk.writer.create_vm(place.from_scratch(with_device if way == "created" else spec)))
         if way == "reconfigured":
