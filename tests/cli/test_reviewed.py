@@ -140,3 +140,18 @@ def test_the_options_that_a_plan_was_made_with_are_in_what_to_type_next(vgpu_cfg
         "apply", "plans/shrunk.yaml", "--allow-power-cycle", "--delete=ch-02", "--server=lab:two-a100",
     ]  # fmt: skip
     vgpu_cfg.done(*command, "--yes")
+
+
+@pytest.mark.parametrize(("found", "age"), [(1, "an older version"), (3, "a newer version")])
+def test_a_plan_of_another_format_is_refused_with_a_sentence(
+    found: int, age: str, vgpu_cfg: CommandLine
+) -> None:
+    vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
+    path = vgpu_cfg.folder / "plan.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, "format": found}), encoding="utf-8")
+    ran = vgpu_cfg("apply", "--yes", "plan.json")
+    assert ran.code == 3
+    said = f"the plan was saved by {age}, in format {found}; this one reads format {content['format']}"
+    assert said in " ".join(ran.err.split())
+    assert "write it again with `vgpu-cfg plan -o`" in ran.err

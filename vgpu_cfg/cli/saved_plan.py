@@ -39,6 +39,7 @@ def load_plan_json(path: Path) -> Plan:
     try:
         content = json.loads(text)
         digest = content.pop("digest", None) if isinstance(content, dict) else None
+        _check_format(content, path)
         plan = Plan.model_validate_json(json.dumps(content))
     except RecursionError as error:
         fault = DocumentFault(str(path), 1, 1, "this is no saved plan: it is nested too deeply")
@@ -59,6 +60,20 @@ def load_plan_json(path: Path) -> Plan:
         )
         raise DocumentError([fault], remedy="change the plan file instead, and write it again")
     return plan
+
+
+def _check_format(content: object, path: Path) -> None:
+    """Refuse a plan that was saved in another format: what it says would be read in another sense."""
+    from vgpu_cfg.model.change import PLAN_FORMAT
+
+    found = content.get("format") if isinstance(content, dict) else None
+    if isinstance(found, int) and found != PLAN_FORMAT:
+        age = "an older" if found < PLAN_FORMAT else "a newer"
+        message = (
+            f"the plan was saved by {age} version, in format {found}; this one reads format {PLAN_FORMAT}"
+        )
+        fault = DocumentFault(str(path), 1, 1, message)
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`, and review that")
 
 
 def _place(error: object) -> str:
