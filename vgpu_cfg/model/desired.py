@@ -104,8 +104,8 @@ class DesiredVm(VmOptions):
     """One VM, with its options. Where a value is None the template or vCenter decides.
 
     `line` is the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
-    `gpus` holds the file's entry once for each GPU, with a `count` of 1. Those with one number in `nvlink` are
-    to reach each other over NVLink.
+    `gpus` holds the file's entry once for each GPU, with a `count` of 1. Those with one number in `nvlink`
+    are to reach each other over NVLink.
     `nics` and `disks` that are empty and not managed mean "as in the template".
     `ignore` names keys whose drift is not reported, `lock` makes `destroy` refuse.
     """
