@@ -38,7 +38,7 @@ def wishes(vms: int) -> DesiredPlan:
         "clusters": ("gpu",),
         "cpus": 4,
         "memory_mib": 16_384,
-        "gpus": ({"kind": "vgpu", "profiles": ("grid_a100-3-20c",)},),
+        "gpus": ({"profile": ("grid_a100-3-20c",)},),
     }
     entry = {"cluster": "gpu", "prepare": "from_vms", "access": {"ssh": "open-and-close"}}
     rows = tuple(row | {"name": f"vm-{number:05d}"} for number in range(vms))

@@ -153,7 +153,7 @@ def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> No
         profile = by_name[name].gpus[0]
         assert profile.kind == "vgpu"
         for pci_id in place.gpu_pci_ids:
-            on_gpu.setdefault((place.host_moid, pci_id), []).append(profile.profiles[0].name)
+            on_gpu.setdefault((place.host_moid, pci_id), []).append(profile.profile[0].name)
     for host in observed.hosts:
         for gpu in host.gpus:
             held = [CATALOG.by_profile(name)[0] for name in on_gpu.get((host.moid, gpu.pci_id), ())]

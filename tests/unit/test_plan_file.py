@@ -9,18 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.plan_files import HEADER, Loader, VmLoader, load_fixture, load_vm_fixture
+from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import (
     DesiredDiskGrowth,
-    DesiredDynamicPassthrough,
     DesiredNewDisk,
     DesiredNic,
-    DesiredPassthrough,
     DesiredPower,
-    DesiredVgpu,
+    DesiredVm,
     ScratchSource,
     TemplateSource,
 )
-from vgpu_cfg.model.plan_file import PlaceEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, PlaceEntry
 from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.expand import read_members
@@ -28,8 +27,8 @@ from vgpu_cfg.planning.expand import read_members
 __all__ = ["load_fixture", "load_vm_fixture"]
 
 
-def vgpu(name: str, *, uvm: bool = False) -> DesiredVgpu:
-    return DesiredVgpu(profiles=(VgpuProfile.parse(name),), uvm=uvm)
+def vgpu(name: str, *, uvm: bool = False) -> GpuEntry:
+    return GpuEntry(profile=(VgpuProfile.parse(name),), uvm=uvm)
 
 
 def test_the_smallest_plan_is_three_header_lines_and_one_vm_line(load: Loader) -> None:
@@ -217,14 +216,38 @@ def test_every_kind_of_gpu(load_vm: VmLoader) -> None:
     )
     profiles = (VgpuProfile.parse("nvidia_l40s-48c"), VgpuProfile.parse("grid_a100d-40c"))
     assert vm.gpus == (
-        DesiredVgpu(profiles=profiles, uvm=True),
-        DesiredDynamicPassthrough(label="pt-1", model="A100", vendor_id=0x10DE, device_id=0x20F1),
-        DesiredDynamicPassthrough(label="pt-2", model="A100", vendor_id=0x10DE, device_id=0x20F1),
-        DesiredPassthrough(pci_id="0000:af:00.0"),
+        GpuEntry(profile=profiles, uvm=True),
+        GpuEntry(device=DeviceEntry(label="pt-1", model="A100", device_id=(0x10DE, 0x20F1))),
+        GpuEntry(device=DeviceEntry(label="pt-2", model="A100", device_id=(0x10DE, 0x20F1))),
+        GpuEntry(pin="0000:af:00.0"),
     )
+    assert [gpu.kind for gpu in vm.gpus] == [
+        "vgpu",
+        "dynamic_passthrough",
+        "dynamic_passthrough",
+        "passthrough",
+    ]
+    assert DesiredVm.model_validate_json(vm.model_dump_json()) == vm
     assert load_vm("gpus: []").gpus == ()
     assert "gpus" in load_vm("gpus: []").managed
     assert "gpus" not in load_vm("cpus: 4").managed
+
+
+def test_peers_have_the_number_of_their_item(load_vm: VmLoader) -> None:
+    vm = load_vm(
+        "gpus:\n"
+        "- {profile: grid_a100-40c, count: 2, nvlink: true}\n"
+        "- {profile: grid_a100-40c, nvlink: false}\n"
+        "- {profile: grid_a100-40c, count: 2, nvlink: true}\n"
+    )
+    assert [(gpu.count, gpu.nvlink) for gpu in vm.gpus] == [(1, 1), (1, 1), (1, None), (1, 3), (1, 3)]
+    assert DesiredVm.model_validate_json(vm.model_dump_json()) == vm
+
+
+@pytest.mark.parametrize("nvlink", ["2", "null", "[1]"])
+def test_a_person_writes_true_or_false_for_nvlink(load_vm: VmLoader, nvlink: str) -> None:
+    with pytest.raises(DocumentError, match=r"nvlink.* must be true or false"):
+        load_vm(f"gpus: {{profile: grid_a100-40c, count: 2, nvlink: {nvlink}}}")
 
 
 @pytest.mark.parametrize(

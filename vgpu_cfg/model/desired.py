@@ -19,9 +19,8 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file import PlaceEntry, ProtectEntry, VerifyEntry
+from vgpu_cfg.model.plan_file import GpuEntry, PlaceEntry, ProtectEntry, VerifyEntry
 from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
-from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm_options import VmOptions
 
 
@@ -38,44 +37,6 @@ class ScratchSource(Frozen):
 
     kind: Literal["scratch"] = "scratch"
     guest_id: str
-
-
-class DesiredVgpu(Frozen):
-    """One vGPU: the first of `profiles` that a host can give. `uvm` turns unified memory on.
-
-    Those of a VM with one `peers` number are to reach each other over NVLink; None asks for no peer.
-    """
-
-    kind: Literal["vgpu"] = "vgpu"
-    profiles: tuple[VgpuProfile, ...] = Field(min_length=1)
-    uvm: bool = False
-    peers: int | None = None
-
-
-class DesiredPassthrough(Frozen):
-    """The one GPU at this PCI address (lower-case `dddd:bb:dd.f`), passed through."""
-
-    kind: Literal["passthrough"] = "passthrough"
-    pci_id: str
-
-
-class DesiredDynamicPassthrough(Frozen):
-    """Any free GPU that has the label, the board name and the ids, as far as they are given.
-
-    `label` is vSphere's hardware label, `model` part of the device's name such as "A100".
-    """
-
-    kind: Literal["dynamic_passthrough"] = "dynamic_passthrough"
-    label: str | None = None
-    model: str | None = None
-    vendor_id: int | None = None
-    device_id: int | None = None
-
-
-DesiredGpu = Annotated[
-    DesiredVgpu | DesiredPassthrough | DesiredDynamicPassthrough,
-    Field(discriminator="kind"),
-]
 
 
 class DesiredFunction(Frozen):
@@ -143,6 +104,8 @@ class DesiredVm(VmOptions):
     """One VM, with its options. Where a value is None the template or vCenter decides.
 
     `line` is the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
+    `gpus` holds the file's entry once for each GPU, with a `count` of 1. Those with one number in `nvlink`
+    are to reach each other over NVLink.
     `nics` and `disks` that are empty and not managed mean "as in the template".
     `ignore` names keys whose drift is not reported, `lock` makes `destroy` refuse.
     """
@@ -156,7 +119,7 @@ class DesiredVm(VmOptions):
     datastore: str | None = None
     cpus: int | None = None
     memory_mib: int | None = None
-    gpus: tuple[DesiredGpu, ...] = ()
+    gpus: tuple[GpuEntry, ...] = ()
     numa: DesiredNuma = DesiredNuma()
     nics: tuple[DesiredNic, ...] = ()
     disks: tuple[DesiredDisk, ...] = ()

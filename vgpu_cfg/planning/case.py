@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredGpu, DesiredVm, ScratchSource, TemplateSource
+from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, ScratchSource, TemplateSource
 from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Host, Network
-from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.model.plan_file import GpuEntry, ProtectEntry
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.model.vm_spec import NicBacking
 from vgpu_cfg.planning.checks import Code
@@ -45,7 +45,7 @@ class Case:
     template: Vm | None = None
     datastore: Datastore | None = None
     nics: tuple[AnyNic, ...] | None = None
-    gpus: tuple[DesiredGpu, ...] = ()
+    gpus: tuple[GpuEntry, ...] = ()
     keeps_gpus: bool = False
     cpus: int = 0
     memory_mib: int = 0

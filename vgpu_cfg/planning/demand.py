@@ -5,33 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredGpu, DesiredPassthrough, DesiredVgpu
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.nic_needs import NicNeed
 from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
 Variant = tuple[VgpuNeed, ...]
 """One way to give a VM its vGPUs: a need for each, all of one board and series."""
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicNeed:
-    """Any function that has all that is said: hardware label, part of the board's name, PCI ids."""
-
-    label: str | None = None
-    model: str | None = None
-    vendor_id: int | None = None
-    device_id: int | None = None
-
-    def __str__(self) -> str:
-        words = []
-        if self.label:
-            words.append(f"label {self.label!r}")
-        if self.model:
-            words.append(f"model {self.model!r}")
-        if self.device_id is not None:
-            words.append(f"ids {self.vendor_id or 0:04x}:{self.device_id:04x}")
-        return " and ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +27,7 @@ class Shape:
     hosts: tuple[tuple[int, int], ...]
     variants: tuple[Variant, ...] = ()
     fixed: tuple[str, ...] = ()
-    dynamic: tuple[DynamicNeed, ...] = ()
+    dynamic: tuple[DeviceEntry, ...] = ()
     cpus: int = 0
     memory_mib: int = 0
     numa: NumaPolicy = NumaPolicy.FOLLOW_GPU
@@ -104,23 +84,23 @@ def counted_names(variant: Sequence[VgpuNeed]) -> str:
 
 
 def make_variants(
-    gpus: Sequence[DesiredGpu], needs: Callable[[str], Mapping[str, VgpuNeed]]
+    gpus: Sequence[GpuEntry], needs: Callable[[str], Mapping[str, VgpuNeed]]
 ) -> tuple[Variant, ...]:
     """List the ways to give a VM its vGPUs, the plan file's first choice first.
 
     All vGPUs of a VM are of one board model and series. Empty where it has none, and
     where nothing can satisfy all of them.
     """
-    wanted = [gpu for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    wanted = [gpu for gpu in gpus if gpu.kind == "vgpu"]
     if not wanted:
         return ()
     variants: dict[Variant, None] = {}
-    for profile in wanted[0].profiles:
+    for profile in wanted[0].profile:
         for board_key in needs(profile.name):
             variant = [_peer(needs(profile.name)[board_key], wanted[0])]
             for gpu in wanted[1:]:
                 found = (
-                    needs(one.name).get(board_key) for one in gpu.profiles if one.series == profile.series
+                    needs(one.name).get(board_key) for one in gpu.profile if one.series == profile.series
                 )
                 chosen = next((need for need in found if need is not None), None)
                 if chosen is None:
@@ -131,19 +111,15 @@ def make_variants(
     return tuple(variants)
 
 
-def _peer(need: VgpuNeed, gpu: DesiredVgpu) -> VgpuNeed:
-    return need if gpu.peers is None else replace(need, peers=gpu.peers)
+def _peer(need: VgpuNeed, gpu: GpuEntry) -> VgpuNeed:
+    return need if gpu.nvlink is None else replace(need, peers=gpu.nvlink)
 
 
-def fixed_addresses(gpus: Sequence[DesiredGpu]) -> tuple[str, ...]:
+def fixed_addresses(gpus: Sequence[GpuEntry]) -> tuple[str, ...]:
     """List the PCI addresses of fixed passthrough."""
-    return tuple(gpu.pci_id for gpu in gpus if isinstance(gpu, DesiredPassthrough))
+    return tuple(gpu.pin for gpu in gpus if gpu.pin)
 
 
-def dynamic_needs(gpus: Sequence[DesiredGpu]) -> tuple[DynamicNeed, ...]:
+def dynamic_needs(gpus: Sequence[GpuEntry]) -> tuple[DeviceEntry, ...]:
     """List what Dynamic DirectPath devices must be."""
-    return tuple(
-        DynamicNeed(gpu.label, gpu.model, gpu.vendor_id, gpu.device_id)
-        for gpu in gpus
-        if isinstance(gpu, DesiredDynamicPassthrough)
-    )
+    return tuple(gpu.device for gpu in gpus if gpu.kind == "dynamic_passthrough")

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
 from vgpu_cfg.model.change import Severity
-from vgpu_cfg.model.desired import DesiredGpu, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.checks import Code
@@ -27,8 +28,8 @@ def check_gpus(
 ) -> None:
     """Judge the GPUs that a VM will have; what makes them impossible marks the case as hopeless."""
     vm = case.desired
-    vgpus = [gpu for gpu in case.gpus if isinstance(gpu, DesiredVgpu)]
-    unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profiles)]
+    vgpus = [gpu for gpu in case.gpus if gpu.kind == "vgpu"]
+    unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profile)]
     for gpu in unknown:
         _refuse_unknown(vm, gpu, catalog, offered, findings)
     if unknown:
@@ -39,7 +40,7 @@ def check_gpus(
         case.is_hopeless = True
         return
     for gpu in vgpus:
-        for profile in gpu.profiles:
+        for profile in gpu.profile:
             _check_profile(vm, profile.name, catalog, findings)
     _check_unified_memory(vm, vgpus, catalog, findings)
     if vgpus and case.cpus > MOST_CPUS_BESIDE_VGPU:
@@ -63,9 +64,9 @@ class OfferedBy:
 
 
 def _refuse_unknown(
-    vm: DesiredVm, gpu: DesiredVgpu, catalog: Catalog, offered: OfferedBy, findings: Findings
+    vm: DesiredVm, gpu: GpuEntry, catalog: Catalog, offered: OfferedBy, findings: Findings
 ) -> None:
-    names = [profile.name for profile in gpu.profiles]
+    names = [profile.name for profile in gpu.profile]
     hosts = sorted({host for name in names for host in offered.hosts(name)})
     if hosts:
         message = f"{listed(names)} is offered by {listed(hosts)}, but the catalogue does not know its board"
@@ -77,8 +78,8 @@ def _refuse_unknown(
     findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, f"no known board has the profile {listed(names)}", remedy)
 
 
-def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[DesiredVgpu], findings: Findings) -> None:
-    kinds = dict.fromkeys(f"{profile.prefix} {profile.series}" for gpu in vgpus for profile in gpu.profiles)
+def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings) -> None:
+    kinds = dict.fromkeys(f"{profile.prefix} {profile.series}" for gpu in vgpus for profile in gpu.profile)
     message = f"all vGPUs of a VM must be of one board model and series; here are {' and '.join(kinds)}"
     findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "take profiles of one board and series")
 
@@ -96,7 +97,7 @@ def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Finding
 
 
 def _check_unified_memory(
-    vm: DesiredVm, vgpus: Sequence[DesiredVgpu], catalog: Catalog, findings: Findings
+    vm: DesiredVm, vgpus: Sequence[GpuEntry], catalog: Catalog, findings: Findings
 ) -> None:
     """MIG-backed types may have it, of time-sliced ones only those with the full framebuffer."""
     with_uvm = [gpu for gpu in vgpus if gpu.uvm]
@@ -113,7 +114,7 @@ def _check_unified_memory(
             message = (
                 f"with unified memory on, the {entry.name} vGPUs of a VM do not reach each other over NVLink"
             )
-            if any(gpu.peers is not None for gpu in vgpus):
+            if any(gpu.nvlink is not None for gpu in vgpus):
                 remedy = "remove `uvm`, or `nvlink`"
                 findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
             else:
@@ -122,17 +123,17 @@ def _check_unified_memory(
     findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be moved by vMotion")
 
 
-def _entries(gpus: Iterable[DesiredVgpu], catalog: Catalog) -> list[ProfileEntry]:
+def _entries(gpus: Iterable[GpuEntry], catalog: Catalog) -> list[ProfileEntry]:
     found = {
         entry.name: entry
         for gpu in gpus
-        for profile in gpu.profiles
+        for profile in gpu.profile
         for entry in catalog.by_profile(profile.name)
     }
     return list(found.values())
 
 
-def check_api(vm: DesiredVm, gpus: Sequence[DesiredGpu], api_version: str, findings: Findings) -> None:
+def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, findings: Findings) -> None:
     """See that the vCenter's API can say what the plan asks, of GPUs and of NICs."""
     kinds: Mapping[str, tuple[str, tuple[int, ...]]] = {
         "vgpu": ("vGPUs", (6, 0)),

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from vgpu_cfg.model.desired import (
-    DesiredDynamicPassthrough,
-    DesiredGpu,
-    DesiredPassthrough,
-    DesiredVgpu,
-    DesiredVm,
-)
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import PassthroughDevice, VmDetail
 
@@ -21,7 +16,7 @@ DeviceNames = Mapping[tuple[int, int], Sequence[str]]
 """What devices are called, by vendor and device id."""
 
 
-def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[DesiredGpu, ...]:
+def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[GpuEntry, ...]:
     """Return the GPUs that a VM which exists will have.
 
     A list of profiles shrinks to the one it has, where that is one of them. Where the plan does
@@ -31,30 +26,30 @@ def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[DesiredGpu, ...]:
         return _own_gpus(detail)
     chosen = iter(chosen_profiles(vm.gpus, detail))
     return tuple(
-        gpu.model_copy(update={"profiles": (VgpuProfile.parse(name),)})
-        if isinstance(gpu, DesiredVgpu) and (name := next(chosen, ""))
+        gpu.model_copy(update={"profile": (VgpuProfile.parse(name),)})
+        if gpu.kind == "vgpu" and (name := next(chosen, ""))
         else gpu
         for gpu in vm.gpus
     )
 
 
 def has_wanted_gpus(
-    gpus: Sequence[DesiredGpu], detail: VmDetail, names: DeviceNames, *, has_device_groups: bool = True
+    gpus: Sequence[GpuEntry], detail: VmDetail, names: DeviceNames, *, has_device_groups: bool = True
 ) -> bool:
     """Whether a VM has exactly these GPU devices; unified memory aside, which moves none.
 
     NVLink peers are a device group of their own, plain vGPUs on a host that has no device groups.
     """
-    vgpus = [gpu for gpu in gpus if isinstance(gpu, DesiredVgpu)]
-    if any(len(gpu.profiles) > 1 for gpu in vgpus):
+    vgpus = [gpu for gpu in gpus if gpu.kind == "vgpu"]
+    if any(len(gpu.profile) > 1 for gpu in vgpus):
         return False
-    wanted = [(gpu.peers if has_device_groups else None, gpu.profiles[0].name) for gpu in vgpus]
+    wanted = [(gpu.nvlink if has_device_groups else None, gpu.profile[0].name) for gpu in vgpus]
     held = [(device.group_key if has_device_groups else None, device.profile) for device in detail.vgpus]
     if _bundles(wanted) != _bundles(held):
         return False
     left = list(detail.passthrough_gpus)
     for gpu in gpus:
-        if isinstance(gpu, DesiredVgpu):
+        if gpu.kind == "vgpu":
             continue
         found = next((device for device in left if is_wanted_device(gpu, device, names)), None)
         if found is None:
@@ -63,30 +58,29 @@ def has_wanted_gpus(
     return not left
 
 
-def is_wanted_device(
-    gpu: DesiredPassthrough | DesiredDynamicPassthrough, device: PassthroughDevice, names: DeviceNames
-) -> bool:
+def is_wanted_device(gpu: GpuEntry, device: PassthroughDevice, names: DeviceNames) -> bool:
     """Whether a passed-through device is what the plan file means."""
-    if isinstance(gpu, DesiredPassthrough):
-        return device.pci_id == gpu.pci_id
-    if device.is_fixed or (device.label or None) != (gpu.label or None):
+    if gpu.pin:
+        return device.pci_id == gpu.pin
+    wanted = gpu.device
+    if device.is_fixed or (device.label or None) != wanted.label:
         return False
-    if gpu.device_id is not None and device.allowed != ((gpu.vendor_id or 0, gpu.device_id),):
+    if wanted.device_id is not None and device.allowed != (wanted.device_id,):
         return False
-    model = (gpu.model or "").casefold()
+    model = (wanted.model or "").casefold()
     return all(any(model in name.casefold() for name in names.get(ids, (model,))) for ids in device.allowed)
 
 
-def held_groups(gpus: Sequence[DesiredGpu], detail: VmDetail) -> dict[int, str]:
+def held_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> dict[int, str]:
     """Return, by peers number, the names of the device groups that a VM has for its NVLink peers."""
     left = {
         key: sorted(device.profile for device in detail.vgpus if device.group_key == key)
         for key in detail.device_groups
     }
     found: dict[int, str] = {}
-    vgpus = [gpu for gpu in gpus if isinstance(gpu, DesiredVgpu)]
-    for peers in sorted({gpu.peers for gpu in vgpus if gpu.peers is not None}):
-        wanted = sorted(gpu.profiles[0].name for gpu in vgpus if gpu.peers == peers)
+    vgpus = [gpu for gpu in gpus if gpu.kind == "vgpu"]
+    for peers in sorted({gpu.nvlink for gpu in vgpus if gpu.nvlink is not None}):
+        wanted = sorted(gpu.profile[0].name for gpu in vgpus if gpu.nvlink == peers)
         key = next((key for key, profiles in sorted(left.items()) if profiles == wanted), None)
         if key is not None:
             del left[key]
@@ -103,27 +97,25 @@ def _bundles(vgpus: Sequence[tuple[int | None, str]]) -> tuple[list[str], list[l
     )
 
 
-def _own_gpus(detail: VmDetail) -> tuple[DesiredGpu, ...]:
-    own: list[DesiredGpu] = []
+def _own_gpus(detail: VmDetail) -> tuple[GpuEntry, ...]:
+    own: list[GpuEntry] = []
     numbers = {key: number for number, key in enumerate(sorted(detail.device_groups), start=1)}
     for vgpu in detail.vgpus:
         peers = numbers.get(vgpu.group_key) if vgpu.group_key is not None else None
         with suppress(ValueError):
-            own.append(DesiredVgpu(profiles=(VgpuProfile.parse(vgpu.profile),), peers=peers))
+            own.append(GpuEntry(profile=(VgpuProfile.parse(vgpu.profile),), nvlink=peers))
     for device in detail.passthrough_gpus:
         if device.pci_id is not None:
-            own.append(DesiredPassthrough(pci_id=device.pci_id))
+            own.append(GpuEntry(pin=device.pci_id))
         else:
-            vendor_id, device_id = device.allowed[0] if len(device.allowed) == 1 else (None, None)
-            own.append(
-                DesiredDynamicPassthrough(label=device.label, vendor_id=vendor_id, device_id=device_id)
-            )
+            ids = device.allowed[0] if len(device.allowed) == 1 else None
+            own.append(GpuEntry(device=DeviceEntry(label=device.label, device_id=ids)))
     return tuple(own)
 
 
-def chosen_profiles(gpus: Sequence[DesiredGpu], detail: VmDetail) -> list[str]:
+def chosen_profiles(gpus: Sequence[GpuEntry], detail: VmDetail) -> list[str]:
     """Return, for each desired vGPU, the profile that a VM has for it; empty where it has other ones."""
-    lists = [{profile.name for profile in gpu.profiles} for gpu in gpus if isinstance(gpu, DesiredVgpu)]
+    lists = [{profile.name for profile in gpu.profile} for gpu in gpus if gpu.kind == "vgpu"]
     names = [device.profile for device in detail.vgpus]
     pairs: dict[int, int] = {}
     if len(lists) != len(names) or not _can_pair(lists, names, pairs):

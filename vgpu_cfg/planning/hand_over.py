@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_guest import DesiredGuest
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu, HandOverHost
 from vgpu_cfg.model.inventory import Inventory
@@ -125,12 +125,10 @@ def _gpus(vm: DesiredVm, existing: Vm | None, catalog: Catalog) -> Iterator[Hand
     detail = existing.detail if existing is not None else None
     had = [device.profile for device in detail.vgpus] if detail is not None else []
     for gpu in vm.gpus:
-        if not isinstance(gpu, DesiredVgpu):
-            yield HandOverGpu(
-                board=(gpu.model or gpu.label or "") if gpu.kind == "dynamic_passthrough" else ""
-            )
+        if gpu.kind != "vgpu":
+            yield HandOverGpu(board=gpu.device.model or gpu.device.label or "")
             continue
-        names = [profile.name for profile in gpu.profiles]
+        names = [profile.name for profile in gpu.profile]
         name = next((one for one in had if one in names), names[0])
         if name in had:
             had.remove(name)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity import HostCapacity, PassthroughSlot
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape, Variant
+from vgpu_cfg.planning.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.nic_functions import FunctionPool
@@ -288,7 +289,7 @@ class HostLoad:
         """List the functions that could be passed through now."""
         return [slot for slot in self.slots if self._refuse_slot(slot) is None]
 
-    def suits(self, slot: PassthroughSlot, need: DynamicNeed) -> bool:
+    def suits(self, slot: PassthroughSlot, need: DeviceEntry) -> bool:
         """Whether a function is what a request means."""
         return is_match(slot, need)
 
@@ -362,7 +363,7 @@ def _size(need: VgpuNeed) -> tuple[str, int, int]:
     return (need.board_key, need.framebuffer_mib, need.mig_size)
 
 
-def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DynamicNeed]) -> tuple[str, ...] | None:
+def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry]) -> tuple[str, ...] | None:
     """Give every Dynamic DirectPath request a function of its own (augmenting paths), None where none can."""
     taken: dict[str, int] = {}
 
@@ -382,16 +383,14 @@ def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DynamicNeed]) -
     return tuple(by_number[number] for number in range(len(needs)))
 
 
-def is_match(slot: PassthroughSlot, need: DynamicNeed) -> bool:
+def is_match(slot: PassthroughSlot, need: DeviceEntry) -> bool:
     """Whether a device is what a Dynamic DirectPath request for a GPU means."""
     pci = slot.pci
     if slot.is_nic:
         return False
     if need.label is not None and pci.hardware_label != need.label:
         return False
-    if need.vendor_id is not None and pci.vendor_id != need.vendor_id:
-        return False
-    if need.device_id is not None and pci.device_id != need.device_id:
+    if need.device_id is not None and (pci.vendor_id, pci.device_id) != need.device_id:
         return False
     if need.model is not None:
         names = (pci.device_name, *(slot.board.names if slot.board else ()))

@@ -11,14 +11,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.model.desired import DesiredVgpu
 from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, ProtectEntry
 from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape, Variant, make_variants
+from vgpu_cfg.planning.demand import Demand, Shape, Variant, make_variants
 from vgpu_cfg.planning.move_rules import HostRules
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.ownership import protects_cluster, protects_vm
@@ -146,7 +145,7 @@ class Movables:
             return None
         locked = detail.memory_mib if detail.memory_reservation_locked else 0
         dynamic = tuple(
-            DynamicNeed(device.label, None, *(device.allowed[0] if device.allowed else (None, None)))
+            DeviceEntry(label=device.label, device_id=device.allowed[0] if device.allowed else None)
             for device in detail.passthrough_gpus
         )
         return Shape(
@@ -162,7 +161,7 @@ class Movables:
     def _variants(self, detail: VmDetail, here: Host) -> tuple[Variant, ...]:
         try:
             asked = [
-                DesiredVgpu(profiles=(VgpuProfile.parse(one.profile),), peers=one.group_key)
+                GpuEntry(profile=(VgpuProfile.parse(one.profile),), nvlink=one.group_key)
                 for one in detail.vgpus
             ]
         except ValueError:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
 from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.model.desired import DesiredVgpu, ScratchSource
+from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.affinity import choosable_gpus
 from vgpu_cfg.planning.case import Case
@@ -47,7 +48,7 @@ def check_peers(case: Case, catalog: Catalog, hosts: Sequence[Host], findings: F
         return
     _check_guest(case, findings)
     offered = {part for host in hosts for group in host.device_groups for part in group.components}
-    names = dict.fromkeys(profile.name for gpu in peers for profile in gpu.profiles)
+    names = dict.fromkeys(profile.name for gpu in peers for profile in gpu.profile)
     for name in names:
         if ("nvidiaVgpu", name) not in offered:
             for entry in catalog.by_profile(name):
@@ -111,8 +112,8 @@ def check_lone_members(
                 findings.add(Code.NVLINK_MEMBER_ALONE, subject, message, remedy)
 
 
-def _peers(case: Case) -> list[DesiredVgpu]:
-    return [gpu for gpu in case.gpus if isinstance(gpu, DesiredVgpu) and gpu.peers is not None]
+def _peers(case: Case) -> list[GpuEntry]:
+    return [gpu for gpu in case.gpus if gpu.nvlink is not None]
 
 
 def _check_guest(case: Case, findings: Findings) -> None:
@@ -148,13 +149,13 @@ def _check_entry(case: Case, entry: ProfileEntry, findings: Findings) -> None:
 
 
 def _check_sizes(
-    case: Case, peers: Sequence[DesiredVgpu], catalog: Catalog, hosts: Sequence[Host], findings: Findings
+    case: Case, peers: Sequence[GpuEntry], catalog: Catalog, hosts: Sequence[Host], findings: Findings
 ) -> None:
     """See that so many GPUs of a board can be peers of each other; a host that offers it is right."""
-    sizes = Counter(gpu.peers for gpu in peers)
-    first = {gpu.peers: gpu for gpu in reversed(peers)}
+    sizes = Counter(gpu.nvlink for gpu in peers)
+    first = {gpu.nvlink: gpu for gpu in reversed(peers)}
     for number, size in sizes.items():
-        names = [profile.name for profile in first[number].profiles]
+        names = [profile.name for profile in first[number].profile]
         boards = [entry.board for name in names for entry in catalog.by_profile(name)]
         if any(_offers(host, name, size) for host in hosts for name in names):
             continue

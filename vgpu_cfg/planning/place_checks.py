@@ -203,7 +203,7 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
         "guide gives one VM several GPUs only by fixed passthrough on the recommended NUMA node"
     )
     boards = [host.gpus[index].board for index in fit.gpus]
-    is_group = bool(fit.groups) and all(gpu.kind == "vgpu" and gpu.peers is not None for gpu in vm.gpus)
+    is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
     if is_group and all(board is not None and board.is_nvswitch for board in boards):
         message = f"{guide}; a device group is what its NVSwitch documents ask for instead"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)

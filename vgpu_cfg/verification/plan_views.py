@@ -88,7 +88,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inven
         powered_on=seen is not None and seen.is_on,
         gpus=len(vm.gpus),
         vgpus=len(vgpus),
-        peers=sum(gpu.peers is not None for gpu in vgpus),
+        peers=sum(gpu.nvlink is not None for gpu in vgpus),
         gpudirect=any(nic.rdma == "gpudirect" for nic in vm.nics),
         profiles=tuple(device.profile for device in held),
     )

@@ -27,7 +27,7 @@ def vm(name: str, *profiles: str, **more: Any) -> DesiredVm:
         "folder": "training",
         "cpus": 16,
         "memory_mib": 65_536,
-        "gpus": tuple({"kind": "vgpu", "profiles": (profile,)} for profile in profiles),
+        "gpus": tuple({"profile": (profile,)} for profile in profiles),
         "managed": stated,
     }
     return DesiredVm.model_validate(row | more)

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.planning.parts import parts
-from vgpu_cfg.model.desired import DesiredVgpu
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import VgpuDevice, VmDetail
 from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice
@@ -36,8 +36,8 @@ def members(count: int, group: int = 1, *, uvm: bool = False) -> list[NewVgpu]:
     return [NewVgpu(profile=A80, group=group, sequence=number, uvm=uvm) for number in range(count)]
 
 
-def peers(count: int, number: int | None = 1) -> list[DesiredVgpu]:
-    return [DesiredVgpu(profiles=(VgpuProfile.parse(A80),), peers=number)] * count
+def peers(count: int, number: int | None = 1) -> list[GpuEntry]:
+    return [GpuEntry(profile=(VgpuProfile.parse(A80),), nvlink=number)] * count
 
 
 IN_PAIR = vm((A80, 0), (A80, 0), groups={0: PAIR})

@@ -5,17 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.parts import parts
-from vgpu_cfg.model.desired import (
-    DesiredDisk,
-    DesiredDiskGrowth,
-    DesiredDynamicPassthrough,
-    DesiredGpu,
-    DesiredNewDisk,
-    DesiredPassthrough,
-    DesiredVgpu,
-    DesiredVm,
-    TemplateSource,
-)
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk, DesiredVm, TemplateSource
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import DiskController, PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, VmDetail
 from vgpu_cfg.model.vm_spec import (
@@ -112,11 +103,11 @@ def test_gpus_are_spelled() -> None:
     assert gpu_words(LABELLED) == "passthrough of any 10de:20f1 with label a"
 
 
-def vgpu(*names: str) -> DesiredVgpu:
-    return DesiredVgpu(profiles=tuple(VgpuProfile.parse(name) for name in names))
+def vgpu(*names: str) -> GpuEntry:
+    return GpuEntry(profile=tuple(VgpuProfile.parse(name) for name in names))
 
 
-def desired(*gpus: DesiredGpu, managed: bool = True) -> DesiredVm:
+def desired(*gpus: GpuEntry, managed: bool = True) -> DesiredVm:
     return DesiredVm(
         name="a",
         line="a",
@@ -138,33 +129,33 @@ def desired(*gpus: DesiredGpu, managed: bool = True) -> DesiredVm:
         ),
         ([vgpu("grid_a100-40c")] * 2, vm("grid_a100-40c"), False),
         (
-            [DesiredPassthrough(pci_id="a")],
+            [GpuEntry(pin="a")],
             vm(passthrough=(PassthroughDevice(key=1, pci_id="a"),)),
             True,
         ),
         (
-            [DesiredDynamicPassthrough(label="x")],
+            [GpuEntry(device=DeviceEntry(label="x"))],
             vm(passthrough=(PassthroughDevice(key=1, allowed=((1, 2),), label="x"),)),
             True,
         ),
         (
-            [DesiredDynamicPassthrough(model="a100")],
+            [GpuEntry(device=DeviceEntry(model="a100"))],
             vm(passthrough=(PassthroughDevice(key=1, allowed=((1, 2),)),)),
             True,
         ),
         (
-            [DesiredDynamicPassthrough(model="L40S")],
+            [GpuEntry(device=DeviceEntry(model="L40S"))],
             vm(passthrough=(PassthroughDevice(key=1, allowed=((1, 2),)),)),
             False,
         ),
         (
-            [DesiredDynamicPassthrough(vendor_id=1, device_id=3)],
+            [GpuEntry(device=DeviceEntry(device_id=(1, 3)))],
             vm(passthrough=(PassthroughDevice(key=1, allowed=((1, 2),)),)),
             False,
         ),
     ],
 )
-def test_any_accepted_device_is_right(gpus: list[DesiredGpu], before: VmDetail, is_wanted: bool) -> None:
+def test_any_accepted_device_is_right(gpus: list[GpuEntry], before: VmDetail, is_wanted: bool) -> None:
     names = {(1, 2): ("GA100 [A100 PCIe 40GB]",)}
     assert has_wanted_gpus(effective_gpus(desired(*gpus), before), before, names) is is_wanted
 

@@ -159,7 +159,7 @@ def test_a_line_that_is_spread_over_hosts_fits_once_on_each() -> None:
 
 
 def test_whole_gpus_are_counted_by_what_is_free() -> None:
-    gpus = ({"kind": "dynamic_passthrough", "label": "whole"},)
+    gpus = ({"device": {"label": "whole"}},)
     host = {"gpus": [a100(passthrough=True, label="whole"), a100(B, passthrough=True, label="whole")]}
     assert fit_vm(host=host, gpus=gpus).total == 2
     held = {"a": runs(passthrough=[{"pci": A}])}
@@ -174,7 +174,7 @@ def test_hosts_that_are_to_be_kept_free_take_none() -> None:
 
 
 def test_nvlink_peers_need_a_set_that_is_all_idle() -> None:
-    gpus = tuple({"kind": "vgpu", "profiles": ("grid_a100-40c",), "peers": 1, "uvm": False} for _ in range(2))
+    gpus = tuple({"profile": ("grid_a100-40c",), "nvlink": 1, "uvm": False} for _ in range(2))
     group = DeviceGroupInfo(name="pair", components=(("nvidiaVgpu", "grid_a100-40c"),) * 2)
 
     def count(vms: dict[str, Any]) -> tuple[int, list[str]]:

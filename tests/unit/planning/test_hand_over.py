@@ -8,20 +8,17 @@ import pytest
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import (
-    DesiredDynamicPassthrough,
     DesiredFunction,
-    DesiredGpu,
     DesiredNetwork,
     DesiredNic,
     DesiredPlan,
-    DesiredVgpu,
     DesiredVm,
     TemplateSource,
 )
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu
 from vgpu_cfg.model.inventory import Inventory, VCenter
-from vgpu_cfg.model.plan_file import LoginEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry
 from vgpu_cfg.model.plan_words import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
@@ -37,14 +34,14 @@ NETWORKS = (
         name="roce-111", is_physical=True, subnet="10.111.0.0/24", pool=("10.111.0.11", "10.111.0.60")
     ),
 )
-A100 = DesiredVgpu(profiles=(VgpuProfile.parse("grid_a100-40c"),))
-EITHER = DesiredVgpu(profiles=(VgpuProfile.parse("nvidia_l40s-48c"), VgpuProfile.parse("grid_a100-40c")))
+A100 = GpuEntry(profile=(VgpuProfile.parse("grid_a100-40c"),))
+EITHER = GpuEntry(profile=(VgpuProfile.parse("nvidia_l40s-48c"), VgpuProfile.parse("grid_a100-40c")))
 
 
 def vm(
     name: str,
     *nics: DesiredNic,
-    gpus: tuple[DesiredGpu, ...] = (A100,),
+    gpus: tuple[GpuEntry, ...] = (A100,),
     guest: DesiredGuest | None = None,
     cpus: int | None = 16,
 ) -> DesiredVm:
@@ -175,7 +172,7 @@ def test_of_profiles_to_choose_from_the_one_that_the_vm_has_is_told() -> None:
 
 
 def test_a_whole_gpu_is_told_by_its_model() -> None:
-    whole = DesiredDynamicPassthrough(model="A100", label="a100-pt")
+    whole = GpuEntry(device=DeviceEntry(model="A100", label="a100-pt"))
     (host,) = handed(vm("a", LAN, gpus=(whole,), cpus=None), observed=(seen("a"),)).workers
     assert (host.gpus, host.gpu_kinds, host.cpus) == ((HandOverGpu(board="A100"),), {"A100": 1}, 8)
 

@@ -8,10 +8,11 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity import CapacityReader, Claim
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
+from vgpu_cfg.planning.demand import Demand, Shape
 from vgpu_cfg.planning.expectation import expect_gpus
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HostState
@@ -198,7 +199,7 @@ def test_the_hosts_word_on_what_it_can_create_goes_before_ours() -> None:
 
 def test_passed_through_devices_are_taken_once() -> None:
     hosts = states({"a": {"gpus": a100s(2, passthrough=True, label="x")}})
-    by_label = shape(dynamic=(DynamicNeed(label="x"),))
+    by_label = shape(dynamic=(DeviceEntry(label="x"),))
     found = place(hosts, [*demands(2, by_label), Demand("pin", "", shape(fixed=("0000:10:00.0",)))])
     assert found.fits["pin"].slots == ("0000:10:00.0",)
     assert [fit.slots for vm, fit in found.fits.items() if vm != "pin"] == [("0000:11:00.0",)]
@@ -208,15 +209,15 @@ def test_passed_through_devices_are_taken_once() -> None:
 @pytest.mark.parametrize(
     ("need", "is_met"),
     [
-        (DynamicNeed(model="a100"), True),
-        (DynamicNeed(model="L40S"), False),
-        (DynamicNeed(vendor_id=0x10DE, device_id=0x20F1), True),
-        (DynamicNeed(vendor_id=0x10DE, device_id=0x20F2), False),
-        (DynamicNeed(label="x", model="A100"), True),
-        (DynamicNeed(label="y"), False),
+        (DeviceEntry(model="a100"), True),
+        (DeviceEntry(model="L40S"), False),
+        (DeviceEntry(device_id=(0x10DE, 0x20F1)), True),
+        (DeviceEntry(device_id=(0x10DE, 0x20F2)), False),
+        (DeviceEntry(label="x", model="A100"), True),
+        (DeviceEntry(label="y"), False),
     ],
 )
-def test_a_dynamic_device_is_all_that_is_said(need: DynamicNeed, is_met: bool) -> None:
+def test_a_dynamic_device_is_all_that_is_said(need: DeviceEntry, is_met: bool) -> None:
     hosts = states({"a": {"gpus": a100s(passthrough=True, label="x")}})
     assert bool(place(hosts, demands(1, shape(dynamic=(need,)))).fits) is is_met
 
@@ -265,7 +266,7 @@ def passed_through(pci: str, node: int = 0, **more: Any) -> dict[str, Any]:
 
 def test_a_request_that_any_function_meets_leaves_the_labelled_one_to_who_needs_it() -> None:
     gpus = [passed_through("0000:10:00.0", label="train"), passed_through("0000:11:00.0")]
-    wanted = shape(dynamic=(DynamicNeed(model="A100"), DynamicNeed(label="train")))
+    wanted = shape(dynamic=(DeviceEntry(model="A100"), DeviceEntry(label="train")))
     assert place(states({"a": {"gpus": gpus}}), demands(1, wanted)).fits["vm-0"].slots == (
         "0000:11:00.0",
         "0000:10:00.0",
@@ -278,7 +279,7 @@ def test_a_gpu_is_passed_through_where_the_nic_is_that_must_be_near_it() -> None
     gpus = [passed_through("0000:10:00.0"), passed_through("0000:90:00.0", node=1)]
     nics = [{"pci": "0000:91:00.0", "node": 1, "passthrough": True}]
     near = NicNeed(NicKind.PASSTHROUGH, near_gpu=True, must_be_near=True)
-    wanted = shape(dynamic=(DynamicNeed(model="A100"),), nics=(near,))
+    wanted = shape(dynamic=(DeviceEntry(model="A100"),), nics=(near,))
     found = place(states({"a": {"gpus": gpus, "nics": nics}}), demands(1, wanted))
     assert found.fits["vm-0"].slots == ("0000:90:00.0",)
     none = place(states({"a": {"gpus": gpus[:1], "nics": nics}}), demands(1, wanted))

@@ -70,7 +70,7 @@ def test_defaults_are_marked_and_statements_are_not(is_default: bool) -> None:
         ({"nics": (), "stated": ["nics"]}, {"nics": ["vm-network"]}, ["nic"]),
         ({}, {"nics": ["vm-network"]}, []),
         ({"cpus": 32, "ignore": frozenset({"cpus"})}, {}, []),
-        ({"gpus": ({"kind": "vgpu", "profiles": ("grid_a100-20c",), "uvm": False},)}, {}, []),
+        ({"gpus": ({"profile": ("grid_a100-20c",), "uvm": False},)}, {}, []),
         ({"cpus": 30}, {"cores_per_socket": 4}, ["cpus", "cores_per_socket"]),
         ({"cpus": 32}, {"cores_per_socket": 4}, ["cpus"]),
         (numa("off"), ON_NODE_0, [AFFINITY_KEY]),
@@ -203,7 +203,7 @@ def test_an_inaccessible_datastore_is_refused_where_it_is_named() -> None:
 
 
 def test_an_old_api_is_refused_where_it_matters() -> None:
-    dynamic = vm("a", gpus=({"kind": "dynamic_passthrough", "label": "x"},))
+    dynamic = vm("a", gpus=({"device": {"label": "x"}},))
     host = {"gpus": [{"board": "A100", "pci": GPU, "passthrough": True, "label": "x"}]}
     old = make_inventory({"api": "6.7.3", "hosts": {"esx-01": host}})
     new = make_inventory({"api": "7.0.0.0", "hosts": {"esx-01": host}})
@@ -213,7 +213,7 @@ def test_an_old_api_is_refused_where_it_matters() -> None:
 
 def test_a_host_whose_system_id_is_unknown_gets_no_fixed_passthrough() -> None:
     host = {"gpus": [{"board": "A100", "pci": GPU, "passthrough": True}], "tells_system": False}
-    fixed = vm("a", gpus=({"kind": "passthrough", "pci_id": GPU},))
+    fixed = vm("a", gpus=({"pin": GPU},))
     assert codes(planned(plan_for(fixed), make_inventory({"hosts": {"esx-01": host}})).errors) == ["VG137"]
 
 

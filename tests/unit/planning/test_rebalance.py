@@ -226,7 +226,7 @@ def test_a_device_of_a_kind_goes_along_cold_where_the_other_host_has_one_free(*,
     }
     kind = {"label": "whole", "allowed": [[0x10DE, 0x20F1]], "assigned": B}
     vms = {"a": {"host": "esx-01", "passthrough": [kind], "memory_gib": 16}}
-    asked = {"kind": "dynamic_passthrough", "label": "whole"}
+    asked = {"device": {"label": "whole"}}
     vm = desires.vm("wants", gpus=(asked,), place={"hosts": ("esx-01",)})
     found = plan_rebalance(
         desires.plan_for(vm), make_inventory({"hosts": rows, "vms": vms}), load_catalog(), PlanOptions()

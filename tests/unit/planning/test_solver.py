@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.planning.test_placement import a100s, demands, shape, states
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_words import Spread
-from vgpu_cfg.planning.demand import Demand, DynamicNeed, Shape
+from vgpu_cfg.planning.demand import Demand, Shape
 from vgpu_cfg.planning.gpu_state import GpuState
 from vgpu_cfg.planning.greedy import GreedyPlacer
 from vgpu_cfg.planning.host_state import HostState
@@ -101,8 +102,8 @@ def test_vms_of_a_line_run_apart() -> None:
 def test_whole_functions_are_matched_with_who_asks_for_least() -> None:
     gpus = [*a100s(1, passthrough=True, label="x"), *a100s(2, passthrough=True)[1:]]
     hosts = states({"a": {"gpus": gpus}})
-    anyone = Demand("any", "", shape(dynamic=(DynamicNeed(model="A100"),)))
-    labelled = Demand("label", "", shape(dynamic=(DynamicNeed(label="x"),)))
+    anyone = Demand("any", "", shape(dynamic=(DeviceEntry(model="A100"),)))
+    labelled = Demand("label", "", shape(dynamic=(DeviceEntry(label="x"),)))
     found = solved(hosts, [anyone, labelled])
     assert found.fits["label"].slots == ("0000:10:00.0",)
     assert found.fits["any"].slots == ("0000:11:00.0",)

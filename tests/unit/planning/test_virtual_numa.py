@@ -7,26 +7,20 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import CreateVm
-from vgpu_cfg.model.desired import (
-    DesiredDynamicPassthrough,
-    DesiredGpu,
-    DesiredPlan,
-    DesiredVgpu,
-    DesiredVm,
-    TemplateSource,
-)
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.hardware import can_shape_nodes
 from vgpu_cfg.planning.planner import make_plan
 
-FULL = DesiredVgpu(profiles=(VgpuProfile.parse("grid_a100-40c"),))
+FULL = GpuEntry(profile=(VgpuProfile.parse("grid_a100-40c"),))
 
 
 def gpu(pci: str, node: int, label: str | None = None) -> dict[str, Any]:
     return {"board": "A100", "pci": pci, "node": node, "passthrough": label is not None, "label": label}
 
 
-def created(gpus: tuple[DesiredGpu, ...], rows: list[dict[str, Any]], **estate: Any) -> CreateVm:
+def created(gpus: tuple[GpuEntry, ...], rows: list[dict[str, Any]], **estate: Any) -> CreateVm:
     vm = DesiredVm(
         name="a",
         line="a",
@@ -46,8 +40,8 @@ def nodes(change: CreateVm) -> list[int | None]:
     return [getattr(device, "numa_node", None) for device in change.spec.devices]
 
 
-def labelled(*labels: str) -> tuple[DesiredGpu, ...]:
-    return tuple(DesiredDynamicPassthrough(label=label) for label in labels)
+def labelled(*labels: str) -> tuple[GpuEntry, ...]:
+    return tuple(GpuEntry(device=DeviceEntry(label=label)) for label in labels)
 
 
 LEFT, LEFT_TOO, RIGHT = "0000:21:00.0", "0000:31:00.0", "0000:e2:00.0"

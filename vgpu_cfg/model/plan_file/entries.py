@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, model_validator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.fields import (
@@ -23,6 +23,7 @@ from vgpu_cfg.model.plan_file.fields import (
     OptionalText,
     PciAddress,
     PciIds,
+    PeersNumber,
     PlanName,
     Profiles,
     Secret,
@@ -33,6 +34,7 @@ from vgpu_cfg.model.plan_file.fields import (
     Texts,
     VariableName,
     in_words,
+    is_from_file,
     key,
     mapping_or_text,
     one_or_many_of,
@@ -74,18 +76,32 @@ class DeviceEntry(Frozen):
 
     label: OptionalText = key("The hardware label that the host gives the device.")
     model: OptionalText = key("The board, as part of the device's name: A100, L40S.")
-    device_id: PciIds = key("Vendor and device id as lspci prints them: 10de:20f1.")
+    device_id: Stated[PciIds] = key("Vendor and device id as lspci prints them: 10de:20f1.")
+
+    def __str__(self) -> str:
+        words = []
+        if self.label:
+            words.append(f"label {self.label!r}")
+        if self.model:
+            words.append(f"model {self.model!r}")
+        if self.device_id is not None:
+            words.append("ids {:04x}:{:04x}".format(*self.device_id))
+        return " and ".join(words)
 
 
 class GpuEntry(Frozen):
     """One kind of GPU of a VM, `count` times: a vGPU (`profile`) or a whole one (`device`, `pin`)."""
 
-    profile: Profiles = key("The vGPU profile, of any series. A list: the first that a host can give.")
-    device: DeviceEntry = key("Instead of a profile: a whole GPU by Dynamic DirectPath I/O.")
+    profile: Profiles = key(
+        "The vGPU profile, of any series. A list: the first that a host can give.", value=tuple
+    )
+    device: DeviceEntry = key(
+        "Instead of a profile: a whole GPU by Dynamic DirectPath I/O.", value=DeviceEntry
+    )
     pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, by fixed passthrough.")
-    count: Count = key("How many of them.", default="1")
-    nvlink: bool = key("Whether these vGPUs shall reach each other over NVLink.", default="false")
-    uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", default="false")
+    count: Count = key("How many of them.", value=1)
+    nvlink: PeersNumber = key("Whether these vGPUs shall reach each other over NVLink.", default="false")
+    uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", value=False)
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -93,8 +109,17 @@ class GpuEntry(Frozen):
         }
     )
 
+    @property
+    def kind(self) -> Literal["vgpu", "passthrough", "dynamic_passthrough"]:
+        """How a VM is given it."""
+        if self.pin:
+            return "passthrough"
+        return "vgpu" if self.profile else "dynamic_passthrough"
+
     @model_validator(mode="after")
-    def _one_kind(self) -> GpuEntry:
+    def _one_kind(self, info: ValidationInfo) -> GpuEntry:
+        if not is_from_file(info):
+            return self
         given = self.model_fields_set
         if self.pin and "profile" in given:
             message = (
@@ -115,7 +140,7 @@ class GpuEntry(Frozen):
         if self.pin and wanted:
             message = "with `pin` the PCI address alone decides\nremove `device`"
             raise ValueError(message)
-        if self.pin and (self.count or 1) > 1:
+        if self.pin and self.count > 1:
             message = "`pin` names one GPU\nremove `count`, and list every GPU with its own `pin`"
             raise ValueError(message)
         if self.uvm and "profile" not in given:
@@ -124,8 +149,8 @@ class GpuEntry(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _can_be_peers(self) -> GpuEntry:
-        if not self.nvlink:
+    def _can_be_peers(self, info: ValidationInfo) -> GpuEntry:
+        if self.nvlink is None or not is_from_file(info):
             return self
         if "profile" not in self.model_fields_set:
             message = (
@@ -133,7 +158,7 @@ class GpuEntry(Frozen):
                 "remove `nvlink`, or take a `profile` that has all of a GPU"
             )
             raise ValueError(message)
-        if (self.count or 1) < 2:
+        if self.count < 2:
             message = "`nvlink` joins several GPUs, and `count` is 1\nas in count: 2"
             raise ValueError(message)
         for profile in self.profile:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
+    PlainSerializer,
     StringConstraints,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -90,7 +91,7 @@ def is_from_file(info: ValidationInfo) -> bool:
 class Kept:
     """Take a value of this kind as it is, but where a person wrote it: a plan file has it in another form."""
 
-    kind: type
+    kind: type | UnionType
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -158,8 +159,8 @@ def _profile(value: object) -> VgpuProfile:
     return VgpuProfile.parse(value)
 
 
-def _at_least_one(profiles: tuple[VgpuProfile, ...]) -> tuple[VgpuProfile, ...]:
-    if not profiles:
+def _at_least_one(profiles: tuple[VgpuProfile, ...], info: ValidationInfo) -> tuple[VgpuProfile, ...]:
+    if not profiles and is_from_file(info):
         message = "the list of profiles is empty\nas in [nvidia_l40s-48c, grid_a100d-40c]"
         raise ValueError(message)
     return profiles
@@ -258,6 +259,11 @@ def _config_key(name: str) -> str:
     return name
 
 
+def _pci_address(value: object, info: ValidationInfo) -> object:
+    is_written = isinstance(value, str) and value and is_from_file(info)
+    return parse_pci_address(str(value)) if is_written else value or None
+
+
 def _as_it_is(value: Any) -> Any:
     return value
 
@@ -291,7 +297,7 @@ Day = Annotated[
 PciAddress = Annotated[
     str | None,
     BeforeValidator(
-        lambda value: parse_pci_address(value) if isinstance(value, str) and value else value or None,
+        _pci_address,
         json_schema_input_type=Annotated[
             str, Field(pattern=r"^$|^([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[01][0-9A-Fa-f]\.[0-7]$")
         ],
@@ -300,10 +306,22 @@ PciAddress = Annotated[
 PciIds = Annotated[
     tuple[int, int],
     BeforeValidator(
-        lambda value: parse_pci_ids(str(value)),
+        lambda value: value if isinstance(value, tuple) else parse_pci_ids(str(value)),
         json_schema_input_type=Annotated[str, Field(pattern="^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$")],
     ),
+    PlainSerializer(lambda ids: f"{ids[0]:04x}:{ids[1]:04x}", when_used="json-unless-none"),
 ]
+
+if TYPE_CHECKING:
+    PeersNumber = int | None
+else:
+    PeersNumber = Annotated[
+        bool,
+        AfterValidator(lambda is_asked: 1 if is_asked else None),
+        Kept(int | NoneType),
+        PlainSerializer(_as_it_is),
+    ]
+"""Written as true or false. Kept as a number that peers have in common, None where no peer is asked for."""
 Mac = Annotated[
     str | None,
     BeforeValidator(

@@ -8,20 +8,15 @@ from vgpu_cfg.errors import DocumentFault
 from vgpu_cfg.model.desired import (
     DesiredDisk,
     DesiredDiskGrowth,
-    DesiredDynamicPassthrough,
     DesiredFunction,
-    DesiredGpu,
     DesiredNewDisk,
     DesiredNic,
-    DesiredPassthrough,
     DesiredPower,
-    DesiredVgpu,
     DesiredVm,
     ScratchSource,
     TemplateSource,
 )
 from vgpu_cfg.model.plan_file import (
-    DeviceEntry,
     DiskEntry,
     GpuEntry,
     NicEntry,
@@ -105,7 +100,7 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
     """Complain where the groups that NVLink shall join cannot be of one board."""
     first: set[str] | None = None
     for index, entry in enumerate(entries):
-        if not entry.nvlink:
+        if entry.nvlink is None:
             continue
         boards = {profile.prefix for profile in entry.profile}
         if first is not None and not boards & first:
@@ -180,26 +175,14 @@ def _source(keys: VmKeys) -> TemplateSource | ScratchSource:
     return TemplateSource(path_or_name=keys.template, linked=keys.clone == "linked")
 
 
-def _gpus(entry: GpuEntry, number: int) -> Iterator[DesiredGpu]:
+def _gpus(entry: GpuEntry, number: int) -> Iterator[GpuEntry]:
     """Yield the GPUs of one item; those that NVLink shall join bear the item's number."""
-    peers = number if entry.nvlink else None
-    for k in range(1, (entry.count or 1) + 1):
-        if entry.pin:
-            yield DesiredPassthrough(pci_id=entry.pin)
-        elif "profile" in entry.model_fields_set:
-            yield DesiredVgpu(profiles=entry.profile, uvm=bool(entry.uvm), peers=peers)
-        else:
-            yield _dynamic(entry.device, k)
-
-
-def _dynamic(device: DeviceEntry, k: int) -> DesiredDynamicPassthrough:
-    vendor_id, device_id = device.device_id if "device_id" in device.model_fields_set else (None, None)
-    return DesiredDynamicPassthrough(
-        label=counted(device.label, k),
-        model=counted(device.model, k),
-        vendor_id=vendor_id,
-        device_id=device_id,
-    )
+    device = entry.device
+    for k in range(1, entry.count + 1):
+        words = {"label": counted(device.label, k), "model": counted(device.model, k)}
+        counted_out = {"count": 1, "device": device.model_copy(update=words)}
+        peers = {"nvlink": number} if entry.nvlink is not None else {}
+        yield entry.model_copy(update=counted_out | peers)
 
 
 def _nics(entry: NicEntry, *, has_gpus: bool) -> Iterator[DesiredNic]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from vgpu_cfg.model.change import Subject
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_guest import DesiredTraining
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
@@ -41,7 +41,7 @@ def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
 
 
 def _gpus_of(vm: DesiredVm) -> str:
-    words = [str(gpu.profiles[0]) if isinstance(gpu, DesiredVgpu) else "a whole GPU" for gpu in vm.gpus]
+    words = [str(gpu.profile[0]) if gpu.kind == "vgpu" else "a whole GPU" for gpu in vm.gpus]
     kinds = dict.fromkeys(words)
     return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.desired import DesiredPassthrough, DesiredPlan, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
@@ -83,7 +83,7 @@ def _with_gpu_needs(
 ) -> DesiredHosts:
     entry = case.entry
     hands_out = Preparation.PASSTHROUGH in preparation
-    pinned = (gpu.pci_id for vm in vms for gpu in vm.gpus if isinstance(gpu, DesiredPassthrough))
+    pinned = (gpu.pin for vm in vms for gpu in vm.gpus if gpu.pin)
     pins = set(pinned) if hands_out else set()
     sharings = _sharings(vms, case, catalog)
     ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
@@ -147,9 +147,9 @@ def _sharings(vms: Iterable[DesiredVm], case: HostCase, catalog: Catalog) -> dic
     found: dict[str, set[Sharing]] = {}
     for vm in vms:
         for gpu in vm.gpus:
-            if not isinstance(gpu, DesiredVgpu):
+            if gpu.kind != "vgpu":
                 continue
-            for profile in gpu.profiles:
+            for profile in gpu.profile:
                 for entry in catalog.by_profile(profile):
                     if entry.board.key in here:
                         found.setdefault(entry.board.key, set()).add(profile.sharing)

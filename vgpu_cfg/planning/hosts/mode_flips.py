@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Gpu, Inventory
-from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_file import GpuEntry, HostGpuEntry
 from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.model.vm import Vm
@@ -63,7 +63,7 @@ class ModeFlips:
         self._claimed = [claim.profile for claim in capacity.claims if claim.vm not in self._own]
         self._states = {gpu.pci_id: self._prepared(gpu) for gpu in capacity.gpus}
         for vm in coming:
-            if not all(self._take(vm.name, one, clear) for one in vm.gpus if isinstance(one, DesiredVgpu)):
+            if not all(self._take(vm.name, one, clear) for one in vm.gpus if one.kind == "vgpu"):
                 self.lacking.append(vm.name)
 
     def serves(self, pci_id: str, sharings: Mapping[str, Collection[Sharing]]) -> bool:
@@ -94,14 +94,14 @@ class ModeFlips:
         device = self._view.device(pci_id)
         return device is not None and (device.passthrough_active or device.passthrough_enabled)
 
-    def _take(self, vm: str, wanted: DesiredVgpu, clear: Mapping[str, Sharing]) -> bool:
+    def _take(self, vm: str, wanted: GpuEntry, clear: Mapping[str, Sharing]) -> bool:
         """Find room for one vGPU: as the GPUs are, else on one more that changes its mode.
 
         GPUs only fill: what was refused once is refused ever after.
         """
-        if wanted.profiles in self._refused:
+        if wanted.profile in self._refused:
             return False
-        needs = [need for profile in wanted.profiles for need in self._reader.needs(profile.name).values()]
+        needs = [need for profile in wanted.profile for need in self._reader.needs(profile.name).values()]
         for need in needs:
             for state in self._states.values():
                 # A GPU that nobody tells the mode of is taken to be in MIG mode only where it is put there.
@@ -111,7 +111,7 @@ class ModeFlips:
                     return True
         if any(clear.get(need.board_key) is need.sharing and self._flip(vm, need) for need in needs):
             return True
-        self._refused.add(wanted.profiles)
+        self._refused.add(wanted.profile)
         return False
 
     def _flip(self, vm: str, need: VgpuNeed) -> bool:
@@ -166,4 +166,4 @@ def _stays(existing: Vm | None, wanted: DesiredVm) -> bool:
     if existing is None or not existing.is_on or existing.detail is None:
         return False
     held = sorted(one.profile for one in existing.detail.vgpus)
-    return held == sorted(one.profiles[0].name for one in wanted.gpus if isinstance(one, DesiredVgpu))
+    return held == sorted(one.profile[0].name for one in wanted.gpus if one.kind == "vgpu")

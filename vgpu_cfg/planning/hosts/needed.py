@@ -30,7 +30,7 @@ def needed_facts(
     asked of a shell that is asked something else anyway.
     """
     needed: dict[str, frozenset[FactGroup]] = {}
-    has_peers = any(gpu.kind == "vgpu" and gpu.peers is not None for vm in desired.vms for gpu in vm.gpus)
+    has_peers = any(gpu.nvlink is not None for vm in desired.vms for gpu in vm.gpus)
     has_drivers = any(vm.guest is not None and vm.guest.driver is not None for vm in desired.vms)
     for case in host_cases(desired, observed, catalog, options or PlanOptions(), Findings()):
         entry = case.entry

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.change import Diagnostic
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVgpu, DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case_maker import CaseMaker
@@ -59,7 +60,7 @@ class Ground:
 
         Only GPUs decide: a profile says nothing of CPUs and memory.
         """
-        asked = (DesiredVgpu(profiles=(profile,)),)
+        asked = (GpuEntry(profile=(profile,)),)
         usable = tuple(
             (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
         )
@@ -75,7 +76,7 @@ class Ground:
         findings = Findings.for_plan(desired)
         maker = CaseMaker(desired, self.observed, self.catalog, findings)
         case = maker.case(vm, maker.site.folder_of(vm), None)
-        profiles = tuple(gpu.profiles[0].name for gpu in vm.gpus if isinstance(gpu, DesiredVgpu))
+        profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.kind == "vgpu")
         if case is None:
             return Fits((), profiles, errors=_errors(findings))
         if case.is_hopeless:

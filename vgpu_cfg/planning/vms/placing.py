@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired import DesiredDynamicPassthrough, DesiredPassthrough, DesiredVgpu
 from vgpu_cfg.model.inventory import Cluster, VCenter
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.vm import PassthroughDevice
 from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.demand import DynamicNeed
 from vgpu_cfg.planning.gpu_devices import WantedGpu
 from vgpu_cfg.planning.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.hardware import can_shape_nodes
@@ -94,22 +93,22 @@ def _gpus(
     chosen = iter(case.fit.variant if case.fit else ())
     members: Counter[int] = Counter()
     for gpu in case.gpus:
-        match gpu:
-            case DesiredVgpu():
+        match gpu.kind:
+            case "vgpu":
                 need = next(chosen, None)
-                name = need.name if need else gpu.profiles[0].name
-                if gpu.peers is None or gpu.peers not in groups:
+                name = need.name if need else gpu.profile[0].name
+                if gpu.nvlink is None or gpu.nvlink not in groups:
                     yield NewVgpu(profile=name, uvm=gpu.uvm)
                     continue
-                yield NewVgpu(profile=name, uvm=gpu.uvm, group=gpu.peers, sequence=members[gpu.peers])
-                members[gpu.peers] += 1
-            case DesiredPassthrough():
-                yield _fixed(gpu.pci_id, host)
-            case DesiredDynamicPassthrough():
+                yield NewVgpu(profile=name, uvm=gpu.uvm, group=gpu.nvlink, sequence=members[gpu.nvlink])
+                members[gpu.nvlink] += 1
+            case "passthrough":
+                yield _fixed(gpu.pin or "", host)
+            case "dynamic_passthrough":
                 own = next((device for device in left if is_wanted_device(gpu, device, names)), None)
                 if own is not None:
                     left.remove(own)
-                yield _dynamic(gpu, own, host)
+                yield _dynamic(gpu.device, own, host)
 
 
 def _fixed(pci_id: str, host: HostState | None) -> NewPassthrough:
@@ -130,17 +129,16 @@ def wanted_functions(case: Case, host: HostState | None) -> tuple[FunctionPlan, 
 
 
 def _dynamic(
-    gpu: DesiredDynamicPassthrough, own: PassthroughDevice | None, host: HostState | None
+    need: DeviceEntry, own: PassthroughDevice | None, host: HostState | None
 ) -> NewDynamicPassthrough:
     """Ask for what the VM has already, else for any function with the ids of those that fit on its host."""
     if own is not None:
         return NewDynamicPassthrough(allowed=own.allowed, label=own.label)
-    if gpu.device_id is not None:
-        return NewDynamicPassthrough(allowed=((gpu.vendor_id or 0, gpu.device_id),), label=gpu.label)
-    need = DynamicNeed(gpu.label, gpu.model, gpu.vendor_id, gpu.device_id)
+    if need.device_id is not None:
+        return NewDynamicPassthrough(allowed=(need.device_id,), label=need.label)
     slots = [slot for slot in host.slots if is_match(slot, need)] if host else []
     ids = sorted({(slot.pci.vendor_id, slot.pci.device_id) for slot in slots})
-    return NewDynamicPassthrough(allowed=tuple(ids), label=gpu.label)
+    return NewDynamicPassthrough(allowed=tuple(ids), label=need.label)
 
 
 def _boards(case: Case, host: HostState | None) -> Iterator[Board | None]:

@@ -189,7 +189,7 @@ def test_the_users_environment_wins() -> None:
 
 
 def test_the_launcher_counts_the_gpus_of_each_worker() -> None:
-    two = {"gpus": ({"kind": "vgpu", "profiles": ("grid_a100-40c",)},) * 2}
+    two = {"gpus": ({"profile": ("grid_a100-40c",)},) * 2}
     found = specs(worker("w-1", BY_POOL), worker("w-2", BY_POOL, **two))
     launcher = found["w-1"].module("launcher")
     assert isinstance(launcher, LauncherModule)

@@ -194,8 +194,8 @@ def _smaller(*names: str) -> list[Any]:
 
 
 def _small(one: Any) -> Any:
-    profile = type(one.gpus[0].profiles[0]).model_validate("grid_a100-20c")
-    return one.gpus[0].model_copy(update={"profiles": (profile,)})
+    profile = type(one.gpus[0].profile[0]).model_validate("grid_a100-20c")
+    return one.gpus[0].model_copy(update={"profile": (profile,)})
 
 
 def test_a_part_of_a_plan_does_not_wait_for_the_rest() -> None:

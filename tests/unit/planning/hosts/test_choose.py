@@ -25,7 +25,7 @@ MIG, HALF, WHOLE = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"
 IN_MIG = GPU | {"sharing": "mig"}
 SHARED = GPU | {"type": "shared"}
 FIRST, SECOND, THIRD = (GPU | {"pci": f"0000:{bus}:00.0"} for bus in (21, 41, 61))
-PINNED = {"kind": "passthrough", "pci_id": "0000:21:00.0"}
+PINNED = {"pin": "0000:21:00.0"}
 
 
 def plan(observed: Inventory, *vms: DesiredVm, **entry: Any) -> Plan:

@@ -54,7 +54,7 @@ def test_time_sliced_profiles_ask_a_gpu_out_of_mig_mode() -> None:
 
 
 def test_a_gpu_named_by_address_is_passed_through() -> None:
-    asked = vm("a", gpus=({"kind": "passthrough", "pci_id": "0000:21:00.0"},))
+    asked = vm("a", gpus=({"pin": "0000:21:00.0"},))
     assert told(derived(asked)[0]) == [("0000:21:00.0", "passthrough", None)]
 
 

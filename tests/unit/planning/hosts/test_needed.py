@@ -9,9 +9,9 @@ import pytest
 from tests.unit.planning.desires import plan_for
 from tests.unit.planning.hosts.asked import SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredVgpu, DesiredVm, ScratchSource
+from vgpu_cfg.model.desired import DesiredVm, ScratchSource
 from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.model.plan_file import AccessEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
 from vgpu_cfg.planning.options import PlanOptions
@@ -46,7 +46,7 @@ def test_only_what_a_wish_takes_is_read(entry: dict[str, Any], more: set[FactGro
 def test_the_topology_is_read_for_vms_with_nvlink_peers(
     peers: int | None, ssh: Literal["on", "off"], *, is_read: bool
 ) -> None:
-    gpu = DesiredVgpu(profiles=(VgpuProfile.parse("grid_a100-40c"),), peers=peers)
+    gpu = GpuEntry(profile=(VgpuProfile.parse("grid_a100-40c"),), nvlink=peers)
     vm = DesiredVm(name="a", line="a", source=ScratchSource(guest_id="ubuntu64Guest"), gpus=(gpu, gpu))
     plan = wanted(access=AccessEntry(ssh=ssh)).model_copy(update={"vms": (vm,)})
     found = needed_facts(plan, estate(host()), CATALOG)["host-esx-01"]
