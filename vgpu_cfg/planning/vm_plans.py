@@ -25,7 +25,7 @@ from vgpu_cfg.planning.nic_devices import FunctionPlan
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
+from vgpu_cfg.planning.place_checks import check_assignable, check_moves, check_place, check_running
 from vgpu_cfg.planning.place_wishes import check_existing_place, check_others_rules, check_spread_numa
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
@@ -94,7 +94,8 @@ class VmPlanner:
         wanted = place_vm(case, around, self._final_version(case), functions, addresses)
         check_mmio(case.desired, wanted, self.findings)
         if case.fit is not None and initial is not None and final is not None:
-            check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
+            check_place(case, case.fit, final, self.findings)
+            check_moves(wanted, case.fit, self.findings)
             check_assignable(case, case.fit, initial, self.findings)
             topology = self.topologies.of(final.host)
             check_nics_near(case, case.fit, (initial, final), topology, self.findings)
