@@ -31,7 +31,13 @@ from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
-from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, least_hardware
+from vgpu_cfg.planning.vm_checks import (
+    check_creation_keys,
+    check_hardware,
+    check_mmio,
+    hardware_of_options,
+    least_hardware,
+)
 from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
 from vgpu_cfg.planning.vms.edits import VmEdits
 from vgpu_cfg.planning.vms.overrides import Overridden
@@ -225,14 +231,10 @@ class VmPlanner:
         return self._hardware_version(case, case.host, cluster)
 
     def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
-        """Return the version that a VM must be raised to for its devices, None where its own does."""
+        """Return the version that a VM must be raised to for what is asked, None where its own does."""
         base = case.base.hardware_version
-        if (
-            base is None
-            or case.host is None
-            or cluster is None
-            or not (case.manages("gpus") or case.manages("nics"))
-        ):
+        is_asked = case.manages("gpus") or case.manages("nics") or any(hardware_of_options(case))
+        if base is None or case.host is None or cluster is None or not is_asked:
             return None
         if base >= least_hardware(case):
             return None
