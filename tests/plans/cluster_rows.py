@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.inventory import Cluster
 from vgpu_cfg.model.vm import Vm
 
@@ -26,7 +26,12 @@ def make_cluster(name: str, row: Row, hosts: Row, vms: Sequence[Vm]) -> Cluster:
         ),
         drs_enabled=row.get("drs", "manual") != "off",
         drs_behavior=row.get("drs", "manual"),
+        ha_enabled=row.get("ha", False),
         is_standalone=row.get("standalone", False),
+        vm_overrides=tuple(
+            VmOverrides(vm_moid=moids[vm], settings=tuple(settings.items()))
+            for vm, settings in (row.get("vm_overrides") or {}).items()
+        ),
         **_drs(row, hosts, moids),
     )
 

@@ -1,6 +1,6 @@
 """Inventories in few words: what a test does not say of an estate is ordinary.
 
-One datacenter `dc1`; hosts of two NUMA nodes with 32 cores and 256 GiB each, ESXi 8.0.3,
+One datacenter `dc1`; hosts of two NUMA nodes with 32 cores of 2600 MHz and 256 GiB each, ESXi 8.0.3,
 graphics type sharedDirect; the template `ubuntu` (EFI, 4 CPUs, 8 GiB, one disk of 64 GiB,
 hardware version 21), the network `vm-network`, the datastore `vsan`, the folder `training`.
 """
@@ -70,7 +70,10 @@ def make_inventory(estate: Row) -> Inventory:
     datacenters = estate.get("datacenters") or ["dc1"]
     return Inventory(
         vcenter=VCenter(
-            address="vc.example", api_version=str(estate.get("api", "8.0.3.0")), instance_uuid="vc-uuid"
+            address="vc.example",
+            api_version=str(estate.get("api", "8.0.3.0")),
+            instance_uuid="vc-uuid",
+            key_providers=tuple(estate["key_providers"]) if "key_providers" in estate else None,
         ),
         read_at=READ_AT,
         datacenters=tuple(ManagedObject(moid=f"dc-{n}", name=n, inventory_path=f"/{n}") for n in datacenters),
@@ -195,6 +198,7 @@ def _host(
         connection=Connection(row.get("connection", "connected")),
         is_in_maintenance_mode=row.get("maintenance", False),
         cores=sum(node.cores for node in nodes),
+        cpu_mhz=row.get("mhz", 2600),
         memory_mib=sum(node.memory_mib for node in nodes),
         numa_nodes=tuple(nodes) if tells_nodes else (),
         pci_devices=devices,

@@ -76,6 +76,9 @@ from vgpu_cfg.model.vm_spec import (
 NEW_GROUP = 1000
 """Added to the key of a device group while a spec is carried out."""
 
+TAKEN_LIVE = frozenset({"boot_delay"})
+"""Settings that a running VM takes. Source: vSphere API reference, VirtualMachineBootOptions."""
+
 Chooser = Callable[[list[Gpu]], Gpu]
 
 
@@ -273,7 +276,10 @@ class _World:
         self._reconfigure(self.vms[moid], change.spec)
 
     def _reconfigure(self, vm: Vm, spec: VmSpec) -> None:
-        is_live = spec == VmSpec(extra_config=spec.extra_config, change_version=spec.change_version)
+        live = {key: value for key, value in spec.settings.items() if key in TAKEN_LIVE}
+        is_live = spec == VmSpec(
+            settings=live, extra_config=spec.extra_config, change_version=spec.change_version
+        )
         is_live &= all(key.startswith("vgpu_cfg.") for key in spec.extra_config)
         assert is_live or vm.power_state is PowerState.OFF, f"{vm.name} runs"
         detail = vm.detail or VmDetail()

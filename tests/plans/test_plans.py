@@ -129,7 +129,6 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.UNDECIDED: "unit/planning/test_placement.py: the solver decides all that is small enough to show",
     Code.LOCKED: "unit/planning/test_destroy.py: only `destroy` deletes what the plan file still names",
     Code.CHECK_NOT_RELAXABLE: "unit/planning/test_findings.py",
-    Code.SET_AT_CREATION_ONLY: "unit/planning/test_planner.py",
     Code.EXPIRED: "unit/planning/test_planner.py",
     Code.NOTHING_SELECTED: "unit/planning/test_planner.py",
     Code.API_TOO_OLD: "unit/planning/test_planner.py",

@@ -120,7 +120,8 @@ def judge_changes(
         message = "it is suspended, and must be powered on or off before it can be changed"
         findings.refuse_vm(Code.SUSPENDED, case.desired, message, "resume it or power it off in vCenter")
     elif cycle and not options.allow_power_cycle:
-        keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key != "power")
+        live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
+        keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
         message = f"{listed(keys, shown=6)} cannot change while it runs: a power cycle is needed"
         remedy = "allow it with --allow-power-cycle"
         findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, case.desired, message, remedy)

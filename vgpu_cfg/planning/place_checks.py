@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.model.change import Severity, Subject
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.inventory import Cluster, Datastore, GraphicsType, Host
+from vgpu_cfg.model.inventory import Datastore, GraphicsType, Host
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.affinity import assignable_nodes, held_nodes
@@ -20,16 +20,14 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
+from vgpu_cfg.planning.vms.cluster_rows import DRS_PLACES, drs_in_force
+from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.words import counted, gib, is_at_least, listed, node_list, whole_gib
 
 MANY_GPUS = 4
 
 
-_DRS_PLACES = ("fullyAutomated", "partiallyAutomated")
-"""DRS behaviours that choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
-
-
-def check_place(case: Case, fit: Fit, host: HostState, cluster: Cluster | None, findings: Findings) -> None:
+def check_place(case: Case, fit: Fit, host: HostState, findings: Findings) -> None:
     """Judge a VM on the host that it was given."""
     vm = case.desired
     _check_server(vm, fit, host, findings)
@@ -45,18 +43,21 @@ def check_place(case: Case, fit: Fit, host: HostState, cluster: Cluster | None, 
             message = f"the system id of {host.host.name} is not known, which fixed passthrough names"
             remedy = "see that the account may read the host's devices"
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
-    is_moving = cluster is not None and cluster.drs_enabled and cluster.drs_behavior in _DRS_PLACES
-    if is_moving and fit.nodes and cluster is not None:
-        message = (
-            f"DRS of {cluster.name} may choose another host, at a power-on or by a move: it keeps "
-            f"{AFFINITY_KEY}, and the GPU may be elsewhere"
-        )
-        remedy = "set DRS of the VM to manual"
-        findings.add_vm(Code.DRS_MAY_MOVE, vm, message, remedy)
     if vm.place.spread is Spread.GPUS and any(not need.is_full for need in fit.variant):
         message = "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one"
         remedy = "take full-framebuffer profiles, or one VM per GPU"
         findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
+
+
+def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
+    """Warn where DRS may choose another host for a VM that is tied to a NUMA node."""
+    if vm.cluster is None or not fit.nodes or drs_in_force(vm) not in DRS_PLACES:
+        return
+    message = (
+        f"DRS of {vm.cluster.name} may choose another host, at a power-on or by a move: it keeps "
+        f"{AFFINITY_KEY}, and the GPU may be elsewhere"
+    )
+    findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, "write `drs: manual`")
 
 
 def check_assignable(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 from vgpu_cfg.model.desired import DesiredVm
@@ -90,10 +90,10 @@ def least_hardware(case: Case) -> int:
         groups=case.fit is not None and bool(case.fit.groups),
         pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in case.nics or ()),
     )
-    return max([devices, *_hardware_of_options(case)])
+    return max([devices, *hardware_of_options(case)])
 
 
-def _hardware_of_options(case: Case) -> Iterable[int]:
+def hardware_of_options(case: Case) -> Iterator[int]:
     """Yield the versions that brought the options which the plan file states."""
     for setting in VM_SETTINGS:
         is_compared = bool(setting.hardware and setting.plan_key) and case.manages(setting.plan_key)

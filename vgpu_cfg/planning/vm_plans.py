@@ -25,13 +25,19 @@ from vgpu_cfg.planning.nic_devices import FunctionPlan
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.place_checks import check_assignable, check_place, check_running
+from vgpu_cfg.planning.place_checks import check_assignable, check_moves, check_place, check_running
 from vgpu_cfg.planning.place_wishes import check_existing_place, check_others_rules, check_spread_numa
 from vgpu_cfg.planning.placement import Placed
 from vgpu_cfg.planning.rules import Member
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_nics_near, check_one_node
-from vgpu_cfg.planning.vm_checks import check_creation_keys, check_hardware, check_mmio, least_hardware
+from vgpu_cfg.planning.vm_checks import (
+    check_creation_keys,
+    check_hardware,
+    check_mmio,
+    hardware_of_options,
+    least_hardware,
+)
 from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
 from vgpu_cfg.planning.vms.edits import VmEdits
 from vgpu_cfg.planning.vms.overrides import Overridden
@@ -94,7 +100,8 @@ class VmPlanner:
         wanted = place_vm(case, around, self._final_version(case), functions, addresses)
         check_mmio(case.desired, wanted, self.findings)
         if case.fit is not None and initial is not None and final is not None:
-            check_place(case, case.fit, final, self._cluster_of(case.host), self.findings)
+            check_place(case, case.fit, final, self.findings)
+            check_moves(wanted, case.fit, self.findings)
             check_assignable(case, case.fit, initial, self.findings)
             topology = self.topologies.of(final.host)
             check_nics_near(case, case.fit, (initial, final), topology, self.findings)
@@ -224,14 +231,10 @@ class VmPlanner:
         return self._hardware_version(case, case.host, cluster)
 
     def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
-        """Return the version that a VM must be raised to for its devices, None where its own does."""
+        """Return the version that a VM must be raised to for what is asked, None where its own does."""
         base = case.base.hardware_version
-        if (
-            base is None
-            or case.host is None
-            or cluster is None
-            or not (case.manages("gpus") or case.manages("nics"))
-        ):
+        is_asked = case.manages("gpus") or case.manages("nics") or any(hardware_of_options(case))
+        if base is None or case.host is None or cluster is None or not is_asked:
             return None
         if base >= least_hardware(case):
             return None

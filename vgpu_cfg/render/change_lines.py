@@ -286,10 +286,8 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm() | SetAttributes():
+        case ReconfigureVm() | SetAttributes() | SetOverrides():
             yield from ((edit.key, changed(edit)) for edit in edits)
-        case SetOverrides():
-            yield from ((_override_words(edit.key), changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_words(change), "dim")
         case ManualStep():
@@ -366,12 +364,6 @@ _DEVICES = {
     "disk": (Topic.DISK, ""),
 }
 """The topics of what the table has no row for."""
-
-
-def _override_words(key: str) -> str:
-    """Spell an override: the VM, and what of it."""
-    name, _, row = key.rpartition(" ")
-    return f"{name} {topic_of(row)[1]}"
 
 
 def _set(edit: Edit, *, unset: str) -> Text:

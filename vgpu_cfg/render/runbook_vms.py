@@ -63,6 +63,9 @@ VmChange = (
 )
 
 
+_AS_BEFORE = "set the values of the column “before” again, where none stands here"
+
+
 def vm_parts(change: VmChange) -> tuple[Part, ...]:
     """Tell how a change is done by hand."""
     match change:
@@ -150,7 +153,8 @@ def _configure(
     return (
         Part(
             heading=heading,
-            what=f"Set what {name} lacks, while it is off. {_left_to_client(spec)}".rstrip(),
+            what=f"Set what {name} lacks. {'It may run.' if _is_live(spec) else 'It must be off.'} "
+            f"{_left_to_client(spec)}".rstrip(),
             client=f"{name} > Actions > Edit Settings > Virtual Hardware; names with a dot stand under "
             "VM Options > Advanced > Configuration Parameters",
             commands=tuple(spec_commands(name, spec)),
@@ -162,11 +166,17 @@ def _configure(
             undo=(
                 *back,
                 *_undo_words(spec),
-                "set the values of the column “before” again, where none stands here",
+                _AS_BEFORE,
             ),
             rows=_rows(edits),
         ),
     )
+
+
+def _is_live(spec: VmSpec) -> bool:
+    """Whether a running VM takes all of a request: settings whose rows say so, and nothing beside them."""
+    rest = spec.model_copy(update={"settings": {}, "change_version": None})
+    return rest.is_empty and all(setting.is_live for setting, _ in rows_of(spec.settings))
 
 
 def _rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
@@ -301,12 +311,23 @@ def _set_overrides(change: SetOverrides) -> Part:
         commands=tuple(lines),
         expected="nothing is printed",
         verify=(command("govc", "cluster.override.info", "-cluster", cluster),),
-        undo=tuple(
-            command("govc", "cluster.override.remove", "-cluster", cluster, "-vm", one.vm.name)
-            for one in change.overrides
-        ),
+        undo=(*_overrides_removed(change), *((_AS_BEFORE,) if any(map(_was_set, change.edits)) else ())),
         rows=_rows(change.edits),
     )
+
+
+def _was_set(edit: Edit) -> bool:
+    return edit.before is not None
+
+
+def _overrides_removed(change: SetOverrides) -> Iterator[str]:
+    """Yield the lines that take the overrides of those VMs away of which the cluster said nothing before."""
+    had = {edit.key.rpartition(" ")[0] for edit in change.edits if _was_set(edit)}
+    for one in change.overrides:
+        if one.vm.name not in had:
+            yield command(
+                "govc", "cluster.override.remove", "-cluster", change.subject.name, "-vm", one.vm.name
+            )
 
 
 def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.change import Change, CreateVm, Diagnostic, Impact, ManualStep, Plan, StageGuest
+from vgpu_cfg.model.change import (
+    Change,
+    CreateVm,
+    Diagnostic,
+    Impact,
+    ManualStep,
+    Plan,
+    SetOverrides,
+    StageGuest,
+)
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.sync import is_in_sync
@@ -67,7 +76,11 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
     holders = gpus_by_vm(observed)
     changes: dict[str, list[Change]] = {}
     for change in plan.changes:
-        changes.setdefault(change.subject.name, []).append(change)
+        if isinstance(change, SetOverrides):
+            for one in change.overrides:
+                changes.setdefault(one.vm.name, []).append(only_about(change, one.vm.name))
+        else:
+            changes.setdefault(change.subject.name, []).append(change)
     desired = {vm.name: vm for vm in plan.desired.vms}
     stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
     guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
@@ -87,7 +100,23 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
         findings=plan.diagnostics,
         is_in_sync=is_in_sync(plan),
         hosts=view_hosts(plan, observed),
-        others=tuple(change.id for change in plan.changes if change.subject.kind not in ("host", "vm")),
+        others=tuple(
+            change.id
+            for change in plan.changes
+            if change.subject.kind not in ("host", "vm") and not isinstance(change, SetOverrides)
+        ),
+    )
+
+
+def only_about(change: SetOverrides, name: str) -> SetOverrides:
+    """Return the part of a cluster's change that is about one VM, its edits named without the VM."""
+    own = f"{name} "
+    edits = (edit for edit in change.edits if edit.key.startswith(own))
+    return change.model_copy(
+        update={
+            "overrides": tuple(one for one in change.overrides if one.vm.name == name),
+            "edits": tuple(edit.model_copy(update={"key": edit.key.removeprefix(own)}) for edit in edits),
+        }
     )
 
 

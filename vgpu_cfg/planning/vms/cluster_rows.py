@@ -16,10 +16,25 @@ from vgpu_cfg.planning.vms.setting import Carrier, Objection, Topic, VmSetting, 
 
 DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
 _BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
+DRS_PLACES = ("partial", "full")
+"""What lets DRS choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
 RESTART_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest")
 _MONITORING = {"off": "vmMonitoringDisabled", "vm": "vmMonitoringOnly", "vm-and-app": "vmAndAppMonitoring"}
 _DAS = f"{HA_LIST}.dasSettings"
 _TOOLS = f"{_DAS}.vmToolsMonitoringSettings"
+
+
+def drs_in_force(vm: PlacedVm) -> SettingValue | None:
+    """Return what DRS may do with a VM once the plan is carried out, in the words of `drs`.
+
+    That is what the plan file says of it, else what its cluster says of it, else of all of its VMs; None
+    where DRS is off, or nobody tells.
+    """
+    if vm.cluster is None or not vm.cluster.drs_enabled:
+        return None
+    wanted = _drs(vm)
+    of_all = next((word for word, told in _BEHAVIORS.items() if told == vm.cluster.drs_behavior), None)
+    return wanted.value if wanted is not None else vm.overrides.get("drs", of_all)
 
 
 def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:

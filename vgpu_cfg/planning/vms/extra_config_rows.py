@@ -60,6 +60,11 @@ def _mark(vm: PlacedVm) -> Wanted | None:
     return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True) if vm.is_new else None
 
 
+def _mark_of(detail: VmDetail) -> str | None:
+    plan, name = (detail.extra_config.get(key) for key in (MARK_PLAN_KEY, MARK_VM_KEY))
+    return f"{plan}/{name or ''}" if plan else None
+
+
 def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
     return lambda _value, detail: (current(key, detail) or "").upper() == "TRUE"
 
@@ -130,7 +135,7 @@ EXTRA_CONFIG_SETTINGS = (
         leaves=lambda value: dict(
             zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
         ),
-        read=lambda detail: detail.extra_config.get(MARK_PLAN_KEY),
+        read=_mark_of,
         words=lambda value: str(value).partition("/")[0],
         default="the plan's name and the VM's",
         privilege=_ADVANCED,

@@ -1,0 +1,51 @@
+"""What the rows of the table of VM settings say to govc, held against govc itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+
+import pytest
+
+from tests.contract.conftest import built
+from tests.unit.planning.test_vm_table import wanted
+from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.planning.vms.setting import VmSetting
+from vgpu_cfg.planning.vms.table import VM_SETTINGS
+
+BY_GOVC = [
+    pytest.param(setting, value, id=f"{setting.key}-{value}")
+    for setting in VM_SETTINGS
+    for value in (setting.values or (wanted(setting),))
+    if setting.govc(value)
+]
+
+
+@cache
+def help_of(verb: str) -> str:
+    run = subprocess.run([built("govc"), verb, "-h"], capture_output=True, text=True, timeout=60, check=False)
+    assert run.stderr == "" or "Usage" in run.stderr, f"govc has no command {verb}"
+    return run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(("setting", "value"), BY_GOVC)
+def test_govc_has_the_command_and_its_flags(setting: VmSetting, value: SettingValue) -> None:
+    verb, *flags = setting.govc(value)
+    told = help_of(verb)
+    assert f"govc {verb} " in told
+    for flag in flags:
+        if flag.startswith("-"):
+            name, _, text = flag.partition("=")
+            line = re.search(rf"^  {name}=(.*)$", told, re.MULTILINE)
+            assert line, f"govc {verb} has no {name}"
+            told_words = line.group(1).partition(":")[2]
+            assert not told_words or text in re.findall(r"\w+", told_words)
+
+
+def test_all_that_has_a_field_is_said_to_govc_or_left_to_the_client() -> None:
+    assert len(BY_GOVC) > 15
+
+
+def test_govc_does_not_know_what_is_made_up() -> None:
+    assert "govc vm.chance " not in help_of("vm.chance")
