@@ -166,7 +166,7 @@ def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[
 def without(detail: VmDetail, setting: VmSetting) -> VmDetail:
     """Return a VM's detail with one setting as it is in a VM that nothing is known of."""
     empty = VmDetail()
-    for update in (
+    updates: tuple[dict[str, Any], ...] = (
         {"options": {key: value for key, value in detail.options.items() if key != setting.key}},
         {
             "extra_config": {
@@ -176,7 +176,8 @@ def without(detail: VmDetail, setting: VmSetting) -> VmDetail:
             }
         },
         *({name: getattr(empty, name)} for name in VmDetail.model_fields),
-    ):
+    )
+    for update in updates:
         found = detail.model_copy(update=update)
         if not setting.holds(wanted(setting), found):
             return found
