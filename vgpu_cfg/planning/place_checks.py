@@ -57,7 +57,9 @@ def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
         f"DRS of {vm.cluster.name} may choose another host, at a power-on or by a move: it keeps "
         f"{AFFINITY_KEY}, and the GPU may be elsewhere"
     )
-    findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, "write `drs: manual`")
+    # A cluster that heeds no level of a single VM heeds that DRS is off for one.
+    remedy = "write `drs: manual`" if vm.cluster.heeds_vm_levels else 'write `drs: "off"`'
+    findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, remedy)
 
 
 def check_assignable(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:

@@ -166,7 +166,7 @@ def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[
 def without(detail: VmDetail, setting: VmSetting) -> VmDetail:
     """Return a VM's detail with one setting as it is in a VM that nothing is known of."""
     empty = VmDetail()
-    updates: tuple[dict[str, object], ...] = (
+    updates: tuple[dict[str, Any], ...] = (
         {"options": {key: value for key, value in detail.options.items() if key != setting.key}},
         {
             "extra_config": {

@@ -187,3 +187,12 @@ def test_a_single_host_stands_as_a_cluster_of_its_own() -> None:
     (cluster,) = reader_places.clusters(Places([thing("ComputeResource", "domain-s1", "esx-09")]))
     assert cluster.is_standalone
     assert not cluster.drs_enabled
+
+
+@pytest.mark.parametrize(("told", "heeds"), [(None, True), (True, True), (False, False)])
+def test_whether_drs_heeds_levels_of_single_vms_is_read(told: bool | None, heeds: bool) -> None:
+    config = vim.cluster.ConfigInfoEx(drsConfig=vim.cluster.DrsConfigInfo(enableVmBehaviorOverrides=told))
+    (cluster,) = reader_places.clusters(
+        Places([thing("ClusterComputeResource", "domain-c1", "gpu", more={"configurationEx": config})])
+    )
+    assert cluster.heeds_vm_levels is heeds

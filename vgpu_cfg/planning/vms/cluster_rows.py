@@ -16,6 +16,7 @@ from vgpu_cfg.planning.vms.setting import Carrier, Objection, Topic, VmSetting, 
 
 DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
 _BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
+_OFF = "off"
 DRS_PLACES = ("partial", "full")
 """What lets DRS choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
 RESTART_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest")
@@ -32,13 +33,14 @@ def drs_in_force(vm: PlacedVm) -> SettingValue | None:
     """
     if vm.cluster is None or not vm.cluster.drs_enabled:
         return None
-    wanted = _drs(vm)
+    wanted, found = _drs(vm), vm.overrides.get("drs")
+    own = wanted.value if wanted is not None else found
     of_all = next((word for word, told in _BEHAVIORS.items() if told == vm.cluster.drs_behavior), None)
-    return wanted.value if wanted is not None else vm.overrides.get("drs", of_all)
+    return own if own == _OFF or (own is not None and vm.cluster.heeds_vm_levels) else of_all
 
 
 def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
-    if value == "off":
+    if value == _OFF:
         return {f"{DRS_LIST}.enabled": False}
     return {f"{DRS_LIST}.enabled": True, f"{DRS_LIST}.behavior": _BEHAVIORS[str(value)]}
 
@@ -60,39 +62,37 @@ def _ha(part: str) -> Callable[[PlacedVm], Wanted | None]:
     return wish
 
 
-def _objects_to_drs(vm: PlacedVm, _value: SettingValue) -> Objection | None:
-    return _without_cluster(vm, "drs") or (
-        None
-        if vm.cluster is None or vm.cluster.drs_enabled
-        else Objection(
-            Code.OVERRIDE_OF_NO_USE,
-            f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}",
-            "turn DRS on there, or drop `drs`",
-        )
-    )
+def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if vm.cluster is None or vm.cluster.is_standalone:
+        return _without_cluster(vm, "drs")
+    if not vm.cluster.drs_enabled:
+        message = f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn DRS on there, or drop `drs`")
+    if value != _OFF and not vm.cluster.heeds_vm_levels:
+        message = f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM"
+        remedy = "enable individual VM automation levels there, or drop `drs`"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
+    return None
 
 
 def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
-    return _without_cluster(vm, "ha") or (
-        None
-        if vm.cluster is None or vm.cluster.ha_enabled
-        else Objection(
-            Code.OVERRIDE_OF_NO_USE,
-            f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}",
-            "turn HA on there, or drop `ha`",
-        )
-    )
+    if vm.cluster is None or vm.cluster.is_standalone:
+        return _without_cluster(vm, "ha")
+    if not vm.cluster.ha_enabled:
+        message = f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn HA on there, or drop `ha`")
+    return None
 
 
 def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
-    if vm.cluster is None or not vm.cluster.is_standalone:
+    if vm.cluster is None:
         return None
     message = f"`{key}` is stated, and {vm.cluster.name} is a host outside of any cluster"
     return Objection(Code.NO_CLUSTER, message, f"drop `{key}`, or name a cluster")
 
 
 def _drs_flags(value: SettingValue) -> tuple[str, ...]:
-    if value == "off":
+    if value == _OFF:
         return ("cluster.override.change", "-drs-enabled=false")
     return ("cluster.override.change", "-drs-enabled=true", f"-drs-mode={_BEHAVIORS[str(value)]}")
 
@@ -122,7 +122,7 @@ CLUSTER_SETTINGS = (
         key="drs",
         name="DRS",
         plan_key="drs",
-        values=(*_BEHAVIORS, "off"),
+        values=(*_BEHAVIORS, _OFF),
         leaves=_drs_leaves,
         govc=_drs_flags,
         objects=_objects_to_drs,

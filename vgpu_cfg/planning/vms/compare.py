@@ -158,10 +158,9 @@ def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:
 
 
 def _attributes(vm: PlacedVm) -> Iterable[Edit]:
-    """Yield the custom attributes that the VM does not show."""
+    """Yield the custom attributes that the VM does not show; a clone may have its template's, or none."""
     for name, value in sorted((vm.desired.attributes or {}).items()) if vm.manages("attributes") else ():
-        found = vm.base.attributes.get(name) if not vm.is_new else None
-        if (found or "") != value:
-            yield Edit(
-                key=name, before=found or None, after=value or None, sets={f"customValue[{name}]": value}
-            )
+        found = vm.base.attributes.get(name) or None
+        if (found or "") != value or (vm.is_new and found):
+            before = found if found != value else None
+            yield Edit(key=name, before=before, after=value or None, sets={f"customValue[{name}]": value})

@@ -60,7 +60,7 @@ def _objects_to_secure_boot(vm: PlacedVm, value: SettingValue) -> Objection | No
 
 
 def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    if not value:
+    if not value or (not vm.is_new and vm.base.tpm_key is not None):
         return None
     if vm.key_providers is not None and not vm.key_providers:
         message = "`vtpm: true` needs a key provider, and this vCenter has none"
