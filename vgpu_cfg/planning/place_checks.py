@@ -124,7 +124,7 @@ def check_datastores(cases: Iterable[Case], findings: Findings) -> None:
 
 
 def check_own_cores(cases: Iterable[Case], findings: Findings) -> None:
-    """Refuse VMs of one host that together need more cores of their own than it has; one alone is judged apart."""
+    """Refuse VMs of one host that together need more cores of their own than it has; one is judged apart."""
     wanting: dict[str, list[Case]] = {}
     for case in cases:
         is_high = case.manages("latency_sensitivity") and case.desired.latency_sensitivity == HIGH
