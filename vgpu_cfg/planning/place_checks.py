@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.desired import DesiredPower, DesiredVm
 from vgpu_cfg.model.inventory import Datastore, GraphicsType, Host
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.model.vm import AFFINITY_KEY
@@ -21,6 +21,7 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.vms.cluster_rows import DRS_PLACES, drs_in_force
+from vgpu_cfg.planning.vms.cpu_rows import HIGH
 from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.words import counted, gib, is_at_least, listed, node_list, whole_gib
 
@@ -120,6 +121,28 @@ def check_datastores(cases: Iterable[Case], findings: Findings) -> None:
             for case in users[moid]:
                 remedy = "free space, or name another datastore"
                 findings.add_vm(Code.DATASTORE_SPACE, case.desired, message, remedy)
+
+
+def check_own_cores(cases: Iterable[Case], findings: Findings) -> None:
+    """Refuse VMs of one host that together need more cores of their own than it has; one is judged apart."""
+    wanting: dict[str, list[Case]] = {}
+    for case in cases:
+        is_high = case.manages("latency_sensitivity") and case.desired.latency_sensitivity == HIGH
+        if case.host is not None and is_high and case.desired.power is not DesiredPower.OFF:
+            wanting.setdefault(case.host.moid, []).append(case)
+    for together in wanting.values():
+        host = together[0].host
+        cpus = sum(case.cpus for case in together)
+        if host is None or len(together) == 1 or cpus <= host.cores:
+            continue
+        names = listed((case.name for case in together), shown=6)
+        message = (
+            f"`latency_sensitivity: high` needs a core for each of the {cpus} CPUs of {names}; "
+            f"{host.name} has {counted(host.cores, 'core')}"
+        )
+        remedy = "ask for fewer `cpus`, or write `place: {spread: hosts}` or `latency_sensitivity: normal`"
+        for case in together:
+            findings.add_vm(Code.LATENCY_NEEDS_CPU, case.desired, message, remedy)
 
 
 def check_host(

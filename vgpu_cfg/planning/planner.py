@@ -33,6 +33,7 @@ from vgpu_cfg.planning.place_checks import (
     check_boards,
     check_datastores,
     check_host,
+    check_own_cores,
     check_spread,
 )
 from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
@@ -238,6 +239,7 @@ class _Planning:
     def _judge_places(self, cases: Sequence[Case], stage: Stage) -> None:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((case for case in cases if case.fit is not None), self.findings)
+        check_own_cores(cases, self.findings)
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[Case]] = {}
         for case in cases:

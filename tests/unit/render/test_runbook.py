@@ -8,7 +8,19 @@ import pytest
 
 from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
-from vgpu_cfg.model.change import Change, MakeFromScratch, Plan, RemoveRule, RemoveVmGroup, Subject
+from vgpu_cfg.model.change import (
+    Change,
+    Edit,
+    MakeFromScratch,
+    Plan,
+    RemoveRule,
+    RemoveVmGroup,
+    SetAttributes,
+    SetOverrides,
+    Subject,
+    VmOverride,
+    VmRef,
+)
 from vgpu_cfg.model.host_change import (
     EditSwitch,
     EsxcliWrite,
@@ -53,7 +65,29 @@ GROUP = RemoveVmGroup(
     cluster_moid="domain-1",
     group_name="old",
 )
+ATTRIBUTES = SetAttributes(
+    id="set attributes of hvd-01",
+    subject=samples.vm_subject("hvd-01"),
+    vm=VmRef(name="hvd-01"),
+    values={"owner": "ml-team", "until": ""},
+    edits=(Edit(key="owner", after="ml-team"), Edit(key="until", before="May")),
+)
+OVERRIDES = SetOverrides(
+    id="set VM overrides in gpu",
+    subject=Subject(kind="cluster", name="gpu"),
+    cluster_moid="domain-1",
+    overrides=(
+        VmOverride(vm=VmRef(name="hvd-01"), settings={"drs": "manual", "ha_monitoring": "vm"}),
+        VmOverride(vm=VmRef(name="hvd-02"), settings={"drs": "off"}),
+    ),
+    edits=(
+        Edit(key="hvd-01 drs", after="manual"),
+        Edit(key="hvd-01 ha_monitoring", after="vm"),
+        Edit(key="hvd-02 drs", before="full", after="off"),
+    ),
+)
 PLANS = (
+    samples.plan_of(ATTRIBUTES, OVERRIDES),
     samples.everything(),
     host_samples.everything(),
     host_samples.with_cold_boot(),
@@ -176,9 +210,13 @@ def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None
             "hardware_version": 21,
             "firmware": "efi",
             "secure_boot": False,
+            "boot_delay": 5000,
             "cpus": 16,
             "memory": 65536,
             "memory_reservation": 65536,
+            "cpu_hot_add": False,
+            "latency_sensitivity": "high",
+            "cpu_reservation": 41600,
         },
         extra_config={"pciPassthru.use64bitMMIO": "TRUE", "note": "a b|c", "gone": ""},
         devices=(
@@ -194,9 +232,9 @@ def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None
     )
     assert list(spec_commands("hvd 01", spec)) == [
         "govc vm.upgrade -vm 'hvd 01' -version=21",
-        "govc device.boot -vm 'hvd 01' -firmware efi -secure=false",
-        "govc vm.change -vm 'hvd 01' -c 16 -m 65536 -memory-pin=true"
-        " -e pciPassthru.use64bitMMIO=TRUE -e 'note=a b|c' -e gone=",
+        "govc device.boot -vm 'hvd 01' -firmware efi -secure=false -delay 5000",
+        "govc vm.change -vm 'hvd 01' -c 16 -m 65536 -memory-pin=true -cpu-hot-add-enabled=false"
+        " -latency high -cpu.reservation 41600 -e pciPassthru.use64bitMMIO=TRUE -e 'note=a b|c' -e gone=",
         "govc gpu.vm.add -vm 'hvd 01' -profile grid_a100-40c",
         "govc device.pci.add -vm 'hvd 01' 0000:3c:00.0",
         "govc vm.network.add -vm 'hvd 01' -net 'VM Network' -net.adapter vmxnet3"
@@ -210,6 +248,20 @@ def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None
     assert "remove vGPU grid_a100-20c" in left
     assert "15b3:101d with the hardware label roce" in left
     assert "key 4000 to VM Network" in left
+
+
+def test_a_cluster_is_told_of_vms_one_by_one() -> None:
+    (step,) = runbook_steps(samples.plan_of(OVERRIDES), lookup, VIEWS)
+    (part,) = step.parts
+    assert part.commands == (
+        "govc cluster.override.change -cluster gpu -vm hvd-01 -drs-enabled=true -drs-mode=manual",
+        "govc cluster.override.change -cluster gpu -vm hvd-02 -drs-enabled=false",
+    )
+    assert "hvd-01: VM Overrides > vSphere HA - VM Monitoring: vm" in part.what
+    assert part.undo == (
+        "govc cluster.override.remove -cluster gpu -vm hvd-01",
+        "set the values of the column “before” again, where none stands here",
+    )
 
 
 def test_a_vm_is_cloned_linked_or_made_empty() -> None:
