@@ -285,3 +285,8 @@ def test_by_hand_an_override_that_was_there_is_not_removed(vgpu_cfg: CommandLine
     assert "before” again" in changed
     new = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, "vm-01", "vm-02", drs="manual")).told
     assert "cluster.override.remove -cluster gpu -vm vm-02" in new
+
+
+def test_by_hand_the_cluster_is_told_before_the_vms_are_powered_on(vgpu_cfg: CommandLine) -> None:
+    told = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, "vm-01", "vm-02", drs="manual")).told
+    assert told.index(". set VM overrides in gpu") < told.index(". power on vm-01")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from vgpu_cfg.model.change import (
     Change,
@@ -73,7 +74,7 @@ def runbook_steps(
     *,
     apply_command: str = "",
 ) -> list[RunbookStep]:
-    """Return the steps of a plan in its order, numbered as `plan` numbers them."""
+    """Return the steps of a plan, numbered as `plan` numbers them, each after those that it needs."""
     numbers = {change.id: number for number, change in enumerate(plan.changes, 1)}
     names = {
         change.subject.moid: change.subject.name
@@ -82,7 +83,7 @@ def runbook_steps(
     }
     names |= {moid: view.host.name for moid, view in views.items()}
     steps = []
-    for number, change in enumerate(plan.changes, 1):
+    for number, change in _in_order(plan.changes):
         is_unproven = isinstance(change, ManualStep) and change.needs_word
         done = f"{apply_command} --done {shlex.quote(change.id)}" if apply_command and is_unproven else ""
         steps.append(
@@ -99,6 +100,27 @@ def runbook_steps(
             )
         )
     return steps
+
+
+def _in_order(changes: Sequence[Change]) -> Iterator[tuple[int, Change]]:
+    """Yield the changes with their numbers as a person can do them: in the plan's order, save for needs.
+
+    Rules and overrides of a cluster stand last in a plan, and power-ons wait for them.
+    """
+    numbers = {change.id: number for number, change in enumerate(changes, 1)}
+    unmet = [{numbers[need] for need in change.needs if need in numbers} for change in changes]
+    waiting: dict[int, list[int]] = {}
+    for number, needs in enumerate(unmet, 1):
+        for need in needs:
+            waiting.setdefault(need, []).append(number)
+    ready = [number for number, needs in enumerate(unmet, 1) if not needs]
+    while ready:
+        number = heappop(ready)
+        yield number, changes[number - 1]
+        for other in waiting.get(number, ()):
+            unmet[other - 1].discard(number)
+            if not unmet[other - 1]:
+                heappush(ready, other)
 
 
 def _parts(

@@ -123,8 +123,18 @@ def test_the_check_list_on_top_has_every_step_in_order(plan: Plan) -> None:
     text = render_runbook(plan, lookup, views=VIEWS)
     listed = [int(number) for number in re.findall(r"^- \[ \] (\d+)\. ", text, re.MULTILINE)]
     headed = [int(number) for number in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)]
-    assert listed == headed == list(range(1, len(plan.changes) + 1))
+    assert listed == headed
+    assert sorted(listed) == list(range(1, len(plan.changes) + 1))
     assert text.index("## Check list") < text.index("## 1. ")
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_a_step_needs_stands_before_it(plan: Plan) -> None:
+    done: set[int] = set()
+    for step in runbook_steps(plan, lookup, VIEWS):
+        assert done >= set(step.after), step.title
+        done.add(step.number)
+    assert len(done) == len(plan.changes)
 
 
 def test_a_plan_without_changes_says_so() -> None:
