@@ -117,13 +117,17 @@ def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
 
 
 def _cpu_reservation(vm: PlacedVm) -> Wanted | None:
-    """Follow the latency sensitivity: all CPU for high; what came with it goes where it is normal again."""
+    """Follow the latency sensitivity: all CPU for high; what came with it goes where it is normal again.
+
+    A VM that has it and of which the plan file does not say so needs all of its new CPUs reserved, too.
+    """
     stated = vm.stated("latency_sensitivity")
-    if stated == HIGH:
+    was_high = vm.base.options.get("latency_sensitivity") == HIGH
+    is_resized = vm.is_new or _final_cpus(vm) != vm.base.cpus
+    if stated == HIGH or (stated is None and was_high and is_resized):
         mhz = _needed_mhz(vm)
         note = f"{_final_cpus(vm)} CPUs at {vm.host.cpu_mhz} MHz" if mhz and vm.host is not None else ""
         return Wanted(mhz, is_default=True, note=note) if mhz else None
-    was_high = vm.base.options.get("latency_sensitivity") == HIGH
     return Wanted(0, is_default=True) if stated == NORMAL and was_high else None
 
 
