@@ -290,3 +290,15 @@ def test_by_hand_an_override_that_was_there_is_not_removed(vgpu_cfg: CommandLine
 def test_by_hand_the_cluster_is_told_before_the_vms_are_powered_on(vgpu_cfg: CommandLine) -> None:
     told = vgpu_cfg.done("runbook", plan_of(vgpu_cfg, "vm-01", "vm-02", drs="manual")).told
     assert told.index(". set VM overrides in gpu") < told.index(". power on vm-01")
+
+
+def test_attributes_and_pairs_are_shown_whatever_they_are_named(vgpu_cfg: CommandLine) -> None:
+    """Those names are of edits that the line of another change tells: from what, where, and its power."""
+    named = {"attributes": "{host: rack-7, folder: shelf-2, power: 2kW}", "extra_config": '{vm: "five"}'}
+    plan = plan_of(vgpu_cfg, "vm-01", **named)
+    told = vgpu_cfg.done("plan", "-v", plan).told
+    assert [word for word in ("rack-7", "shelf-2", "2kW", "vm five") if word not in told] == []
+    vgpu_cfg.done("apply", "--yes", plan)
+    plan = plan_of(vgpu_cfg, "vm-01", attributes="{host: rack-8}", extra_config='{vm: "six"}')
+    told = vgpu_cfg.done("plan", "-v", plan, "--allow-power-cycle").told
+    assert [word for word in ("rack-7 -> rack-8", "five -> six") if word not in told] == []

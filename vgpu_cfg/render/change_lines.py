@@ -40,6 +40,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.planning.vms.edits import extra_config_path
 from vgpu_cfg.planning.vms.setting import Topic
 from vgpu_cfg.planning.vms.table import vm_setting
 from vgpu_cfg.render.guest_text import guest_words, way_words
@@ -79,6 +80,17 @@ TOLD_BY_THE_HEAD = frozenset(
     {"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"}
 )
 """Keys of edits that the line of the change itself tells."""
+
+
+def is_told_by_the_head(change: Change, edit: Edit) -> bool:
+    """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
+    is_named_freely = isinstance(change, ReconfigureVm | SetAttributes) or _is_pair(edit)
+    return edit.key in TOLD_BY_THE_HEAD and not is_named_freely
+
+
+def _is_pair(edit: Edit) -> bool:
+    """Whether an edit is of an extraConfig pair of its name."""
+    return extra_config_path(edit.key) in edit.sets
 
 
 def sign_of(change: Change) -> str:
@@ -275,7 +287,7 @@ def _power_on_words(change: PowerOnVm, placement: Placement | None) -> Text:
 
 def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[str, Text]]:
     """Yield one row per topic for a new VM, one per edit for a VM that is changed."""
-    edits = [edit for edit in change.edits if edit.key not in TOLD_BY_THE_HEAD]
+    edits = [edit for edit in change.edits if not is_told_by_the_head(change, edit)]
     match change:
         case CreateVm():
             yield from _topic_rows(edits, placement)
@@ -331,7 +343,7 @@ def _reason(edit: Edit) -> str:
 def _topic_rows(edits: Iterable[Edit], placement: Placement | None) -> Iterable[tuple[str, Text]]:
     topics: dict[str, Counter[str]] = {}
     for edit in edits:
-        topic, name = topic_of(edit.key)
+        topic, name = topic_of(edit)
         value = f"no {edit.before}" if edit.after is None else edit_value(edit)
         if edit.note and topic != GPU:
             value += f" ({edit.note})"
@@ -349,9 +361,12 @@ def _where(placement: Placement | None) -> str:
     return f", {'on' if placement.is_certain else 'probably on'} {', '.join(placement.gpu_pci_ids)}"
 
 
-def topic_of(key: str) -> tuple[str, str]:
+def topic_of(edit: Edit) -> tuple[str, str]:
     """Return the topic under which an edit is told, and its name there ("" where the topic says it)."""
+    key = edit.key
     setting = vm_setting(key)
+    if _is_pair(edit) and (setting is None or setting.path != key):
+        return Topic.OPTIONS, key
     if setting is not None:
         return setting.topic, setting.name
     return _DEVICES.get(key, (Topic.OPTIONS, key) if "." in key or key.isupper() else (key, ""))

@@ -27,10 +27,10 @@ from vgpu_cfg.model.change import (
     StageGuest,
 )
 from vgpu_cfg.render.change_lines import (
-    TOLD_BY_THE_HEAD,
     change_lines,
     edit_value,
     is_task,
+    is_told_by_the_head,
     sign_of,
     topic_of,
 )
@@ -266,8 +266,8 @@ def _difference(leader: Block, block: Block) -> Difference:
             words += guest_difference(theirs, ours)
             continue
         for before, after in zip(theirs.edits, ours.edits, strict=True):
-            if after.key not in TOLD_BY_THE_HEAD and _without_note(before) != _without_note(after):
-                topic, name = topic_of(after.key)
+            if not is_told_by_the_head(ours, after) and _without_note(before) != _without_note(after):
+                topic, name = topic_of(after)
                 words.append(f"{name or topic} {edit_value(after)}")
     return tuple(dict.fromkeys(words))
 

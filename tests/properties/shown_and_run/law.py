@@ -11,6 +11,7 @@ from typing import Any
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.told import MAYBE, OF_A_VM, SET, Told, told_by
 from tests.properties.shown_and_run.wire import GUEST_SHELL, HOST_SHELL, Sent, host_of
+from vgpu_cfg.model.change import Edit
 from vgpu_cfg.render.change_lines import TOLD_BY_THE_HEAD, topic_of
 
 Key = tuple[str, str, str, str]
@@ -169,7 +170,7 @@ Words = Callable[[Mapping[str, Any]], list[str]]
 def _in_plan(edit: Mapping[str, Any]) -> list[str]:
     """Return how `plan` may tell an edit: with its name, or under its topic; with the value before it."""
     after = "none" if edit["after"] is None else edit["after"]
-    _, name = topic_of(edit["key"])
+    _, name = topic_of(Edit.model_validate(edit))
     if edit["before"] is None:
         return [f"{name} {after}", *(f"{edit['key']} {sign} {after}" for sign in ("", "+", "->"))]
     return [f"{name} {after}", f"{edit['before']} -> {after}", f"- {edit['before']}"]
