@@ -6,7 +6,7 @@ The list does not depend on the plan: that is what makes a recording answer any 
 from __future__ import annotations
 
 from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY
-from vgpu_cfg.planning.vms.table import read_paths
+from vgpu_cfg.planning.vms.table import READ_PATHS
 from vgpu_cfg.vsphere.collector import Paths
 
 HOST = "vim.HostSystem"
@@ -41,7 +41,7 @@ VM_DETAIL = (
     "config.memoryAllocation.reservation",
     "config.memoryReservationLockedToMax",
     # What the rows of the table of VM settings read besides.
-    *read_paths(),
+    *READ_PATHS,
     # Names of attributes stand in `availableField`, values in `customValue`.
     "availableField",
     "customValue",

@@ -23,7 +23,7 @@ from vgpu_cfg.model.vm import (
     Vm,
     VmDetail,
 )
-from vgpu_cfg.planning.vms.table import read_paths
+from vgpu_cfg.planning.vms.table import READ_PATHS
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.guest_seen import guest_seen
 from vgpu_cfg.vsphere.paths import plain
@@ -143,7 +143,7 @@ def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]
 
 def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
     """Yield what the rows of the table of VM settings read, by their keys."""
-    for path, setting in read_paths().items():
+    for path, setting in READ_PATHS.items():
         value = item.get(path)
         if value is not None:
             yield setting.key, plain(value)

@@ -20,6 +20,11 @@ VM_SETTINGS: tuple[VmSetting, ...] = (
 
 _BY_KEY: Mapping[str, VmSetting] = {setting.key: setting for setting in VM_SETTINGS}
 
+READ_PATHS: Mapping[str, VmSetting] = {
+    setting.read_path: setting for setting in VM_SETTINGS if setting.read_path
+}
+"""The properties that are read for the rows alone, with their rows."""
+
 
 def vm_setting(key: str) -> VmSetting | None:
     """Return the row with a key, None where there is none: a device, or a pair that the plan file states."""
@@ -31,11 +36,6 @@ def rows_of(settings: Mapping[str, SettingValue]) -> Iterator[tuple[VmSetting, S
     for setting in VM_SETTINGS:
         if setting.key in settings:
             yield setting, settings[setting.key]
-
-
-def read_paths() -> Mapping[str, VmSetting]:
-    """Return the properties that are read for the rows alone, with their rows."""
-    return {setting.read_path: setting for setting in VM_SETTINGS if setting.read_path}
 
 
 def overrides(leaves: Mapping[str, SettingValue]) -> Iterator[tuple[str, SettingValue]]:
