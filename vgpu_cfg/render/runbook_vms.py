@@ -5,7 +5,7 @@ Options of govc are those of its release 0.52; what it cannot say is left to the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from vgpu_cfg.model.change import (
@@ -26,6 +26,7 @@ from vgpu_cfg.model.change import (
     StartContest,
     UpgradeVm,
 )
+from vgpu_cfg.model.vm import SettingValue
 from vgpu_cfg.model.vm_spec import (
     DeviceEdit,
     EditNic,
@@ -194,15 +195,21 @@ def spec_commands(name: str, spec: VmSpec) -> Iterator[str]:
     """Yield the command lines of a request to a VM, as far as govc has words for it."""
     vm = ("-vm", name)
     pairs = tuple(word for key, value in spec.extra_config.items() for word in ("-e", f"{key}={value}"))
-    lines: dict[str, list[str]] = {}
-    for setting, value in rows_of(spec.settings):
-        verb, *flags = setting.govc(value) or ("",)
-        lines.setdefault(verb, []).extend(flags)
+    lines = _flags_by_verb(spec.settings)
     if pairs:
         lines.setdefault("vm.change", []).extend(pairs)
-    yield from (command("govc", verb, *vm, *flags) for verb, flags in lines.items() if verb)
+    yield from (command("govc", verb, *vm, *flags) for verb, flags in lines.items())
     for index, device in enumerate(spec.devices, 1):
         yield from _device_commands(name, index, device)
+
+
+def _flags_by_verb(settings: Mapping[str, SettingValue]) -> dict[str, list[str]]:
+    """Return the flags of govc's commands that set these, as far as govc has words for them."""
+    lines: dict[str, list[str]] = {}
+    for setting, value in rows_of(settings):
+        if words := setting.govc(value):
+            lines.setdefault(words[0], []).extend(words[1:])
+    return lines
 
 
 def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]:
@@ -292,16 +299,11 @@ def _set_overrides(change: SetOverrides) -> Part:
     cluster = change.subject.name
     lines, clicks = [], []
     for one in change.overrides:
-        words: dict[str, list[str]] = {}
-        for setting, value in rows_of(one.settings):
-            verb, *flags = setting.govc(value) or ("",)
-            words.setdefault(verb, []).extend(flags)
-            if by_hand := setting.client(value):
-                clicks.append(f"{one.vm.name}: {by_hand}")
+        by_hand = (setting.client(value) for setting, value in rows_of(one.settings))
+        clicks += [f"{one.vm.name}: {words}" for words in by_hand if words]
         lines += [
             command("govc", verb, "-cluster", cluster, "-vm", one.vm.name, *flags)
-            for verb, flags in words.items()
-            if verb
+            for verb, flags in _flags_by_verb(one.settings).items()
         ]
     left = f" In the vSphere Client: {'; '.join(clicks)}." if clicks else ""
     names = fold_names(one.vm.name for one in change.overrides)
