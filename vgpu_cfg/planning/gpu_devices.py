@@ -20,9 +20,8 @@ from vgpu_cfg.model.vm_spec import (
     NewPassthrough,
     NewVgpu,
     RemoveDevice,
-    VmSpec,
 )
-from vgpu_cfg.planning.vms.edits import VmEdit, device_edit, extra_config_path
+from vgpu_cfg.planning.vms.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.setting import Topic
 
 FIRST_PASSTHROUGH_KEY = 13000
@@ -190,22 +189,9 @@ def _best_vgpu(gpu: NewVgpu, left: Sequence[VgpuDevice], detail: VmDetail) -> Vg
 
 
 def _compare_uvm(gpu: NewVgpu, found: VgpuDevice, detail: VmDetail) -> Iterator[VmEdit]:
-    if has_uvm(found, detail) is gpu.uvm:
-        return
-    key, value = uvm_key(found.key), "1" if gpu.uvm else ""
-    before = detail.extra_config.get(key)
-    yield VmEdit(
-        topic=Topic.OPTIONS,
-        edit=Edit(
-            key=key,
-            before=before,
-            after=value or None,
-            note=gpu.profile,
-            sets={extra_config_path(key): value},
-        ),
-        spec=VmSpec(extra_config={key: value}),
-        undo=VmSpec(extra_config={key: before or ""}),
-    )
+    if has_uvm(found, detail) is not gpu.uvm:
+        key = uvm_key(found.key)
+        yield pair_edit(key, detail.extra_config.get(key), "1" if gpu.uvm else "", note=gpu.profile)
 
 
 def _is_same(gpu: NewPassthrough | NewDynamicPassthrough, device: PassthroughDevice) -> bool:

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.vms.edits import (
     VmEdit,
     VmEdits,
     device_edit,
-    extra_config_path,
+    pair_edit,
     setting_leaves,
     setting_spec,
 )
@@ -130,12 +130,7 @@ def _stated_pairs(vm: PlacedVm) -> Iterator[VmEdit]:
     for key, value in sorted(vm.desired.extra_config.items()) if vm.manages("extra_config") else ():
         found = current(key, vm.base)
         if (found or "") != value:
-            yield VmEdit(
-                topic=Topic.OPTIONS,
-                edit=Edit(key=key, before=found, after=value or None, sets={extra_config_path(key): value}),
-                spec=VmSpec(extra_config={key: value}),
-                undo=VmSpec(extra_config={key: found or ""}),
-            )
+            yield pair_edit(key, found, value)
 
 
 def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:

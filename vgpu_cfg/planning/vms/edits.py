@@ -117,6 +117,17 @@ def device_edit(
     )
 
 
+def pair_edit(key: str, before: str | None, value: str, *, note: str = "") -> VmEdit:
+    """Return the edit of one extraConfig pair; an empty value deletes it."""
+    sets = {extra_config_path(key): value}
+    return VmEdit(
+        topic=Topic.OPTIONS,
+        edit=Edit(key=key, before=before, after=value or None, note=note, sets=sets),
+        spec=VmSpec(extra_config={key: value}),
+        undo=VmSpec(extra_config={key: before or ""}),
+    )
+
+
 def spec_leaves(spec: VmSpec) -> dict[str, str]:
     """Return what goes over the wire for extraConfig, devices and device groups, by paths."""
     leaves = {extra_config_path(key): value for key, value in spec.extra_config.items()}
