@@ -17,9 +17,9 @@ from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_match import DEVICE_GROUPS_SINCE, DeviceNames, effective_gpus, has_wanted_gpus
 from vgpu_cfg.planning.host_state import Fit
 from vgpu_cfg.planning.nic_match import AnyNic
-from vgpu_cfg.planning.other_devices import PVRDMA, VMXNET3, WantedFunction, WantedNic
 from vgpu_cfg.planning.ownership import protects_cluster
 from vgpu_cfg.planning.site import Site
+from vgpu_cfg.planning.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 from vgpu_cfg.planning.words import is_at_least
 
 _MAY_READ = "see that its host is connected, and that the account may read it"

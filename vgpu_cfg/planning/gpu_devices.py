@@ -23,11 +23,10 @@ from vgpu_cfg.model.vm_spec import (
 )
 from vgpu_cfg.planning.vms.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.setting import Topic
+from vgpu_cfg.planning.wanted import WantedGpu
 
 FIRST_PASSTHROUGH_KEY = 13000
 """`pciPassthru<n>` is the device with the key 13000 + n: seen on vSphere 8.0.3 for passthrough."""
-
-WantedGpu = NewVgpu | NewPassthrough | NewDynamicPassthrough
 
 
 def uvm_key(device_key: int) -> str:

@@ -12,7 +12,6 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.nic_devices import FunctionPlan
 from vgpu_cfg.planning.nic_needs import (
     NicKind,
     NicNeed,
@@ -24,6 +23,7 @@ from vgpu_cfg.planning.nic_needs import (
     nodes_of,
     refuse_nics,
 )
+from vgpu_cfg.planning.wanted import FunctionPlan
 from vgpu_cfg.planning.words import listed, node_list
 
 NIC_REMEDIES = {

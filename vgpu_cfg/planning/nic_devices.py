@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.inventory import Host, PciDevice
@@ -12,23 +11,9 @@ from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSri
 from vgpu_cfg.planning.nic_functions import SRIOV
 from vgpu_cfg.planning.nic_match import FunctionDevice, need_of, pair_functions
 from vgpu_cfg.planning.nic_needs import host_functions, is_matching
-from vgpu_cfg.planning.other_devices import WantedFunction
 from vgpu_cfg.planning.vms.edits import VmEdit, device_edit
 from vgpu_cfg.planning.vms.setting import Topic
-
-NewFunction = NewPassthrough | NewDynamicPassthrough | NewSriovNic
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionPlan:
-    """What a VM shall have for one NIC: the device that it has by the key `keeps`, else a new one.
-
-    Both are None where there is no place for the NIC.
-    """
-
-    device: NewFunction | None = None
-    keeps: int | None = None
-    note: str = ""
+from vgpu_cfg.planning.wanted import FunctionPlan, NewFunction, WantedFunction
 
 
 def plan_functions(

@@ -11,7 +11,7 @@ from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.vm import PassthroughDevice, VirtualNic, VmDetail
 from vgpu_cfg.planning.nic_functions import SRIOV
 from vgpu_cfg.planning.nic_needs import NicKind, NicNeed, is_matching
-from vgpu_cfg.planning.other_devices import WantedFunction, WantedNic
+from vgpu_cfg.planning.wanted import WantedFunction, WantedNic
 
 AnyNic = WantedNic | WantedFunction
 FunctionDevice = PassthroughDevice | VirtualNic

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Edit
-from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredFunction, DesiredNewDisk
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
 from vgpu_cfg.model.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.vm_spec import (
     EditNic,
@@ -18,57 +18,15 @@ from vgpu_cfg.model.vm_spec import (
     NewDisk,
     NewNic,
     NewPvrdmaNic,
-    NicBacking,
     RemoveDevice,
 )
 from vgpu_cfg.planning.nic_functions import SRIOV
 from vgpu_cfg.planning.vms.edits import VmEdit, device_edit
 from vgpu_cfg.planning.vms.setting import Topic
+from vgpu_cfg.planning.wanted import PVRDMA, VMXNET3, WantedNic
 from vgpu_cfg.planning.words import gib
 
-VMXNET3 = "vmxnet3"
-PVRDMA = "pvrdma"
-"""The `VirtualNic.kind` of a paravirtual RDMA NIC."""
 MOST_NICS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class WantedNic:
-    """A NIC of the kind "vmxnet3" or "pvrdma" on a network that was found.
-
-    `new_mac` is the MAC that the NIC is given where it is made, and that one which is there keeps its own
-    in place of.
-    """
-
-    backing: NicBacking
-    mac: str | None = None
-    kind: str = VMXNET3
-    new_mac: str | None = None
-
-    @property
-    def network(self) -> str:
-        """What a VM's NIC on this network says: the portgroup key where distributed, else the moid."""
-        return self.backing.portgroup_key or self.backing.network_moid
-
-
-@dataclass(frozen=True, slots=True)
-class WantedFunction:
-    """A NIC that is a function of a physical one.
-
-    `backing` is that of a virtual function; `called` what the plan file calls the network, if anything.
-    `new_mac` as of `WantedNic`.
-    """
-
-    function: DesiredFunction
-    backing: NicBacking | None = None
-    mac: str | None = None
-    called: str = ""
-    new_mac: str | None = None
-
-    @property
-    def network(self) -> str:
-        """What a VM's NIC on this network says, empty where vSphere knows of none."""
-        return (self.backing.portgroup_key or self.backing.network_moid) if self.backing is not None else ""
 
 
 @dataclass(slots=True)

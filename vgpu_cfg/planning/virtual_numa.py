@@ -14,9 +14,8 @@ from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough
 from vgpu_cfg.planning.affinity import choosable_gpus
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.gpu_devices import WantedGpu
 from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.nic_devices import FunctionPlan
+from vgpu_cfg.planning.wanted import FunctionPlan, WantedGpu
 
 LEFT_TO_ESXI = 0
 """As cores per node: ESXi shapes the virtual nodes itself."""

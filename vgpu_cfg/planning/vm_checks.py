@@ -14,11 +14,12 @@ from vgpu_cfg.planning.hardware import least_version, passthrough_limit, vgpu_li
 from vgpu_cfg.planning.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.nic_needs import NicKind
-from vgpu_cfg.planning.other_devices import MOST_NICS, PVRDMA, WantedNic
+from vgpu_cfg.planning.other_devices import MOST_NICS
 from vgpu_cfg.planning.rdma.asked import asks_gpudirect
 from vgpu_cfg.planning.vms.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.vms.table import VM_SETTINGS
+from vgpu_cfg.planning.wanted import PVRDMA, WantedNic
 
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
 

@@ -21,7 +21,6 @@ from vgpu_cfg.planning.host_load import Fit
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.nic_checks import check_bound, check_functions
-from vgpu_cfg.planning.nic_devices import FunctionPlan
 from vgpu_cfg.planning.numa import nodes_of_affinity
 from vgpu_cfg.planning.nvlink_checks import check_peers_place
 from vgpu_cfg.planning.options import PlanOptions
@@ -43,6 +42,7 @@ from vgpu_cfg.planning.vms.edits import VmEdits
 from vgpu_cfg.planning.vms.overrides import Overridden
 from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.vms.placing import Around, place_vm, wanted_functions
+from vgpu_cfg.planning.wanted import FunctionPlan
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.nic_checks import check_bound, check_functions
 from vgpu_cfg.planning.nic_devices import compare_functions, plan_functions
 from vgpu_cfg.planning.nic_match import has_wanted_functions, nic_needs
 from vgpu_cfg.planning.nic_needs import NicNeed, NicStock
-from vgpu_cfg.planning.other_devices import WantedFunction, WantedNic
+from vgpu_cfg.planning.wanted import WantedFunction, WantedNic
 
 LAN = NicBacking(network_moid="network-1", network_name="roce-111")
 OTHER = NicBacking(network_moid="network-2", network_name="roce-112")

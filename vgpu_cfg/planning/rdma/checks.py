@@ -16,13 +16,13 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.guests import is_linux
 from vgpu_cfg.planning.networks import mtu_of_switch
-from vgpu_cfg.planning.other_devices import PVRDMA, WantedNic
 from vgpu_cfg.planning.rdma.asked import is_gpudirect, mtu_of, network_of
 from vgpu_cfg.planning.rdma.chain import RESTART, ChainLink, LinkState, Placed, ats_chain, firmware_in_guest
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_nics, switch_of
 from vgpu_cfg.planning.settings.entry import HostView
 from vgpu_cfg.planning.settings.pvrdma import OPTION, OPTION_KEY
 from vgpu_cfg.planning.topology import Topologies
+from vgpu_cfg.planning.wanted import PVRDMA, WantedNic
 from vgpu_cfg.planning.words import listed
 
 _STATES = {

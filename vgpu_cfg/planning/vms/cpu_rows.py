@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from vgpu_cfg.model.vm import AFFINITY_KEY, SettingValue, VmDetail
 from vgpu_cfg.planning.codes import Code
-from vgpu_cfg.planning.other_devices import PVRDMA
 from vgpu_cfg.planning.vms.extra_config import current
 from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.vms.setting import Carrier, Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.wanted import PVRDMA
 from vgpu_cfg.planning.words import counted, gib, node_list
 
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.inventory import Cluster, Host
 from vgpu_cfg.model.vm import SettingValue, VmDetail
-
-if TYPE_CHECKING:
-    from vgpu_cfg.model.inventory import Cluster, Host
-    from vgpu_cfg.planning.case import Case
-    from vgpu_cfg.planning.gpu_devices import WantedGpu
-    from vgpu_cfg.planning.nic_devices import FunctionPlan
-    from vgpu_cfg.planning.other_devices import WantedNic
+from vgpu_cfg.planning.case import Case
+from vgpu_cfg.planning.wanted import FunctionPlan, WantedGpu, WantedNic
 
 
 @dataclass(frozen=True, slots=True)

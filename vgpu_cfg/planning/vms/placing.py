@@ -13,17 +13,16 @@ from vgpu_cfg.model.vm import PassthroughDevice
 from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.gpu_devices import WantedGpu
 from vgpu_cfg.planning.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.hardware import can_shape_nodes
 from vgpu_cfg.planning.host_state import Fit, HostState, is_match
 from vgpu_cfg.planning.mmio import mmio_size_gb
-from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_functions
+from vgpu_cfg.planning.nic_devices import fixed_device, plan_functions
 from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
-from vgpu_cfg.planning.other_devices import WantedNic
 from vgpu_cfg.planning.virtual_numa import cores_per_node, functions_with_virtual_nodes, with_virtual_nodes
 from vgpu_cfg.planning.vms.placed import PlacedVm
+from vgpu_cfg.planning.wanted import FunctionPlan, WantedGpu, WantedNic
 from vgpu_cfg.planning.words import counted, whole_gib
 
 
