@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 
-from vgpu_cfg.catalog.nic import MELLANOX
+from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.model.addresses import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Host, Inventory

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
-from vgpu_cfg.catalog.nic import MELLANOX, load_nics
+from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.model.inventory import Host, PciDevice
 from vgpu_cfg.planning.capacity import PassthroughSlot
 from vgpu_cfg.planning.checks import Code

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.catalog import Board, Catalog, resolve_profile
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.host_facts import GpuLinks, ShellFacts
 from vgpu_cfg.model.inventory import DeviceGroupInfo, Gpu, Host, Inventory
@@ -316,7 +316,7 @@ class Topology:
             if profile is None:
                 continue
             for board in {board.key: board for board in self._boards.values()}.values():
-                entry = board.entry(profile)
+                entry = resolve_profile(board, profile)
                 if entry is not None and entry.is_nvlink_p2p:
                     found.append((group.name, board.key, len(group.components)))
         return found
