@@ -15,8 +15,9 @@ from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.host_state import Fit, HostState, is_match
+from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.numa import nodes_of_affinity
+from vgpu_cfg.planning.passthrough_slots import is_match
 
 
 def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:

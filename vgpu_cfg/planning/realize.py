@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.demand import Demand, Variant
-from vgpu_cfg.planning.host_load import match_slots
 from vgpu_cfg.planning.host_state import Fit, HostState
+from vgpu_cfg.planning.passthrough_slots import match_slots
 from vgpu_cfg.planning.patterns import Ware, stack
 from vgpu_cfg.planning.peer_groups import has_group_api
 from vgpu_cfg.planning.placement import in_order

@@ -17,8 +17,7 @@ from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.existing_vms import judge_changes, plan_existing
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.hardware import highest_version
-from vgpu_cfg.planning.host_load import Fit
-from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.nic_checks import check_bound, check_functions
 from vgpu_cfg.planning.numa import nodes_of_affinity

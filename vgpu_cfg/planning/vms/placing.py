@@ -15,11 +15,12 @@ from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
 from vgpu_cfg.planning.case import Case
 from vgpu_cfg.planning.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.hardware import can_shape_nodes
-from vgpu_cfg.planning.host_state import Fit, HostState, is_match
+from vgpu_cfg.planning.host_state import Fit, HostState
 from vgpu_cfg.planning.mmio import mmio_size_gb
 from vgpu_cfg.planning.nic_devices import fixed_device, plan_functions
 from vgpu_cfg.planning.nic_match import functions_of
 from vgpu_cfg.planning.numa import NodeState
+from vgpu_cfg.planning.passthrough_slots import is_match
 from vgpu_cfg.planning.virtual_numa import cores_per_node, functions_with_virtual_nodes, with_virtual_nodes
 from vgpu_cfg.planning.vms.placed import PlacedVm
 from vgpu_cfg.planning.wanted import FunctionPlan, WantedGpu, WantedNic
