@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, ProtectEntry
 from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.demand import Demand, Shape, Variant, make_variants
-from vgpu_cfg.planning.move_rules import HostRules
 from vgpu_cfg.planning.nic_match import nic_needs
 from vgpu_cfg.planning.ownership import protects_cluster, protects_vm
 from vgpu_cfg.planning.settings.cluster import HOT_MIGRATE_OPTION
@@ -61,6 +61,35 @@ class Movable:
         variant = self.shape.variants[0] if self.shape.variants else ()
         size = sum(need.framebuffer_mib for need in variant)
         return (bool(self.why_cold), self.stun_ms or 0, size, self.vm.name)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRules:
+    """The hosts, by moid, that rules between groups name for a VM: all of `only`, none of `never`."""
+
+    only: tuple[Collection[str], ...] = ()
+    never: tuple[Collection[str], ...] = ()
+
+    @classmethod
+    def of(cls, vm: Vm, cluster: Cluster | None) -> Self:
+        """Collect the rules of a VM; without DRS none is kept by anybody."""
+        if cluster is None or not cluster.drs_enabled:
+            return cls()
+        members = {group.name: group.vm_moids for group in cluster.vm_groups}
+        hosts = {group.name: group.host_moids for group in cluster.host_groups}
+        own = [
+            rule
+            for rule in cluster.host_rules
+            if rule.is_enabled and rule.is_mandatory and vm.moid in members.get(rule.vm_group, ())
+        ]
+        return cls(
+            tuple(hosts.get(rule.host_group, ()) for rule in own if rule.host_group),
+            tuple(hosts.get(rule.avoided_group, ()) for rule in own if rule.avoided_group),
+        )
+
+    def allow(self, host_moid: str) -> bool:
+        """Whether the VM may run there."""
+        return all(host_moid in one for one in self.only) and not any(host_moid in one for one in self.never)
 
 
 @dataclass(slots=True)

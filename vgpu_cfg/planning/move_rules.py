@@ -1,47 +1,14 @@
-"""The mandatory rules of a cluster that VMs which move must keep: between VMs, and between VMs and hosts."""
+"""The mandatory rules between VMs that those which move must keep, with others and among themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import replace
 
-from vgpu_cfg.model.inventory import Cluster, Host, Inventory
-from vgpu_cfg.model.vm import Vm
-
-if TYPE_CHECKING:
-    from vgpu_cfg.planning.movables import Movable
+from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.planning.movables import Movable
 
 _APART = "anti_affinity"
-
-
-@dataclass(frozen=True, slots=True)
-class HostRules:
-    """The hosts, by moid, that rules between groups name for a VM: all of `only`, none of `never`."""
-
-    only: tuple[Collection[str], ...] = ()
-    never: tuple[Collection[str], ...] = ()
-
-    @classmethod
-    def of(cls, vm: Vm, cluster: Cluster | None) -> Self:
-        """Collect the rules of a VM; without DRS none is kept by anybody."""
-        if cluster is None or not cluster.drs_enabled:
-            return cls()
-        members = {group.name: group.vm_moids for group in cluster.vm_groups}
-        hosts = {group.name: group.host_moids for group in cluster.host_groups}
-        own = [
-            rule
-            for rule in cluster.host_rules
-            if rule.is_enabled and rule.is_mandatory and vm.moid in members.get(rule.vm_group, ())
-        ]
-        return cls(
-            tuple(hosts.get(rule.host_group, ()) for rule in own if rule.host_group),
-            tuple(hosts.get(rule.avoided_group, ()) for rule in own if rule.avoided_group),
-        )
-
-    def allow(self, host_moid: str) -> bool:
-        """Whether the VM may run there."""
-        return all(host_moid in one for one in self.only) and not any(host_moid in one for one in self.never)
 
 
 def keep_rules(
