@@ -14,10 +14,12 @@ from vgpu_cfg.planning.capacity import CapacityReader
 from vgpu_cfg.planning.case import Case, Lookup, leave_protected, make_case
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.gpu_match import device_names
 from vgpu_cfg.planning.nic_match import has_wanted_functions
 from vgpu_cfg.planning.ownership import Ownership, protects_vm
+from vgpu_cfg.planning.shapes import make_shape
 from vgpu_cfg.planning.site import Site
-from vgpu_cfg.planning.stage import device_names, hosts_in_order, make_shape
+from vgpu_cfg.planning.stage import hosts_in_order
 from vgpu_cfg.planning.words import as_counted
 
 

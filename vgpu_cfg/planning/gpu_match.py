@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import PassthroughDevice, VmDetail
@@ -137,3 +139,22 @@ def _can_pair(lists: Sequence[set[str]], names: Sequence[str], pairs: dict[int, 
         return False
 
     return all(settle(place, set()) for place in range(len(lists)))
+
+
+def device_names(observed: Inventory, catalog: Catalog) -> DeviceNames:
+    """Collect what the devices of the estate are called, by vendor and device id."""
+    names: dict[tuple[int, int], dict[str, None]] = {}
+    boards: dict[tuple[int, int, int], Board | None] = {}
+    for host in observed.hosts:
+        for device in (*host.pci_devices, *(gpu.pci for gpu in host.gpus)):
+            if not (device.is_gpu or device.hardware_label or device.passthrough_active):
+                continue
+            ids = (device.vendor_id, device.device_id, device.subsystem_id)
+            if ids not in boards:
+                boards[ids] = catalog.by_pci(*ids)
+            board = boards[ids]
+            known = names.setdefault(ids[:2], {})
+            known[device.device_name] = None
+            known |= dict.fromkeys(board.names if board else ())
+    result: Mapping[tuple[int, int], Sequence[str]] = {ids: tuple(found) for ids, found in names.items()}
+    return result

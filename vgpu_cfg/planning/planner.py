@@ -16,6 +16,7 @@ from vgpu_cfg.planning.case_maker import CaseMaker
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.contests import narrow_contests
 from vgpu_cfg.planning.destroy import plan_removal
+from vgpu_cfg.planning.failures import report_failures
 from vgpu_cfg.planning.findings import Findings
 from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.guest.plan import GuestPlanner
@@ -44,13 +45,7 @@ from vgpu_cfg.planning.rules import after_rules, plan_rules
 from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.site import check_networks
-from vgpu_cfg.planning.stage import (
-    Stage,
-    StateReader,
-    place_cases,
-    report_failures,
-    set_stage,
-)
+from vgpu_cfg.planning.stage import Stage, StateReader, place_cases, set_stage
 from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.planning.topology_checks import check_topology
 from vgpu_cfg.planning.vm_checks import (

@@ -26,8 +26,9 @@ from vgpu_cfg.planning.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.ownership import judge_ownership
 from vgpu_cfg.planning.placement import Placed, Placer
+from vgpu_cfg.planning.placers import PLACERS
 from vgpu_cfg.planning.power_order import Start
-from vgpu_cfg.planning.stage import PLACERS, set_stage
+from vgpu_cfg.planning.stage import set_stage
 from vgpu_cfg.planning.startable import place_startable
 
 MOST_MOVES = 3

@@ -8,7 +8,7 @@ from vgpu_cfg.planning.demand import Demand
 from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.improve import improve
 from vgpu_cfg.planning.placement import Attempt
-from vgpu_cfg.planning.stage import PLACERS
+from vgpu_cfg.planning.placers import PLACERS
 from vgpu_cfg.planning.startable import place_startable
 
 

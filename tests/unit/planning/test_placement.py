@@ -19,10 +19,10 @@ from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.placement import Placed, Placer, Verdict
 from vgpu_cfg.planning.placement import place as place_with
+from vgpu_cfg.planning.placers import PLACERS
 from vgpu_cfg.planning.power_order import Start, power_on_tiers, simulate_starts
 from vgpu_cfg.planning.refusals import explain_refusal
 from vgpu_cfg.planning.solver import SolverPlacer
-from vgpu_cfg.planning.stage import PLACERS
 from vgpu_cfg.planning.vgpu_need import needs_of
 
 CATALOG = load_catalog()

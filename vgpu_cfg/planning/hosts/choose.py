@@ -21,8 +21,10 @@ from vgpu_cfg.planning.host_state import HostState
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation
 from vgpu_cfg.planning.placement import Placed, place
+from vgpu_cfg.planning.placers import PLACERS
 from vgpu_cfg.planning.rdma.asked import asks_rdma
-from vgpu_cfg.planning.stage import PLACERS, Stage, StateReader, demands_of, starting_of
+from vgpu_cfg.planning.shapes import demands_of, starting_of
+from vgpu_cfg.planning.stage import Stage, StateReader
 from vgpu_cfg.planning.startable import place_startable
 
 _MOST_DROPS = 8
