@@ -32,7 +32,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.report import OutcomeStatus
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.ports import ReadScope

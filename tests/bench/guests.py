@@ -19,7 +19,7 @@ from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
 from vgpu_cfg.model.change import Plan, StageGuest
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER

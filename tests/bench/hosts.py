@@ -27,7 +27,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.vsphere.host_writer import VCenterHostWriter

@@ -27,8 +27,8 @@ from vgpu_cfg.model.guest import (
 )
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.addresses import AddressBook
-from vgpu_cfg.planning.guest.specs import guest_specs
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.guests.specs import guest_specs
 
 Row = Mapping[str, Any]
 OTHER = "0123456789"

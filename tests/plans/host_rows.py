@@ -26,7 +26,7 @@ from vgpu_cfg.model.host_facts import (
     Vmknic,
 )
 from vgpu_cfg.model.inventory import DeviceGroupInfo, HostNic, PciDevice, Sriov
-from vgpu_cfg.planning.words import version_tuple
+from vgpu_cfg.planning.findings.wording import version_tuple
 
 Row = Mapping[str, Any]
 

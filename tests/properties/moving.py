@@ -19,9 +19,9 @@ from vgpu_cfg.lab.state import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.moves.rebalance import How, Move, Rebalance, plan_rebalance
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.rebalance import How, Move, Rebalance, plan_rebalance
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.vsphere.reader import VCenterReader

@@ -17,7 +17,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
 CATALOG = load_catalog()

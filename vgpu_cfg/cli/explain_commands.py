@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.knowledge.verify_failures import Failure
     from vgpu_cfg.model.inventory import Inventory
     from vgpu_cfg.model.vm import Vm
-    from vgpu_cfg.planning.checks import Check
-    from vgpu_cfg.planning.diagnosis import Diagnosis
+    from vgpu_cfg.planning.findings.checks import Check
+    from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.vsphere.failures import FailureReader
@@ -74,7 +74,7 @@ def _page(word: str) -> tuple[Check | Failure, CheckPage]:
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.knowledge.check_pages import read_page
     from vgpu_cfg.knowledge.verify_failures import FAILURES, failure_of
-    from vgpu_cfg.planning.checks import CHECKS, check_of
+    from vgpu_cfg.planning.findings.checks import CHECKS, check_of
 
     code = word.upper()
     check = check_of(code) or failure_of(code)
@@ -150,8 +150,8 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.errors import ReachError
     from vgpu_cfg.knowledge.failed_task import VmHistory
-    from vgpu_cfg.planning.diagnosis import diagnose
-    from vgpu_cfg.planning.vm_judgements import KEYS
+    from vgpu_cfg.planning.remedies.diagnosis import diagnose
+    from vgpu_cfg.planning.remedies.vm_judgements import KEYS
     from vgpu_cfg.ports import ReadScope
     from vgpu_cfg.settings.connection import resolve_connection
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.inventory import Inventory
-    from vgpu_cfg.planning.options import PlanOptions
+    from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import InventoryReader, ReadScope
 
 EXIT_DIFFERENCES = 10
@@ -201,7 +201,7 @@ def plan_once(
 
 def plan_destroy_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> Plan:
     """Read the estate and plan what `destroy` would remove there; nothing is changed."""
-    from vgpu_cfg.planning.destroy import make_destroy_plan
+    from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
     return make_destroy_plan(*read_of(asked, flags), options)
 

@@ -27,7 +27,7 @@ from vgpu_cfg.settings.secrets import resolve_reference
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import GuestTools
-    from vgpu_cfg.planning.options import PlanOptions
+    from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import GuestShells
     from vgpu_cfg.settings.connection import Connection
 

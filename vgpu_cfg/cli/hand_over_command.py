@@ -81,7 +81,7 @@ def hand_over(
     """Write the plan's hosts as a host file, an inventory or a pool for the tool that goes on from here."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli import flow, show
-    from vgpu_cfg.planning.hand_over import make_hand_over
+    from vgpu_cfg.planning.guests.hand_over import make_hand_over
     from vgpu_cfg.render.layout import fold_names
     from vgpu_cfg.staging.hand_over import FORMATS, HandOverOptions
 

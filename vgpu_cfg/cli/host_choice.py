@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.planning.options import matches_any
+from vgpu_cfg.planning.findings.options import matches_any
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.inventory import Inventory

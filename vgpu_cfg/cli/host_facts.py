@@ -12,8 +12,8 @@ from vgpu_cfg.errors import HostShellError, LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
 from vgpu_cfg.model.inventory import Connection, Host, Inventory
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
-from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.settings.secrets import resolve_reference
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, option
     Raises LoginFailed for a secret that is not there.
     """
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.planning.hosts.select import make_view
+    from vgpu_cfg.planning.host_settings.select import make_view
 
     catalog = load_catalog()
     secrets = host_secrets(desired, is_lab=estate.is_lab)

@@ -27,7 +27,7 @@ from vgpu_cfg.cli.options import (
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.planning.options import PlanOptions
+    from vgpu_cfg.planning.findings.options import PlanOptions
 
 _SaveOption = Annotated[
     Path | None,
@@ -228,6 +228,6 @@ def destroy(
 def _options(
     allow_power_cycle: bool, delete: tuple[str, ...] = (), only: list[str] | None = None
 ) -> PlanOptions:
-    from vgpu_cfg.planning.options import PlanOptions
+    from vgpu_cfg.planning.findings.options import PlanOptions
 
     return PlanOptions(allow_power_cycle=allow_power_cycle, delete=delete, only=tuple(only or ()))

@@ -34,8 +34,8 @@ def rebalance(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli import flow, show
     from vgpu_cfg.errors import DoesNotFit
-    from vgpu_cfg.planning.options import PlanOptions
-    from vgpu_cfg.planning.rebalance import Outcome, plan_rebalance
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.moves.rebalance import Outcome, plan_rebalance
     from vgpu_cfg.render.rebalance_text import rebalance_data, render_rebalance
 
     if not dry_run:

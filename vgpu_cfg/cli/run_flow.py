@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.inventory import Inventory
-    from vgpu_cfg.planning.options import PlanOptions
+    from vgpu_cfg.planning.findings.options import PlanOptions
 
 
 def ask(question: str, *, yes: bool) -> None:
@@ -139,7 +139,7 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
 
 def destroy(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
     """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
-    from vgpu_cfg.planning.destroy import make_destroy_plan
+    from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
     connection, desired = locate(asked, flags)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:

@@ -59,9 +59,9 @@ def runbook(
         sys.stdout.write(_as_run(asked))
         return
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.planning.hosts.select import make_view
-    from vgpu_cfg.planning.options import PlanOptions
-    from vgpu_cfg.planning.settings.table import setting
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.host_settings.select import make_view
+    from vgpu_cfg.planning.host_settings.table import setting
     from vgpu_cfg.render.runbook import render_runbook
 
     names = names_to_delete(delete, prune=prune)

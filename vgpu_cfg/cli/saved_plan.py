@@ -110,6 +110,6 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
 
 
 def _was_read_without_shells(plan: Plan) -> bool:
-    from vgpu_cfg.planning.checks import Code
+    from vgpu_cfg.planning.findings.checks import Code
 
     return any(found.code == Code.SHELL_CLOSED for found in plan.diagnostics)

@@ -11,7 +11,7 @@ from vgpu_cfg.cli import compose, flow
 from vgpu_cfg.cli.guest_access import login_shells
 from vgpu_cfg.cli.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
-from vgpu_cfg.planning.options import PlanOptions, matches_any
+from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 from vgpu_cfg.render.layout import fold_names
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def verify_in(
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
-    from vgpu_cfg.planning.addresses import plan_addresses
-    from vgpu_cfg.planning.guest.drivers import guest_branches, host_branches
-    from vgpu_cfg.planning.guest.specs import guest_specs
+    from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+    from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+    from vgpu_cfg.planning.guests.specs import guest_specs
 
     branches = host_branches(desired, observed)
     running = {vm.name: vm.host_moid or "" for vm in _own_vms(desired, observed)}

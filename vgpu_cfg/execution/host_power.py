@@ -17,7 +17,7 @@ from vgpu_cfg.execution.session import PLAN_AGAIN
 from vgpu_cfg.execution.step import NeedsHand, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.model.host_facts import is_same_boot
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 _TELL_EVERY_SECONDS = 180.0
 """How often a wait for a reboot says that it goes on."""

@@ -23,7 +23,7 @@ from vgpu_cfg.model.change import Change
 from vgpu_cfg.model.host_change import HostChangeBase, HostRef, SettingTarget
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup, HostFacts
 from vgpu_cfg.model.inventory import Connection, Host
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 
 class HostSession:

@@ -26,7 +26,7 @@ from vgpu_cfg.model.host_change import (
     ShutDownHost,
     VmknicWrite,
 )
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 HostStep = EnterMaintenance | ChangeHost | RestartService | RebootHost | ShutDownHost | ExitMaintenance
 

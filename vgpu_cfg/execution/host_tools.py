@@ -13,7 +13,7 @@ from vgpu_cfg.execution.shell_access import ShellAccess
 from vgpu_cfg.model.host_facts import ClusterFacts, EstateFacts, HostFacts
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView
 from vgpu_cfg.ports import HostShells, HostWriter
 
 
@@ -29,7 +29,7 @@ def plain_view(host: Host, facts: EstateFacts) -> HostView:
 
 def table_entry(key: str) -> HostSetting:
     """Return the settings table's entry of this key."""
-    from vgpu_cfg.planning.settings.table import setting
+    from vgpu_cfg.planning.host_settings.table import setting
 
     return setting(key)
 

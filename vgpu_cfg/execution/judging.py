@@ -13,7 +13,7 @@ from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.host_change import HostRef, SettingTarget
 from vgpu_cfg.model.host_facts import HostMark
 from vgpu_cfg.model.report import SettingReading
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Wish
 
 RESTARTS = (Impact.SERVICE_RESTART, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 """What a written value may have to wait for; everything else holds at once."""

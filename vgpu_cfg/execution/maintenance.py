@@ -26,7 +26,7 @@ from vgpu_cfg.execution.vmnics import drop_names
 from vgpu_cfg.model.host_change import EnterMaintenance, ExitMaintenance, HostRef
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.ports import ReadScope
 
 _WITHOUT_LIMIT_SECONDS = 86400

@@ -16,7 +16,7 @@ from vgpu_cfg.execution.judging import State
 from vgpu_cfg.model.change import ManualStep
 from vgpu_cfg.model.host_change import HostRef
 from vgpu_cfg.model.host_facts import HostAttribute
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 
 def step_digest(step: ManualStep) -> str:

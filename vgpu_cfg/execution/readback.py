@@ -28,8 +28,8 @@ from vgpu_cfg.model.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
-from vgpu_cfg.planning.gpu_devices import uvm_key
-from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.planning.vms.devices.gpu_devices import uvm_key
+from vgpu_cfg.planning.vms.settings.table import rows_of
 
 Identity = tuple[object, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import Change, PowerOnVm, StartContest
-from vgpu_cfg.planning.contests import Turns, turns_of
+from vgpu_cfg.planning.placement.contests import Turns, turns_of
 
 
 class StartTurns:

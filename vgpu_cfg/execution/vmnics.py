@@ -13,7 +13,7 @@ from vgpu_cfg.execution.host_session import HostSession
 from vgpu_cfg.model.host_change import ChangeHost, HostRef, PassthroughWrite
 from vgpu_cfg.model.host_facts import HostAttribute
 from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 
 def keep_names(change: ChangeHost, view: HostView, hosts: HostSession) -> None:

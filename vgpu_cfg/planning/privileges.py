@@ -67,7 +67,7 @@ from vgpu_cfg.model.vm_spec import (
     NewTpm,
     VmSpec,
 )
-from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.planning.vms.settings.table import rows_of
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"

@@ -40,9 +40,9 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
-from vgpu_cfg.planning.vms.edits import extra_config_path
-from vgpu_cfg.planning.vms.setting import Topic
-from vgpu_cfg.planning.vms.table import vm_setting
+from vgpu_cfg.planning.vms.settings.edits import extra_config_path
+from vgpu_cfg.planning.vms.settings.setting import Topic
+from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.render.guest_text import guest_words, way_words
 from vgpu_cfg.render.layout import both_ends, fold, fold_names
 from vgpu_cfg.render.runbook_parts import is_command

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Explanation
 from vgpu_cfg.knowledge.verify_failures import Failure
-from vgpu_cfg.planning.checks import Check
-from vgpu_cfg.planning.diagnosis import Diagnosis
+from vgpu_cfg.planning.findings.checks import Check
+from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 from vgpu_cfg.render.data import FORMAT, Data
 
 

@@ -16,9 +16,9 @@ from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.vm import PowerState
-from vgpu_cfg.planning.checks import Check
-from vgpu_cfg.planning.diagnosis import Diagnosis
-from vgpu_cfg.planning.vm_judgements import Judgement
+from vgpu_cfg.planning.findings.checks import Check
+from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+from vgpu_cfg.planning.remedies.vm_judgements import Judgement
 from vgpu_cfg.render.layout import both_ends, hanging
 
 _LABEL = 8

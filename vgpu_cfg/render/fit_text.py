@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.pool.fit import HostFit, next_step
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.shapes import Fits

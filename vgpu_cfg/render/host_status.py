@@ -17,7 +17,7 @@ from vgpu_cfg.model.change import (
 )
 from vgpu_cfg.model.host_facts import HostFacts
 from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.render.edit_words import edit_words
 
 _UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, Code.FIRMWARE_IN_GUEST})

@@ -13,10 +13,10 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.inventory import Connection, Host, HostNic, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
+from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.pool.gpus import obstacle_words, out_of_use
-from vgpu_cfg.planning.topology import Topologies
 from vgpu_cfg.render.topology_view import (
     DisagreementRow,
     NearNicRow,

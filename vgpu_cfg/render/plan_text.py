@@ -21,7 +21,7 @@ from vgpu_cfg.model.change import (
     Severity,
     UpgradeVm,
 )
-from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.change_lines import is_task, sign_of
 from vgpu_cfg.render.changes_text import (

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance
-from vgpu_cfg.planning.words import listed
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance
 from vgpu_cfg.render.data import FORMAT, Data
 from vgpu_cfg.render.layout import Cell, Column, both_ends, counted, duration, fold_names, hanging, table
 

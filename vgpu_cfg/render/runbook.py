@@ -27,7 +27,7 @@ from vgpu_cfg.model.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.render.host_text import HostEffort, host_efforts, waits_for
 from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.render.markdown import environment, tidy

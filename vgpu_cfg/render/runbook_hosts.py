@@ -40,7 +40,7 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Wish
 from vgpu_cfg.render.change_lines import proofs
 from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.render.runbook_parts import Part, command, filled, is_command

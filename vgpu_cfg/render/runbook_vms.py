@@ -42,7 +42,7 @@ from vgpu_cfg.model.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
-from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.change_lines import edit_value
 from vgpu_cfg.render.layout import fold_names
 from vgpu_cfg.render.runbook_guests import guest_part

@@ -16,7 +16,7 @@ from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware
 from vgpu_cfg.parsers.nvidia_smi import parse_query
 from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
-from vgpu_cfg.planning.settings.modules import option_of
+from vgpu_cfg.planning.host_settings.modules import option_of
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
 from vgpu_cfg.verification.views import HostView
 

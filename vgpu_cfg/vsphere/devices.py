@@ -28,7 +28,7 @@ from vgpu_cfg.model.vm_spec import (
     NicBacking,
     RemoveDevice,
 )
-from vgpu_cfg.planning.vms.device_leaves import PVRDMA_PROTOCOL
+from vgpu_cfg.planning.vms.settings.device_leaves import PVRDMA_PROTOCOL
 
 FIRST_KEY = -101
 SCSI_UNITS = tuple(unit for unit in range(16) if unit != 7)

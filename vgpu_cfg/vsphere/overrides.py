@@ -13,8 +13,8 @@ from pyVmomi import vim
 
 from vgpu_cfg.model.drs import VmOverrides
 from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.planning.vms.cluster_rows import DRS_LIST, HA_LIST
-from vgpu_cfg.planning.vms.table import overrides, rows_of
+from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
+from vgpu_cfg.planning.vms.settings.table import overrides, rows_of
 from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.paths import leaves_of, set_path
 from vgpu_cfg.vsphere.session import Session

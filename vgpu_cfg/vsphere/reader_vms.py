@@ -23,7 +23,7 @@ from vgpu_cfg.model.vm import (
     Vm,
     VmDetail,
 )
-from vgpu_cfg.planning.vms.table import READ_PATHS
+from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.collector import Item
 from vgpu_cfg.vsphere.guest_seen import guest_seen
 from vgpu_cfg.vsphere.paths import plain

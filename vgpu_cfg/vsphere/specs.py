@@ -13,9 +13,9 @@ from pyVmomi import vim
 
 from vgpu_cfg.model.change import CloneFrom, CreateVm
 from vgpu_cfg.model.vm_spec import VmSpec
-from vgpu_cfg.planning.new_vms import LINKED_CLONE
-from vgpu_cfg.planning.vms.table import rows_of
-from vgpu_cfg.planning.words import version_tuple
+from vgpu_cfg.planning.findings.wording import version_tuple
+from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
+from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.vsphere.devices import device_groups, device_specs
 from vgpu_cfg.vsphere.paths import set_path
 from vgpu_cfg.vsphere.reader_places import escaped

@@ -12,7 +12,7 @@ from vgpu_cfg.model.guest_base import PLAN_KEYS
 from vgpu_cfg.model.inventory import Inventory, VCenter
 from vgpu_cfg.model.vm import OwnerMark, Vm, VmDetail
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.settings.connection import Connection
 
 TEXT = """\

@@ -27,7 +27,7 @@ from vgpu_cfg.model.host_change import (
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.report import Event, Outcome, Report
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading
 
 OPEN = AccessEntry(ssh="open-and-close")
 ATS = SettingTarget(setting="ats", value="TRUE", before="FALSE")

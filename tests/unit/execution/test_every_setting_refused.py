@@ -12,8 +12,8 @@ from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.execution import HostTools, exit_code_of
 from vgpu_cfg.model.change import ChangeHost, Impact, Subject
 from vgpu_cfg.model.host_change import ShellWrite
-from vgpu_cfg.planning.settings.entry import target
-from vgpu_cfg.planning.settings.table import SETTINGS, setting
+from vgpu_cfg.planning.host_settings.entry import target
+from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
 WRONG = [case for case in all_cases() if case.situation is Situation.WRONG and case.writes]
 BY_HAND = {"bios_sriov", "bios_above_4g", "bios_iommu"}

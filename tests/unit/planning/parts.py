@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.vm_spec import DeviceEdit, RemoveDevice
-from vgpu_cfg.planning.vms.edits import VmEdit, joined
+from vgpu_cfg.planning.vms.settings.edits import VmEdit, joined
 
 
 @dataclass(frozen=True)

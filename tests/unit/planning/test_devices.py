@@ -21,10 +21,10 @@ from vgpu_cfg.model.vm_spec import (
     NicBacking,
     RemoveDevice,
 )
-from vgpu_cfg.planning.gpu_devices import compare_gpus, gpu_words
-from vgpu_cfg.planning.gpu_match import effective_gpus, has_wanted_gpus
-from vgpu_cfg.planning.other_devices import compare_disks, compare_nics
-from vgpu_cfg.planning.wanted import WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus, gpu_words
+from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics
+from vgpu_cfg.planning.vms.lookup.gpu_match import effective_gpus, has_wanted_gpus
+from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu, WantedNic
 
 
 def vm(*profiles: str, passthrough: tuple[PassthroughDevice, ...] = (), **extra: str) -> VmDetail:

@@ -22,7 +22,7 @@ from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry
 from vgpu_cfg.model.plan_words import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.planning.hand_over import make_hand_over
+from vgpu_cfg.planning.guests.hand_over import make_hand_over
 
 LAN = DesiredNic(network="vm-network", ip="dhcp")
 ROCE = DesiredNic(

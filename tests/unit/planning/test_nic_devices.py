@@ -17,13 +17,13 @@ from vgpu_cfg.model.vm_spec import (
     NicBacking,
     RemoveDevice,
 )
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.nic_checks import check_bound, check_functions
-from vgpu_cfg.planning.nic_devices import compare_functions, plan_functions
-from vgpu_cfg.planning.nic_match import has_wanted_functions, nic_needs
-from vgpu_cfg.planning.nic_needs import NicNeed, NicStock
-from vgpu_cfg.planning.wanted import WantedFunction, WantedNic
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.nic_needs import NicNeed, NicStock
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.vms.checks.nic_checks import check_bound, check_functions
+from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions, plan_functions
+from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions, nic_needs
+from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic
 
 LAN = NicBacking(network_moid="network-1", network_name="roce-111")
 OTHER = NicBacking(network_moid="network-2", network_name="roce-112")

@@ -16,10 +16,10 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.desired_guest import DesiredGuest
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.movables import Stay
+from vgpu_cfg.planning.moves.movables import Stay
+from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.planning.pool.summary import read_pool
-from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.render import data
 from vgpu_cfg.render.fit_text import FitView
 from vgpu_cfg.render.inventory_view import view_inventory

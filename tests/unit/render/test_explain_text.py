@@ -8,8 +8,8 @@ import pytest
 
 from vgpu_cfg.knowledge.faults import explanation_of
 from vgpu_cfg.model.vm import OwnerMark, PowerState, Vm
-from vgpu_cfg.planning.diagnosis import Diagnosis
-from vgpu_cfg.planning.vm_judgements import Judged, Judgement, Verdict
+from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict
 from vgpu_cfg.render.console import plain
 from vgpu_cfg.render.explain_text import operation_words, render_diagnosis, state_words
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from vgpu_cfg.planning.movables import Stay
-from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance, Restart
+from vgpu_cfg.planning.moves.movables import Stay
+from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.render.rebalance_text import render_rebalance
 
 HOT = Move("a", "vm-1", "esx-01", "esx-02", How.VMOTION, ("grid_a100-10c",), stun_ms=900)

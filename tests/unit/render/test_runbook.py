@@ -45,7 +45,7 @@ from vgpu_cfg.model.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
-from vgpu_cfg.planning.settings.table import SETTINGS, setting
+from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 from vgpu_cfg.render.change_lines import change_lines, sign_of
 from vgpu_cfg.render.runbook import render_runbook, runbook_steps
 from vgpu_cfg.render.runbook_hosts import write_commands

@@ -47,8 +47,8 @@ from vgpu_cfg.model.training_modules import (
     TrainWorker,
     WorkerModule,
 )
-from vgpu_cfg.planning.addresses import plan_addresses
-from vgpu_cfg.planning.guest.specs import guest_specs
+from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+from vgpu_cfg.planning.guests.specs import guest_specs
 
 
 def kinds(spec: GuestSpec) -> list[str]:

@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import ChangeHost, ShellWrite
 from vgpu_cfg.model.inventory import GraphicsType
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.hosts.derive import derived_entry
 
 MIG, SLICED = "grid_a100-3-20c", "grid_a100-20c"

@@ -13,8 +13,8 @@ from vgpu_cfg.model.desired import DesiredVm, ScratchSource
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
-from vgpu_cfg.planning.options import PlanOptions
 
 CATALOG = load_catalog()
 ALWAYS = {FactGroup.BASE, FactGroup.OWNERS}

@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import PvrdmaEntry, RoceEntry
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 from vgpu_cfg.planning.hosts.needed import needed_facts
 

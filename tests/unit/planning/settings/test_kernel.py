@@ -11,7 +11,7 @@ from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite
 from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.host_settings.table import setting
 
 ATS = setting("ats")
 OPTION = "VMkernel.Boot.atsSupport"

@@ -9,8 +9,8 @@ from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite, RulesetWrite
 from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.table import setting
 
 PVRDMA, FIREWALL = setting("pvrdma"), setting("pvrdma_firewall")
 OPTION = "Net.PVRDMAVmknic"

@@ -12,9 +12,9 @@ from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.host_change import EsxcliWrite, ModuleWrite
 from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.table import setting
 
 CORE, RDMA = setting("nmlx5_core"), setting("nmlx5_rdma")
 
