@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.planning.diagnosis import Diagnosis
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
-    from vgpu_cfg.vsphere.failures import FailureReader
+    from vgpu_cfg.vsphere.history.failures import FailureReader
 
 _CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
 
@@ -188,9 +188,9 @@ def _server_words(flags: ConnectionFlags) -> list[str]:
 def _connected(connection: Connection) -> Iterator[tuple[InventoryReader, FailureReader]]:
     """Log in, with what reads the estate and what reads failures; neither can write."""
     from vgpu_cfg.cli import compose
-    from vgpu_cfg.vsphere.failures import FailureReader
-    from vgpu_cfg.vsphere.reader import VCenterReader
-    from vgpu_cfg.vsphere.session import Session
+    from vgpu_cfg.vsphere.history.failures import FailureReader
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.wire.session import Session
 
     transport = compose.make_transport(connection)
     with Session(transport, connection.server, connection.user, connection.password) as session:
