@@ -32,9 +32,9 @@ from vgpu_cfg.vsphere.host_facts.questions import (
     associated_profiles,
 )
 from vgpu_cfg.vsphere.reading.passes import HOST
-from vgpu_cfg.vsphere.reading.places import unescaped
 from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.wire.faults import to_error
+from vgpu_cfg.vsphere.wire.names import unescaped
 from vgpu_cfg.vsphere.wire.session import Session
 
 ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS

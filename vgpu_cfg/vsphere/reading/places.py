@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Any
 
 from pyVmomi import vim
@@ -22,21 +20,10 @@ from vgpu_cfg.model.inventory import (
 from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.ports import HostScope
 from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.names import unescaped
 from vgpu_cfg.vsphere.writing.overrides import vm_overrides
 
-_ESCAPE = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
-
-
-@lru_cache(maxsize=65536)
-def unescaped(name: str) -> str:
-    """Return a name as a person knows it; vCenter stores slash, backslash and percent as %2f, %5c, %25."""
-    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), name) if "%" in name else name
-
-
-def escaped(name: str) -> str:
-    """Return a name as vCenter stores it."""
-    return name.replace("%", "%25").replace("/", "%2f").replace("\\", "%5c")
 
 
 class Places:

@@ -16,7 +16,7 @@ from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.new_vms import LINKED_CLONE
 from vgpu_cfg.planning.vms.table import rows_of
 from vgpu_cfg.planning.words import version_tuple
-from vgpu_cfg.vsphere.reading.places import escaped
+from vgpu_cfg.vsphere.wire.names import escaped
 from vgpu_cfg.vsphere.wire.paths import set_path
 from vgpu_cfg.vsphere.writing.devices import device_groups, device_specs
 

@@ -20,9 +20,9 @@ from vgpu_cfg.model.change import (
 from vgpu_cfg.model.vm import SettingValue
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
-from vgpu_cfg.vsphere.reading.places import escaped
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
+from vgpu_cfg.vsphere.wire.names import escaped
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.attributes import set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current

@@ -11,7 +11,7 @@ from pyVmomi import vim
 from vgpu_cfg.model.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.inventory import Cluster, NetworkKind
 from vgpu_cfg.vsphere.reading import places as reader_places
-from vgpu_cfg.vsphere.reading.places import Places, escaped, unescaped
+from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.wire.collector import Item
 
 
@@ -69,12 +69,6 @@ def test_everything_has_its_datacenter(moid: str, expected: str) -> None:
 def test_only_folders_of_vms_are_listed() -> None:
     found = reader_places.folders(PLACES)
     assert [(folder.name, folder.is_root) for folder in found] == [("vm", True), ("a/b", False)]
-
-
-@pytest.mark.parametrize("name", ["plain", "a/b", "50%", "a\\b", "%2f", "%", "a%zz", "ü/%25"])
-def test_escaping_a_name_can_be_undone(name: str) -> None:
-    assert unescaped(escaped(name)) == name
-    assert "/" not in escaped(name)
 
 
 def test_networks_know_their_switch_and_uplinks_are_marked() -> None:
