@@ -5,9 +5,9 @@ Like the list of a whole reading it does not depend on the plan, so that a recor
 
 from __future__ import annotations
 
-from vgpu_cfg.vsphere.reading.passes import HOST
 from vgpu_cfg.vsphere.wire.collector import Paths
 
+HOST = "vim.HostSystem"
 COMPUTE = "vim.ComputeResource"
 CUSTOM_FIELDS = "vim.CustomFieldsManager"
 LICENCES = "vim.LicenseManager"

@@ -32,7 +32,7 @@ from vgpu_cfg.errors import (
 )
 from vgpu_cfg.model.host_facts import FactGroup, KernelSetting, SoftwarePackage
 from vgpu_cfg.parsers.esxcli_xml import parse_records
-from vgpu_cfg.vsphere.host_facts import passes as facts_paths
+from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.esxcli import Esxcli
 from vgpu_cfg.vsphere.wire.faults import fault_name, is_host_silent, is_not_offered, to_error
@@ -71,10 +71,10 @@ class HostQuestions:
     def options(self) -> Answer:
         """Read advanced options."""
         manager = self._manager("configManager.advancedOption", "advanced options")
-        names = [facts_paths.BOOT_OPTIONS, *facts_paths.SINGLE_OPTIONS]
+        names = [passes.BOOT_OPTIONS, *passes.SINGLE_OPTIONS]
         version = self._item.get("summary.config.product.version", "")
         if not version or is_at_least(version, _ESXI_9):
-            names += facts_paths.SINGLE_OPTIONS_9
+            names += passes.SINGLE_OPTIONS_9
         found: dict[str, bool | int | str] = {}
         with self._asking("reading advanced options"):
             for name in names:
@@ -90,7 +90,7 @@ class HostQuestions:
         manager = self._manager("configManager.kernelModuleSystem", "kernel modules")
         found: dict[str, str] = {}
         with self._asking("reading the options of kernel modules"):
-            for name in facts_paths.MODULES:
+            for name in passes.MODULES:
                 try:
                     found[name] = manager.QueryConfiguredModuleOptionString(name) or ""
                 except vim.fault.NotFound:
@@ -104,7 +104,7 @@ class HostQuestions:
         both are taken for "no such setting", but for a failure of all names.
         """
         failures: list[VCenterError] = []
-        for name in facts_paths.KERNEL_SETTINGS:
+        for name in passes.KERNEL_SETTINGS:
             try:
                 rows = parse_records(
                     f"esxcli {_KERNEL_LIST}", self._esxcli.call(_KERNEL_LIST, (("option", name),))
@@ -126,7 +126,7 @@ class HostQuestions:
             }
             if found:
                 return {"kernel": found}
-        if len(failures) == len(facts_paths.KERNEL_SETTINGS):
+        if len(failures) == len(passes.KERNEL_SETTINGS):
             raise failures[0]
         return {"kernel": {}}
 

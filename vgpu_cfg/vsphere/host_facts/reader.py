@@ -2,7 +2,7 @@
 
 The round trips, whatever the number of hosts: three (and a page for each 2,000 objects) for
 networks and switches, one for hosts, clusters and custom fields, one per option of vCenter. With
-OWNERS one more per cluster and one for the names of profiles. Per host: see `facts_questions`.
+OWNERS one more per cluster and one for the names of profiles. Per host: see `questions`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import ReachError, VCenterError
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
-from vgpu_cfg.vsphere.host_facts import passes as facts_paths
+from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.host_facts.properties import (
     Networks,
     attributes_by_key,
@@ -31,7 +31,6 @@ from vgpu_cfg.vsphere.host_facts.questions import (
     HostSilent,
     associated_profiles,
 )
-from vgpu_cfg.vsphere.reading.passes import HOST
 from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.wire.faults import to_error
 from vgpu_cfg.vsphere.wire.names import unescaped
@@ -53,7 +52,7 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     reading fails.
     """
     asked = groups & ALL_GROUPS | {FactGroup.BASE}
-    networks = Networks(collect_all(session, facts_paths.NETWORK_PASS))
+    networks = Networks(collect_all(session, passes.NETWORK_PASS))
     items = {item.moid: item for item in _read_bulk(session, dict.fromkeys(host_moids), asked)}
     computes = {item.moid: item for item in items.values() if item.type_name in _COMPUTE_TYPES}
     fields = _first(items, "CustomFieldsManager")
@@ -88,12 +87,12 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
 
 def _read_bulk(session: Session, moids: Iterable[str], asked: frozenset[FactGroup]) -> list[Item]:
     content = session.service_content
-    starts = [Start(HOST, moid, follow="parent", is_read=True) for moid in moids]
+    starts = [Start(passes.HOST, moid, follow="parent", is_read=True) for moid in moids]
     if content.customFieldsManager is not None:
-        starts.append(Start(facts_paths.CUSTOM_FIELDS, str(content.customFieldsManager._moId)))
+        starts.append(Start(passes.CUSTOM_FIELDS, str(content.customFieldsManager._moId)))
     if FactGroup.LICENCE in asked and content.licenseManager is not None:
-        starts.append(Start(facts_paths.LICENCES, str(content.licenseManager._moId)))
-    return collect_from(session, facts_paths.HOST_PASS, starts)
+        starts.append(Start(passes.LICENCES, str(content.licenseManager._moId)))
+    return collect_from(session, passes.HOST_PASS, starts)
 
 
 def _first(items: Mapping[str, Item], type_name: str) -> Item | None:
@@ -168,8 +167,8 @@ def _owners(facts: HostFacts, of_cluster: tuple[str, ...] | VCenterError) -> Hos
 
 
 def _profile_names(session: Session, moids: Iterable[str]) -> dict[str, str]:
-    starts = [Start(facts_paths.HOST_PROFILE, moid) for moid in sorted(moids)]
-    items = collect_from(session, facts_paths.PROFILE_PASS, starts) if starts else []
+    starts = [Start(passes.HOST_PROFILE, moid) for moid in sorted(moids)]
+    items = collect_from(session, passes.PROFILE_PASS, starts) if starts else []
     return {item.moid: item.get("name", item.moid) for item in items}
 
 
@@ -177,7 +176,7 @@ def _vcenter_options(session: Session) -> dict[str, str]:
     """Read options of vCenter; one that it does not have or does not tell is left out."""
     manager = session.service_content.setting
     found: dict[str, str] = {}
-    for name in facts_paths.VCENTER_OPTIONS if manager is not None else ():
+    for name in passes.VCENTER_OPTIONS if manager is not None else ():
         try:
             found.update(
                 (option.key, option_text(option.value)) for option in manager.QueryOptions(name) or ()

@@ -4,7 +4,7 @@ The round trips of a reading, after the four that open a session: the first pass
 object (three and a page for each 2,000 objects), the second over hosts that have or may have
 GPUs, the third over the VMs there; one, and one each, for VMs of the plan that its file does not
 name; then one per cluster with GPUs, two per kind of host and one per ESXi build. Those of facts: see
-`facts_reader` and `facts_questions`.
+`host_facts`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
-from vgpu_cfg.vsphere.reading import passes as reader_paths
+from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
@@ -74,7 +74,7 @@ class VCenterReader:
     def read_inventory(self, scope: ReadScope) -> Inventory:
         """Read hosts, GPUs, VMs and what VMs can be placed on."""
         read_at = self._clock.now()
-        places = Places(collect_all(self._session, reader_paths.FIRST_PASS))
+        places = Places(collect_all(self._session, passes.FIRST_PASS))
         self._places = places
         hosts, items = self._read_hosts(places, scope)
         details = self._read_details(places, scope, [host for host in hosts if host.gpus])
@@ -95,13 +95,13 @@ class VCenterReader:
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:
         """Read some VMs again, in detail, in one round trip; what has gone is left out."""
-        items = self._items(reader_paths.VM_AGAIN, reader_paths.VM, moids)
+        items = self._items(passes.VM_AGAIN, passes.VM, moids)
         vms = {item.moid: make_vm(self._places, item, item, extra_config_keys) for item in items}
         return tuple(tell_nics(vms, self._hosts.values()).values())
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
-        items = self._items(reader_paths.HOLDERS, reader_paths.HOST, host_moids)
+        items = self._items(passes.HOLDERS, passes.HOST, host_moids)
         return {item.moid: gpu_holders(item) for item in items}
 
     def read_everything(self) -> tuple[Inventory, EstateFacts]:
@@ -119,7 +119,7 @@ class VCenterReader:
         What hosts of a kind have in common stays as the last `read_inventory` had it, as do names and
         places, which only that reading knows.
         """
-        items = self._items(reader_paths.HOST_AGAIN, reader_paths.HOST, moids)
+        items = self._items(passes.HOST_AGAIN, passes.HOST, moids)
         return tuple(self._again(make_host(self._places, item)) for item in items)
 
     def _again(self, host: Host) -> Host:
@@ -144,7 +144,7 @@ class VCenterReader:
         """Return the hosts, and the properties read of them, with more of those that may have GPUs."""
         items = {item.moid: item for item in places.of_type("HostSystem")}
         searched = _searched(places, list(items.values()), scope)
-        for more in self._items(reader_paths.HOST_PASS, reader_paths.HOST, searched):
+        for more in self._items(passes.HOST_PASS, passes.HOST, searched):
             known = items[more.moid]
             items[more.moid] = Item(known.type_name, known.moid, {**known.values, **more.values})
         return [make_host(places, item) for item in items.values()], items
@@ -162,10 +162,10 @@ class VCenterReader:
         ]
         hosts = (item.moid for item in places.of_type("HostSystem") if item.moid in on)
         starts = chain(
-            (Start(reader_paths.HOST, moid, follow="vm") for moid in hosts),
-            (Start(reader_paths.VM, moid) for moid in wanted),
+            (Start(passes.HOST, moid, follow="vm") for moid in hosts),
+            (Start(passes.VM, moid) for moid in wanted),
         )
-        found = collect_from(self._session, reader_paths.VM_PASS, starts)
+        found = collect_from(self._session, passes.VM_PASS, starts)
         return {item.moid: item for item in found}
 
     def _complete(

@@ -8,7 +8,7 @@ from pyVmomi import vim, vmodl
 from tests.unit.vsphere.facts_vcenter import AnsweringTransport, session_on
 from tests.unit.vsphere.soap_answers import soap
 from vgpu_cfg.vsphere.host_facts import passes as facts_paths
-from vgpu_cfg.vsphere.reading import passes as reader_paths
+from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, is_known
 
 V65 = "vim.version.version11"
@@ -44,12 +44,12 @@ def test_a_path_that_no_version_has_is_a_bug() -> None:
 @pytest.mark.parametrize(
     "paths",
     [
-        *reader_paths.FIRST_PASS,
-        *reader_paths.HOST_PASS,
-        *reader_paths.VM_PASS,
-        *reader_paths.VM_AGAIN,
-        *reader_paths.HOST_AGAIN,
-        *reader_paths.HOLDERS,
+        *passes.FIRST_PASS,
+        *passes.HOST_PASS,
+        *passes.VM_PASS,
+        *passes.VM_AGAIN,
+        *passes.HOST_AGAIN,
+        *passes.HOLDERS,
         *facts_paths.HOST_PASS,
         *facts_paths.NETWORK_PASS,
         *facts_paths.PROFILE_PASS,
