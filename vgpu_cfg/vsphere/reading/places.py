@@ -19,9 +19,9 @@ from vgpu_cfg.model.inventory import (
 )
 from vgpu_cfg.model.managed_object import ManagedObject
 from vgpu_cfg.ports import HostScope
+from vgpu_cfg.vsphere.reading.overrides import vm_overrides
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.names import unescaped
-from vgpu_cfg.vsphere.writing.overrides import vm_overrides
 
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
 

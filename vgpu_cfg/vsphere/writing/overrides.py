@@ -1,4 +1,4 @@
-"""How a cluster is told what to do with single VMs, and what it says of them: DRS and HA overrides.
+"""How a cluster is told what to do with single VMs: DRS and HA overrides.
 
 An override that is there is edited as it is: what it says besides (isolation response, restart delays) stays.
 Source: vSphere API reference, ClusterConfigSpecEx.drsVmConfigSpec and dasVmConfigSpec.
@@ -6,17 +6,17 @@ Source: vSphere API reference, ClusterConfigSpecEx.drsVmConfigSpec and dasVmConf
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.drs import VmOverrides
 from vgpu_cfg.model.vm import SettingValue
 from vgpu_cfg.planning.vms.cluster_rows import DRS_LIST, HA_LIST
-from vgpu_cfg.planning.vms.table import overrides, rows_of
+from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.vsphere.reading.overrides import entries
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
-from vgpu_cfg.vsphere.wire.paths import leaves_of, set_path
+from vgpu_cfg.vsphere.wire.paths import set_path
 from vgpu_cfg.vsphere.wire.session import Session
 
 _CONFIGURATION = (Paths("vim.ClusterComputeResource", ("configurationEx",)),)
@@ -27,20 +27,6 @@ _LISTS: Mapping[str, tuple[Any, Any]] = {
 """The lists of a cluster's configuration, with the types of their edits and of their entries."""
 
 
-def vm_overrides(configuration: Any) -> tuple[VmOverrides, ...]:
-    """Return what a cluster's configuration says of single VMs, as far as the VMs' table has words for it."""
-    leaves: dict[str, dict[str, SettingValue]] = {}
-    for name in _LISTS:
-        for moid, entry in _entries(configuration, name):
-            found = leaves.setdefault(moid, {})
-            found |= {f"{name}.{path}": value for path, value in leaves_of(entry)}
-            # Only where it says so is DRS off for the VM (vSphere API reference, ClusterDrsVmConfigInfo).
-            if name == DRS_LIST:
-                found.setdefault(f"{name}.enabled", True)
-    said = {moid: tuple(overrides(found)) for moid, found in leaves.items()}
-    return tuple(VmOverrides(vm_moid=moid, settings=settings) for moid, settings in said.items() if settings)
-
-
 def override_specs(
     session: Session, cluster_moid: str, wanted: Mapping[str, Mapping[str, SettingValue]]
 ) -> Any:
@@ -49,7 +35,7 @@ def override_specs(
     configuration = found[0].get("configurationEx") if found else None
     spec = vim.cluster.ConfigSpecEx()
     for name, (edit_type, info_type) in _LISTS.items():
-        there = dict(_entries(configuration, name))
+        there = dict(entries(configuration, name))
         edits = []
         for moid, settings in wanted.items():
             leaves = [
@@ -66,8 +52,3 @@ def override_specs(
         if edits:
             setattr(spec, f"{name}Spec", edits)
     return spec
-
-
-def _entries(configuration: Any, name: str) -> Iterator[tuple[str, Any]]:
-    for entry in getattr(configuration, name, None) or ():
-        yield str(entry.key._moId), entry
