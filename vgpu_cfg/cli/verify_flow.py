@@ -192,7 +192,7 @@ class _Ways:
 
     def guest(self, name: str) -> GuestShell:
         """Log in to a guest. Raises GuestError."""
-        from vgpu_cfg.execution.guest_tools import target_of
+        from vgpu_cfg.execution.guests.tools import target_of
 
         vm = next((one for one in _own_vms(self._desired, self._observed) if one.name == name), None)
         if vm is None or not vm.is_on:

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.guest_steps import stage_guest
-from vgpu_cfg.execution.guest_tools import GuestSession
-from vgpu_cfg.execution.host_session import HostSession
-from vgpu_cfg.execution.host_steps import make_host_step
-from vgpu_cfg.execution.network_steps import change_network, set_cluster_option, set_vcenter_option
-from vgpu_cfg.execution.power import power_off_vm, power_on_vm
-from vgpu_cfg.execution.readback import describe_spec, missing_from
-from vgpu_cfg.execution.reconfigure import reconfigure
-from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.step import Step, StepResult, wait_for
+from vgpu_cfg.execution.guests.steps import stage_guest
+from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.steps import make_host_step
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
+from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
+from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.change import (
     Change,
     ChangeHost,

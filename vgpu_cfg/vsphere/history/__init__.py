@@ -1,3 +1,3 @@
-"""What does vCenter remember of a VM? Who made it, and why its last task failed."""
+"""What vCenter remembers of a VM: who made it, and why its last task failed."""
 
 from __future__ import annotations

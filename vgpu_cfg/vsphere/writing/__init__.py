@@ -1,3 +1,3 @@
-"""How does a change become a call? Requests in vSphere's words, tasks, and what is sent along."""
+"""How a change becomes a call: requests in vSphere's words, tasks, and what must be sent along."""
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from tests.unit.execution.host_makers import (
 from tests.unit.execution.makers import statuses
 from vgpu_cfg.errors import HostShellError, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import HostTools
-from vgpu_cfg.execution.shell_access import nic_addresses
+from vgpu_cfg.execution.hosts.shell_access import nic_addresses
 from vgpu_cfg.model.change import Change
 from vgpu_cfg.model.host_facts import SHELL_GROUPS
 from vgpu_cfg.model.inventory import HostNic, PciDevice

@@ -20,9 +20,9 @@ from tests.unit.execution.host_makers import (
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import Interrupted, NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import RunOptions
-from vgpu_cfg.execution.host_session import HostSession
-from vgpu_cfg.execution.maintenance import enter_maintenance
-from vgpu_cfg.execution.session import RunSession
+from vgpu_cfg.execution.hosts.maintenance import enter_maintenance
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.vm import PassthroughDevice, PowerState, VgpuDevice, VirtualNic, VmDetail
 
 SATURDAY_NIGHT = datetime(2026, 3, 7, 23, 0, tzinfo=UTC)

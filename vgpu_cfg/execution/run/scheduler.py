@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.turns import StartTurns
-from vgpu_cfg.execution.waves import Waves
+from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.waves import Waves
 from vgpu_cfg.model.change import Change, PowerOnVm, StageGuest
 
 

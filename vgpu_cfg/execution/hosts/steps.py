@@ -6,13 +6,13 @@ import shlex
 from typing import assert_never
 
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.host_power import reboot_host, shut_down_host
-from vgpu_cfg.execution.host_session import HostSession
-from vgpu_cfg.execution.judging import RESTARTS, Judged, State
-from vgpu_cfg.execution.maintenance import enter_maintenance, exit_maintenance
-from vgpu_cfg.execution.session import PLAN_AGAIN, succeeded
-from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait_for
-from vgpu_cfg.execution.vmnics import keep_names
+from vgpu_cfg.execution.hosts.judging import RESTARTS, Judged, State
+from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance
+from vgpu_cfg.execution.hosts.power import reboot_host, shut_down_host
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.vmnics import keep_names
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
 from vgpu_cfg.model.host_change import (
     ChangeHost,
     EnterMaintenance,

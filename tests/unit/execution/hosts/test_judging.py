@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.settings.views import GPU, gpu, view
-from vgpu_cfg.execution.judging import Judged, State, judge, not_shown
+from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
 from vgpu_cfg.model.host_change import HostRef, SettingTarget
 from vgpu_cfg.planning.settings.table import setting
 

@@ -15,10 +15,10 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.host_tools import HostTools
-from vgpu_cfg.execution.judging import Judged, State, judge, not_shown
-from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.step import Waiting, wait, wait_for
+from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
+from vgpu_cfg.execution.hosts.tools import HostTools
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
 from vgpu_cfg.model.change import Change
 from vgpu_cfg.model.host_change import HostChangeBase, HostRef, SettingTarget
 from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup, HostFacts

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from vgpu_cfg.errors import LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.host_session import HostSession, is_connected
-from vgpu_cfg.execution.judging import COLD_BOOT, Judged, State
-from vgpu_cfg.execution.manual import is_done
-from vgpu_cfg.execution.session import PLAN_AGAIN
-from vgpu_cfg.execution.step import NeedsHand, Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.hosts.judging import COLD_BOOT, Judged, State
+from vgpu_cfg.execution.hosts.manual import is_done
+from vgpu_cfg.execution.hosts.session import HostSession, is_connected
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import NeedsHand, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.model.host_facts import is_same_boot
 from vgpu_cfg.planning.settings.entry import HostView

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
-from vgpu_cfg.execution.turns import StartTurns
+from vgpu_cfg.execution.run.turns import StartTurns
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.change import Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.report import SettingReading

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.errors import NotConfirmed
-from vgpu_cfg.execution.marks import is_waiting
-from vgpu_cfg.execution.session import PLAN_AGAIN
+from vgpu_cfg.execution.records.marks import is_waiting
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.host_change import HostRef, SettingTarget
 from vgpu_cfg.model.host_facts import HostMark

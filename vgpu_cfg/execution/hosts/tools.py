@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from vgpu_cfg.execution.marks import HostMarks
-from vgpu_cfg.execution.session import RunClock
-from vgpu_cfg.execution.shell_access import ShellAccess
+from vgpu_cfg.execution.hosts.shell_access import ShellAccess
+from vgpu_cfg.execution.records.marks import HostMarks
+from vgpu_cfg.execution.run.session import RunClock
 from vgpu_cfg.model.host_facts import ClusterFacts, EstateFacts, HostFacts
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from vgpu_cfg.execution.host_session import HostSession
+from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.model.host_change import ChangeHost, HostRef, PassthroughWrite
 from vgpu_cfg.model.host_facts import HostAttribute
 from vgpu_cfg.model.inventory import Host

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from vgpu_cfg.errors import HostShellError, VgpuCfgError
-from vgpu_cfg.execution.marks import HostMarks
+from vgpu_cfg.execution.records.marks import HostMarks
 from vgpu_cfg.model.host_facts import NO_LOCKDOWN, SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry

@@ -21,7 +21,7 @@ from vgpu_cfg.errors import (
     Unreachable,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.guest_reports import (
+from vgpu_cfg.execution.guests.reports import (
     FIRST_RUN,
     LOG_FILE,
     REPORT_FILE,
@@ -31,10 +31,10 @@ from vgpu_cfg.execution.guest_reports import (
     progress_of,
     summary_of,
 )
-from vgpu_cfg.execution.guest_tools import GuestSession
-from vgpu_cfg.execution.reconfigure import reconfigure
-from vgpu_cfg.execution.session import PLAN_AGAIN
-from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.change import StageGuest
 from vgpu_cfg.model.guest import (
     BEGUN,

@@ -19,10 +19,10 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.host_session import HostSession, is_connected
-from vgpu_cfg.execution.session import PLAN_AGAIN
-from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait
-from vgpu_cfg.execution.vmnics import drop_names
+from vgpu_cfg.execution.hosts.session import HostSession, is_connected
+from vgpu_cfg.execution.hosts.vmnics import drop_names
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.model.host_change import EnterMaintenance, ExitMaintenance, HostRef
 from vgpu_cfg.model.inventory import Host
 from vgpu_cfg.model.vm import Vm

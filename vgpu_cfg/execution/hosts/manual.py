@@ -11,8 +11,8 @@ import hashlib
 import json
 
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.execution.host_session import HostSession, is_connected
-from vgpu_cfg.execution.judging import State
+from vgpu_cfg.execution.hosts.judging import State
+from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.model.change import ManualStep
 from vgpu_cfg.model.host_change import HostRef
 from vgpu_cfg.model.host_facts import HostAttribute

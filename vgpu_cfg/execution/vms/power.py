@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.reconfigure import reconfigure
-from vgpu_cfg.execution.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.change import NumaPin, PowerOffVm, PowerOnVm
 from vgpu_cfg.model.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.vm_spec import VmSpec

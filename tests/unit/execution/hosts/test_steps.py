@@ -26,9 +26,9 @@ from tests.unit.execution.host_makers import (
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import RunOptions, run_plan
-from vgpu_cfg.execution.host_session import HostSession
-from vgpu_cfg.execution.host_steps import change_host, esxcli_command
-from vgpu_cfg.execution.session import RunSession
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.steps import change_host, esxcli_command
+from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.report import SettingReading

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.execution.session import RunSession
+from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.change import CreateVm, StageGuest
 from vgpu_cfg.model.guest import BEGUN, GUEST_MARK_KEY, REPORT_KEY, GuestSpec
 from vgpu_cfg.model.vm import GuestSeen, Vm

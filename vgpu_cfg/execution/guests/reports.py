@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from vgpu_cfg.errors import NotConfirmed
-from vgpu_cfg.execution.session import PLAN_AGAIN
-from vgpu_cfg.execution.step import NeedsHand
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import NeedsHand
 from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import assert_never
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.host_session import HostSession
-from vgpu_cfg.execution.session import PLAN_AGAIN, succeeded
-from vgpu_cfg.execution.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
 from vgpu_cfg.model.change import Change
 from vgpu_cfg.model.host_change import (
     ChangeNetwork,

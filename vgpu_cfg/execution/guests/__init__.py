@@ -1,0 +1,3 @@
+"""How is a guest set up, and what does its report amount to?"""
+
+from __future__ import annotations
