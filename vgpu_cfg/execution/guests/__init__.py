@@ -1,3 +1,3 @@
-"""How is a guest set up, and what does its report amount to?"""
+"""How a guest is set up, and what its report amounts to."""
 
 from __future__ import annotations

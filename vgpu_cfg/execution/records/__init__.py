@@ -1,3 +1,3 @@
-"""What does a run leave for others to read? The lock, the journal, the marks on hosts."""
+"""What a run leaves for others to read: the lock, the journal, the marks on hosts."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""What may begin now, and what is known while a run goes on? Needs, caps, waves, turns, interrupts."""
+"""Which changes may begin now and what is known meanwhile: needs, caps, waves, turns, interrupts."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""How is a VM made, changed and switched, and does it show what was asked for?"""
+"""How a VM is made, changed and switched, and whether it shows what was asked for."""
 
 from __future__ import annotations
