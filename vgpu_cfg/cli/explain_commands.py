@@ -96,8 +96,8 @@ def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFo
     from rich.text import Text
 
     from vgpu_cfg.cli import show
-    from vgpu_cfg.render.explain_data import pages_data
-    from vgpu_cfg.render.explain_text import render_page
+    from vgpu_cfg.render.data.explain import pages_data
+    from vgpu_cfg.render.text.explain import render_page
 
     if output is OutputFormat.JSON:
         show.data(pages_data(pages))
@@ -133,8 +133,8 @@ def _explained(text: str) -> list[tuple[Explanation, str]]:
 def _show_explanations(explained: list[tuple[Explanation, str]], output: OutputFormat) -> None:
     from vgpu_cfg.cli import show
     from vgpu_cfg.knowledge.faults import count_known
-    from vgpu_cfg.render.explain_data import explanations_data
-    from vgpu_cfg.render.explain_text import render_explanations
+    from vgpu_cfg.render.data.explain import explanations_data
+    from vgpu_cfg.render.text.explain import render_explanations
 
     if output is OutputFormat.JSON:
         show.data(explanations_data(explained))
@@ -240,8 +240,8 @@ def datacenter_path_of(observed: Inventory, vm: Vm) -> str:
 
 def _show_diagnosis(found: Diagnosis, output: OutputFormat) -> None:
     from vgpu_cfg.cli import show
-    from vgpu_cfg.render.explain_data import diagnosis_data
-    from vgpu_cfg.render.explain_text import render_diagnosis
+    from vgpu_cfg.render.data.explain import diagnosis_data
+    from vgpu_cfg.render.text.explain import render_diagnosis
 
     if output is OutputFormat.JSON:
         show.data(diagnosis_data(found))

@@ -12,7 +12,7 @@ from vgpu_cfg.cli.guest_access import login_shells
 from vgpu_cfg.cli.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
 from vgpu_cfg.planning.options import PlanOptions, matches_any
-from vgpu_cfg.render.layout import fold_names
+from vgpu_cfg.render.layout.lines import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
