@@ -12,3 +12,8 @@ def edit_words(edit: Edit) -> str:
     if edit.after is None:
         return f"{edit.key} {edit.before} -> none"
     return f"{edit.key} {edit.before} -> {edit.after}"
+
+
+def edit_value(edit: Edit) -> str:
+    """Write the value after an edit, "none" where it goes, with the mark of a default."""
+    return f"{'none' if edit.after is None else edit.after}{'*' if edit.is_default else ''}"

@@ -41,9 +41,9 @@ from vgpu_cfg.model.host_change import (
     VmknicWrite,
 )
 from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Wish
+from vgpu_cfg.render.layout.commands import command, is_command, proofs
 from vgpu_cfg.render.layout.lines import fold_names
-from vgpu_cfg.render.markdown.parts import Part, command, filled, is_command
-from vgpu_cfg.render.text.plan.change_lines import proofs
+from vgpu_cfg.render.markdown.parts import Part, filled
 
 SettingsLookup = Callable[[str], HostSetting]
 _RESTART = re.compile(

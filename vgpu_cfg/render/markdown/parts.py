@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 
-_TOOLS = ("esxcli", "govc", "nvidia-smi", "mlxconfig", "vgpu-cfg", "/", "dmesg", "vmkload_mod", "mst ", "#")
+from vgpu_cfg.render.layout.commands import is_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,6 @@ class RunbookStep:
     after: tuple[int, ...] = ()
     is_by_hand: bool = False
     done: str = ""
-
-
-def is_command(line: str) -> bool:
-    """Whether a line is to be typed: it begins with a tool; else it is a sentence."""
-    return line.startswith(_TOOLS)
-
-
-def as_typed(line: str) -> str:
-    """Leave a command as it is, and make a comment of a sentence among commands."""
-    return line if is_command(line) else f"# {line}"
-
-
-def command(*words: str | int) -> str:
-    """Write a command line; every word is quoted where the shell needs it."""
-    return shlex.join(str(word) for word in words)
 
 
 def filled(part: Part, *, host: str, device: str, value: str, before: str | None) -> Part:

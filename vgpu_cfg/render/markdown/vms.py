@@ -43,10 +43,11 @@ from vgpu_cfg.model.vm_spec import (
     VmSpec,
 )
 from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.render.layout.commands import command
+from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.render.markdown.guests import guest_part
-from vgpu_cfg.render.markdown.parts import Part, command
-from vgpu_cfg.render.text.plan.change_lines import edit_value
+from vgpu_cfg.render.markdown.parts import Part
 
 VmChange = (
     CreateVm

@@ -43,8 +43,9 @@ from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.planning.vms.edits import extra_config_path
 from vgpu_cfg.planning.vms.setting import Topic
 from vgpu_cfg.planning.vms.table import vm_setting
+from vgpu_cfg.render.layout.commands import proofs
+from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import both_ends, fold, fold_names
-from vgpu_cfg.render.markdown.parts import is_command
 from vgpu_cfg.render.text.guests import guest_words, way_words
 
 _Headed = (
@@ -169,11 +170,6 @@ def change_lines(
         lines += both_ends(start + first, Text(ending, "yellow"), width) if ending else [start + first]
         lines += [Text(hang) + part for part in rest]
     return lines
-
-
-def edit_value(edit: Edit) -> str:
-    """Write the value after an edit, "none" where it goes, with the mark of a default."""
-    return f"{'none' if edit.after is None else edit.after}{'*' if edit.is_default else ''}"
 
 
 def _head(change: Change, placement: Placement | None) -> list[tuple[str, Text]]:
@@ -326,12 +322,6 @@ def manual_rows(step: ManualStep) -> Iterable[tuple[str, Text]]:
         yield "proof", Text(proof)
     if step.needs_word:
         yield "then", Text(f"apply --done {shlex.quote(step.id)}, as nothing else shows that it was done")
-
-
-def proofs(step: ManualStep) -> tuple[str, ...]:
-    """Return what shows that a step was done: one line per command, or one sentence."""
-    parts = tuple(part for part in step.proof.split("; ") if part)
-    return parts if all(map(is_command, parts)) else (step.proof,)
 
 
 def _reason(edit: Edit) -> str:

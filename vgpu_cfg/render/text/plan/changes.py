@@ -26,11 +26,11 @@ from vgpu_cfg.model.change import (
     SetRule,
     StageGuest,
 )
+from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, short
 from vgpu_cfg.render.text.guests import guest_difference
 from vgpu_cfg.render.text.plan.change_lines import (
     change_lines,
-    edit_value,
     is_task,
     is_told_by_the_head,
     sign_of,

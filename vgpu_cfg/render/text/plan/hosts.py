@@ -24,8 +24,9 @@ from vgpu_cfg.model.change import (
     SettingTarget,
     ShutDownHost,
 )
+from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import counted, fold, fold_names
-from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines, edit_value
+from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
 
 Numbered = Sequence[tuple[int, Change]]
 _STEP_WIDTH = 13

@@ -12,6 +12,7 @@ from rich.text import Text
 from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -25,7 +26,6 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.text.guests import staged_status
-from vgpu_cfg.render.text.plan.change_lines import proofs
 from vgpu_cfg.render.text.run.hosts import (
     host_result_counts,
     host_rows,
