@@ -33,8 +33,7 @@ from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
 from vgpu_cfg.render.markdown.parts import Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
-from vgpu_cfg.render.text.plan.hosts import HostEffort, host_efforts, waits_for
-from vgpu_cfg.render.text.plan.whole import plan_counts
+from vgpu_cfg.render.views.plan import HostEffort, host_efforts, plan_counts, waits_for
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
 

@@ -12,12 +12,12 @@ from vgpu_cfg.model.host_change import ChangeHost, SettingTarget
 from vgpu_cfg.model.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.report import Event, EventKind, OutcomeStatus, Report
 from vgpu_cfg.render.layout.console import make_console, plain
-from vgpu_cfg.render.text.plan.hosts import effort_of, host_efforts, waits_for
-from vgpu_cfg.render.text.plan.whole import PlanShown, plan_counts, render_plan
+from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.render.text.run.hosts import host_rows, reading_words, standing_words
 from vgpu_cfg.render.text.run.progress import LiveDisplay, PlainDisplay
 from vgpu_cfg.render.text.run.summary import render_summary
 from vgpu_cfg.render.views.host_status import view_hosts
+from vgpu_cfg.render.views.plan import effort_of, host_efforts, plan_counts, waits_for
 
 if TYPE_CHECKING:
     import pytest

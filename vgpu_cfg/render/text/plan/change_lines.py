@@ -127,11 +127,6 @@ def sign_of(change: Change) -> str:
             assert_never(change)
 
 
-def is_task(change: Change) -> bool:
-    """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
-    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetAttributes | SetVCenterOption)
-
-
 def change_lines(
     number: int,
     change: Change,

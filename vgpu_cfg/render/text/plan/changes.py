@@ -29,14 +29,9 @@ from vgpu_cfg.model.change import (
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, short
 from vgpu_cfg.render.text.guests import guest_difference
-from vgpu_cfg.render.text.plan.change_lines import (
-    change_lines,
-    is_task,
-    is_told_by_the_head,
-    sign_of,
-    topic_of,
-)
-from vgpu_cfg.render.text.plan.hosts import effort_of, host_difference, host_lines, host_shape
+from vgpu_cfg.render.text.plan.change_lines import change_lines, is_told_by_the_head, sign_of, topic_of
+from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
+from vgpu_cfg.render.views.plan import effort_of, is_task
 
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""

@@ -18,7 +18,7 @@ from vgpu_cfg.render.layout.lines import (
     table,
     without_domain,
 )
-from vgpu_cfg.render.text.plan.hosts import HostEffort, host_efforts
+from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 
 _IMPACT_WORDS = {
     Impact.SERVICE_RESTART: "service restart",

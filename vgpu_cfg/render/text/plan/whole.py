@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.text import Text
 
 from vgpu_cfg.model.change import (
-    CreateVm,
     DestroyVm,
-    Impact,
     Plan,
-    PowerOffVm,
-    PowerOnVm,
-    ReconfigureVm,
-    SetAttributes,
-    SetOverrides,
     Severity,
-    UpgradeVm,
 )
 from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, hanging, short
 from vgpu_cfg.render.text.findings import render_findings
-from vgpu_cfg.render.text.plan.change_lines import is_task, sign_of
+from vgpu_cfg.render.text.plan.change_lines import sign_of
 from vgpu_cfg.render.text.plan.changes import (
     Block,
     Follower,
@@ -35,7 +26,7 @@ from vgpu_cfg.render.text.plan.changes import (
     render_followers,
 )
 from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
-from vgpu_cfg.render.text.plan.hosts import host_counts
+from vgpu_cfg.render.views.plan import plan_counts
 
 _LEGEND = (
     ("+", "new", "green"),
@@ -107,44 +98,6 @@ def _starts(plan: Plan, width: int) -> list[Text]:
         label = "" if number else "STARTS"
         lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
     return lines
-
-
-def plan_counts(plan: Plan) -> list[str]:
-    """Count what a plan comes to, in words: "2 VMs new", "1 power cycle"."""
-    kinds = Counter(change.kind for change in plan.changes)
-    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
-    new = {change.subject.name for change in plan.changes if isinstance(change, CreateVm)}
-    changed = {
-        change.subject.name
-        for change in plan.changes
-        if isinstance(change, ReconfigureVm | UpgradeVm | SetAttributes)
-    } - new
-    switched = (
-        {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
-        - new
-        - removed
-        - changed
-    )
-    cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
-    rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
-    overridden = sum(len(change.overrides) for change in plan.changes if isinstance(change, SetOverrides))
-    counts = [
-        (len(new), "VM new", "VMs new"),
-        (len(changed), "VM changed", "VMs changed"),
-        (len(switched), "VM switched", "VMs switched"),
-        (len(removed), "VM removed", "VMs removed"),
-        (kinds["stage_guest"], "guest staged", "guests staged"),
-        (rules, "DRS rule", "DRS rules"),
-        (overridden, "VM overridden in its cluster", "VMs overridden in their cluster"),
-        (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
-        (len(cycled), "power cycle", "power cycles"),
-    ]
-    words = [counted(number, one, many) for number, one, many in counts if number]
-    words += host_counts(plan.changes)
-    if kinds["manual_step"]:
-        words.append(counted(kinds["manual_step"], "step by hand", "steps by hand"))
-    tasks = sum(is_task(change) for change in plan.changes)
-    return [*words, f"about {counted(tasks, 'task')}"] if words else ["no changes"]
 
 
 def _header(plan: Plan, width: int) -> list[Text]:
