@@ -48,7 +48,8 @@ def fits(
     """Print how many fit; `asked` says of what."""
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.render.data.pool import fit_data
-    from vgpu_cfg.render.text.fit import FitView, render_fit
+    from vgpu_cfg.render.text.fit import render_fit
+    from vgpu_cfg.render.views.fit import FitView
 
     counted = {fit.host.moid: fit.host for fit in found.hosts}
     names = {host.name for host in counted.values()}

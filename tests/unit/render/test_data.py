@@ -22,8 +22,8 @@ from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.pool import fit_data, pool_data
-from vgpu_cfg.render.text.fit import FitView
-from vgpu_cfg.render.text.rebalance import rebalance_data
+from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
 

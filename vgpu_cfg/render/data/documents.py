@@ -15,12 +15,12 @@ from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Report
 from vgpu_cfg.planning.sync import is_in_sync
-from vgpu_cfg.render.text.profiles import pci_words
-from vgpu_cfg.render.text.run.hosts import HostRow, host_rows
-from vgpu_cfg.render.text.run.summary import result_rows
+from vgpu_cfg.render.layout.boards import pci_words
+from vgpu_cfg.render.views.host_result import HostRow, host_rows
 from vgpu_cfg.render.views.inventory import InventoryView
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 from vgpu_cfg.render.views.status import StatusView
+from vgpu_cfg.render.views.vm_result import result_rows
 
 FORMAT = 1
 Data: TypeAlias = dict[str, Any]

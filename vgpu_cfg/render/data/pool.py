@@ -10,7 +10,7 @@ from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import Pool
 from vgpu_cfg.render.data.documents import FORMAT, Data
-from vgpu_cfg.render.text.fit import FitView
+from vgpu_cfg.render.views.fit import FitView
 
 
 def pool_data(pool: Pool, observed: Inventory) -> Data:

@@ -11,7 +11,7 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.render.layout.lines import counted, duration
 from vgpu_cfg.render.markdown.quoting import environment, tidy
-from vgpu_cfg.render.text.run.hosts import HostRow, host_rows, is_settled, standing_words
+from vgpu_cfg.render.views.host_result import HostRow, host_rows, is_settled, standing_words
 
 _NOT_ENDED = "not ended"
 _NOT_BEGUN = "not begun"

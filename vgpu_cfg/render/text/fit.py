@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.pool.fit import HostFit, next_step
+from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu
-from vgpu_cfg.planning.pool.shapes import Fits
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -22,6 +20,7 @@ from vgpu_cfg.render.layout.lines import (
     size,
     table,
 )
+from vgpu_cfg.render.views.fit import FitView
 
 _COLUMNS = (
     Column("HOST"),
@@ -31,24 +30,6 @@ _COLUMNS = (
     Column("STRANDED", is_flexible=True, drop=1),
 )
 _SHOWN_GAINS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class FitView:
-    """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid."""
-
-    server: str
-    read_at: str
-    asked: str
-    fits: Fits
-    clusters: Mapping[str, str]
-    gpus: Mapping[str, Sequence[PooledGpu]]
-    left_out: Sequence[str] = ()
-
-    @property
-    def next_step(self) -> str:
-        """What would make room, where nothing fits."""
-        return next_step(self.fits.hosts)
 
 
 def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Text]:

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from rich.text import Text
 
-from vgpu_cfg.catalog import NVIDIA, Board, ProfileEntry
+from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.render.layout.boards import pci_words
 from vgpu_cfg.render.layout.lines import Cell, Column, counted, fold, size, table
 
 _COLUMNS = (
@@ -40,15 +41,6 @@ def render_profiles(entries: Iterable[ProfileEntry], width: int) -> list[Text]:
     shown = sum(len(listed) for listed in by_board.values())
     lines += [Text("")] if lines else []
     return [*lines, Text(f"{counted(shown, 'profile')} on {counted(len(by_board), 'board')}")]
-
-
-def pci_words(board: Board) -> str:
-    """List a board's PCI ids as `lspci -nn` does: "10de:20f1, 10de:25b6/14a9"."""
-    words = []
-    for pci in board.pci_ids:
-        subsystem = f"/{pci.subsystem_id:04x}" if pci.subsystem_id is not None else ""
-        words.append(f"{NVIDIA:04x}:{pci.device_id:04x}{subsystem}")
-    return ", ".join(dict.fromkeys(words))
 
 
 def _heading(board: Board, width: int) -> list[Text]:

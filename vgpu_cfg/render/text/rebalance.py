@@ -1,14 +1,11 @@
-"""How a proposal of moves reads, and its JSON."""
+"""How a proposal of moves reads."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
 
 from rich.text import Text
 
 from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance
 from vgpu_cfg.planning.words import listed
-from vgpu_cfg.render.data.documents import FORMAT, Data
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -61,24 +58,6 @@ def _restart_words(found: Rebalance) -> str:
         f"restarting {which} would do without a move if ESXi chose another GPU for it, which nobody can ask "
         "it to: power it off and on again, and look"
     )
-
-
-def rebalance_data(found: Rebalance, plan: str, server: str) -> Data:
-    """Return the proposal."""
-    return {
-        "kind": "rebalance",
-        "format": FORMAT,
-        "plan": plan,
-        "server": server,
-        "outcome": str(found.outcome),
-        "homeless": list(found.homeless),
-        "moves": [asdict(move) | {"how": str(move.how)} for move in found.moves],
-        "doubts": list(found.doubts),
-        "restarts": [asdict(one) for one in found.restarts],
-        "stays": [asdict(one) for one in found.stays],
-        "trials": found.trials,
-        "errors": [error.model_dump(mode="json") for error in found.errors],
-    }
 
 
 def _cells(move: Move) -> list[Cell]:

@@ -21,7 +21,7 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.text.findings import render_findings
-from vgpu_cfg.render.text.guests import guest_lines
+from vgpu_cfg.render.text.guests import guest_lines, guest_state
 from vgpu_cfg.render.views.host_status import HostStatus
 from vgpu_cfg.render.views.inventory import profile_words
 from vgpu_cfg.render.views.status import StatusView, VmRow
@@ -165,7 +165,7 @@ def node_word(row: VmRow) -> Text:
 
 def guest_word(row: VmRow) -> Text:
     """Say how the guest stands, nothing where none is staged."""
-    return row.guest.words if row.guest is not None else Text("")
+    return guest_state(row.guest) if row.guest is not None else Text("")
 
 
 def _cells(row: VmRow, hosts: Mapping[str, str], *, with_guest: bool) -> list[Cell]:

@@ -19,7 +19,7 @@ from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_words
-from vgpu_cfg.render.text.guests import GuestStatus, guest_status
+from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
 
 

@@ -13,9 +13,9 @@ from vgpu_cfg.model.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.report import Event, EventKind, OutcomeStatus, Report
 from vgpu_cfg.render.layout.console import make_console, plain
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
-from vgpu_cfg.render.text.run.hosts import host_rows, reading_words, standing_words
 from vgpu_cfg.render.text.run.progress import LiveDisplay, PlainDisplay
 from vgpu_cfg.render.text.run.summary import render_summary
+from vgpu_cfg.render.views.host_result import host_rows, reading_words, standing_words
 from vgpu_cfg.render.views.host_status import view_hosts
 from vgpu_cfg.render.views.plan import effort_of, host_efforts, plan_counts, waits_for
 

@@ -1,15 +1,14 @@
-"""What a run came to: one line, tables of its hosts and VMs, a block for each failure, what to type next."""
+"""How a run ends: one line, tables of its hosts and VMs, a block for each failure, what to type next."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan, StageGuest
+from vgpu_cfg.model.change import Change, CreateVm, DestroyVm, ManualStep, Plan
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.model.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.render.layout.commands import proofs
@@ -25,19 +24,18 @@ from vgpu_cfg.render.layout.lines import (
     table,
     without_domain,
 )
-from vgpu_cfg.render.text.guests import staged_status
-from vgpu_cfg.render.text.run.hosts import (
+from vgpu_cfg.render.text.run.hosts import render_hosts
+from vgpu_cfg.render.text.status import guest_word, node_word, state_word
+from vgpu_cfg.render.views.host_result import (
     host_result_counts,
     host_rows,
     is_settled,
     other_left_behind,
     reading_words,
-    render_hosts,
     standing_words,
 )
-from vgpu_cfg.render.text.status import guest_word, node_word, state_word
 from vgpu_cfg.render.views.inventory import profile_words
-from vgpu_cfg.render.views.status import VmRow, gpus_by_vm, make_row
+from vgpu_cfg.render.views.vm_result import ResultRow, result_rows, seconds_of
 
 _COLUMNS = (
     Column("VM"),
@@ -52,45 +50,6 @@ _COLUMNS = (
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _MOST_FAILURES = 10
 _MANY_STEPS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """What became of one VM: how it stands now (None where it is gone or was not read), tasks and time."""
-
-    name: str
-    status: OutcomeStatus
-    vm: VmRow | None
-    tasks: int
-    seconds: float
-
-
-def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[ResultRow, ...]:
-    """Make a row for each VM that the run was about, in the plan's order."""
-    holders = gpus_by_vm(after) if after is not None else {}
-    moids = {outcome.subject.name: outcome.vm_moid for outcome in report.outcomes if outcome.vm_moid}
-    stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
-    by_vm: dict[str, list[Outcome]] = {}
-    for outcome in report.outcomes:
-        if outcome.subject.kind == "vm":
-            by_vm.setdefault(outcome.subject.name, []).append(outcome)
-    rows = []
-    for name, outcomes in by_vm.items():
-        vm = after.vm_by_moid.get(moids.get(name, "")) if after is not None else None
-        row = make_row(vm, after, holders) if vm is not None and after is not None else None
-        if row is not None and vm is not None and name in stages:
-            row = replace(row, guest=staged_status(vm, stages[name]))
-        rows.append(
-            ResultRow(
-                name=name,
-                status=_worst(outcomes),
-                vm=row,
-                tasks=sum(len(outcome.tasks) for outcome in outcomes),
-                seconds=_seconds(outcomes),
-            )
-        )
-    order = {change.subject.name: index for index, change in reversed(tuple(enumerate(plan.changes)))}
-    return tuple(sorted(rows, key=lambda row: order.get(row.name, len(order))))
 
 
 def render_summary(  # noqa: PLR0913 - what was done, and each command that may come after it
@@ -164,7 +123,7 @@ def step_number(plan: Plan, change_id: str) -> int:
 
 
 def _head(plan: Plan, report: Report, width: int) -> list[Text]:
-    took = f" in {duration(_seconds(report.outcomes))}" if report.outcomes else ""
+    took = f" in {duration(seconds_of(report.outcomes))}" if report.outcomes else ""
     if report.is_interrupted:
         word = Text(f"STOPPED{took}", "bold yellow")
     elif report.failed:
@@ -329,16 +288,3 @@ def _tail(words: Mapping[str, str], width: int) -> list[Text]:
         style = "dim" if label == "LOG" else "bold"
         lines += hanging(label, text, width, indent=0, label_width=6, style=style) if text else []
     return [Text(""), *lines] if lines else []
-
-
-def _worst(outcomes: Sequence[Outcome]) -> OutcomeStatus:
-    """Return the status that tells most of a VM: failed, done, skipped, not needed."""
-    found = {outcome.status for outcome in outcomes}
-    order = (OutcomeStatus.FAILED, OutcomeStatus.DONE, OutcomeStatus.SKIPPED)
-    return next((status for status in order if status in found), OutcomeStatus.NOT_NEEDED)
-
-
-def _seconds(outcomes: Sequence[Outcome]) -> float:
-    began = [outcome.started_at for outcome in outcomes if outcome.started_at is not None]
-    ended = [outcome.ended_at for outcome in outcomes if outcome.ended_at is not None]
-    return (max(ended) - min(began)).total_seconds() if began and ended else 0.0
