@@ -37,9 +37,9 @@ from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 T = TypeVar("T")
 PROFILE = VgpuProfile.parse("grid_a100-10c")

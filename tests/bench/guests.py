@@ -25,9 +25,9 @@ from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.settings.plan_keys import PlanSeed
 from vgpu_cfg.staging.stager import Stager
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 SEED = bytes(range(32))
 USER_DATA = "guestinfo.userdata"

@@ -30,10 +30,10 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
-from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 T = TypeVar("T")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "prepare-hosts.yaml"

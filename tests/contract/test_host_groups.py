@@ -15,7 +15,7 @@ from tests.contract.vcenters import Desk, VCenter, fresh
 from vgpu_cfg.model.change import RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
 from vgpu_cfg.model.inventory import Cluster
 from vgpu_cfg.ports import TaskState
-from vgpu_cfg.render.runbook_vms import vm_parts
+from vgpu_cfg.render.markdown.vms import vm_parts
 
 CLUSTER = Subject(kind="cluster", name="gpu")
 

@@ -23,7 +23,7 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.privileges import needed_privileges
-from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 
 HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\n"
 NETWORK = "networks: [{name: roce-111, switch: {name: dvs-roce, make: true}, vlan: 111, mtu: 9000}]\n"

@@ -16,9 +16,10 @@ from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
-from vgpu_cfg.vsphere import collector, reader
-from vgpu_cfg.vsphere.reader import EVERYTHING, RecordedReader, VCenterReader
-from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.reading import reader
+from vgpu_cfg.vsphere.reading.reader import EVERYTHING, RecordedReader, VCenterReader
+from vgpu_cfg.vsphere.wire import collector
+from vgpu_cfg.vsphere.wire.session import Session
 
 BUDGET = 25
 

@@ -9,7 +9,7 @@ from vgpu_cfg.cli.flow import scope_of
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.ports import HostScope, ReadScope
-from vgpu_cfg.vsphere.reader import EVERYTHING
+from vgpu_cfg.vsphere.reading.reader import EVERYTHING
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def _unusable_file(error: OSError) -> DocumentError:
 
 
 def _print_error(error: VgpuCfgError) -> None:
-    from vgpu_cfg.render.console import make_console, print_lines, width_of
-    from vgpu_cfg.render.errors import render_error
+    from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
+    from vgpu_cfg.render.text.errors import render_error
 
     sys.stdout.flush()
     console = make_console(sys.stderr)

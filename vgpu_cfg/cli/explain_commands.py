@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
-    from vgpu_cfg.vsphere.failures import FailureReader
+    from vgpu_cfg.vsphere.history.failures import FailureReader
 
 _CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
 
@@ -96,8 +96,8 @@ def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFo
     from rich.text import Text
 
     from vgpu_cfg.cli import show
-    from vgpu_cfg.render.explain_data import pages_data
-    from vgpu_cfg.render.explain_text import render_page
+    from vgpu_cfg.render.data.explain import pages_data
+    from vgpu_cfg.render.text.explain import render_page
 
     if output is OutputFormat.JSON:
         show.data(pages_data(pages))
@@ -133,8 +133,8 @@ def _explained(text: str) -> list[tuple[Explanation, str]]:
 def _show_explanations(explained: list[tuple[Explanation, str]], output: OutputFormat) -> None:
     from vgpu_cfg.cli import show
     from vgpu_cfg.knowledge.faults import count_known
-    from vgpu_cfg.render.explain_data import explanations_data
-    from vgpu_cfg.render.explain_text import render_explanations
+    from vgpu_cfg.render.data.explain import explanations_data
+    from vgpu_cfg.render.text.explain import render_explanations
 
     if output is OutputFormat.JSON:
         show.data(explanations_data(explained))
@@ -188,9 +188,9 @@ def _server_words(flags: ConnectionFlags) -> list[str]:
 def _connected(connection: Connection) -> Iterator[tuple[InventoryReader, FailureReader]]:
     """Log in, with what reads the estate and what reads failures; neither can write."""
     from vgpu_cfg.cli import compose
-    from vgpu_cfg.vsphere.failures import FailureReader
-    from vgpu_cfg.vsphere.reader import VCenterReader
-    from vgpu_cfg.vsphere.session import Session
+    from vgpu_cfg.vsphere.history.failures import FailureReader
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.wire.session import Session
 
     transport = compose.make_transport(connection)
     with Session(transport, connection.server, connection.user, connection.password) as session:
@@ -240,8 +240,8 @@ def datacenter_path_of(observed: Inventory, vm: Vm) -> str:
 
 def _show_diagnosis(found: Diagnosis, output: OutputFormat) -> None:
     from vgpu_cfg.cli import show
-    from vgpu_cfg.render.explain_data import diagnosis_data
-    from vgpu_cfg.render.explain_text import render_diagnosis
+    from vgpu_cfg.render.data.explain import diagnosis_data
+    from vgpu_cfg.render.text.explain import render_diagnosis
 
     if output is OutputFormat.JSON:
         show.data(diagnosis_data(found))

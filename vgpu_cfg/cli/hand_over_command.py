@@ -82,7 +82,7 @@ def hand_over(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli import flow, show
     from vgpu_cfg.planning.guests.hand_over import make_hand_over
-    from vgpu_cfg.render.layout import fold_names
+    from vgpu_cfg.render.layout.lines import fold_names
     from vgpu_cfg.staging.hand_over import FORMATS, HandOverOptions
 
     if port is not None and format_ not in (HandOverFormat.TORCHRUN, HandOverFormat.TF_CONFIG):

@@ -89,7 +89,7 @@ def with_open_shells(
 def _read_once(
     logins: HostShells, host: Host, access: AccessEntry, groups: frozenset[FactGroup]
 ) -> ShellFacts:
-    from vgpu_cfg.execution.shell_access import nic_addresses
+    from vgpu_cfg.execution.hosts.shell_access import nic_addresses
 
     shell = logins.connect(host.name, access)
     try:

@@ -36,7 +36,8 @@ def rebalance(
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.moves.rebalance import Outcome, plan_rebalance
-    from vgpu_cfg.render.rebalance_text import rebalance_data, render_rebalance
+    from vgpu_cfg.render.data.rebalance import rebalance_data
+    from vgpu_cfg.render.text.rebalance import render_rebalance
 
     if not dry_run:
         raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")

@@ -34,7 +34,7 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
 from vgpu_cfg.model.inventory import Connection
 from vgpu_cfg.model.report import Event, OutcomeStatus, Report
-from vgpu_cfg.render.layout import fold_names
+from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
@@ -312,8 +312,8 @@ def _read_back(work: _Work) -> Inventory | None:
 
 def _carry_out(work: _Work, estate: Estate, how: How) -> tuple[Report, str]:
     from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
-    from vgpu_cfg.render.console import make_console
-    from vgpu_cfg.render.progress import make_display, tee
+    from vgpu_cfg.render.layout.console import make_console
+    from vgpu_cfg.render.text.run.progress import make_display, tee
 
     plan, clock = work.plan, estate.clock
     guests = None

@@ -62,7 +62,7 @@ def runbook(
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.host_settings.select import make_view
     from vgpu_cfg.planning.host_settings.table import setting
-    from vgpu_cfg.render.runbook import render_runbook
+    from vgpu_cfg.render.markdown.runbook import render_runbook
 
     names = names_to_delete(delete, prune=prune)
     options = PlanOptions(allow_power_cycle=allow_power_cycle, delete=names)
@@ -79,7 +79,7 @@ def _as_run(asked: Asked) -> str:
     Raises NotFound where none was recorded on this machine.
     """
     from vgpu_cfg.execution import exit_code_of, find_journals, read_journal
-    from vgpu_cfg.render.as_run import render_as_run
+    from vgpu_cfg.render.markdown.as_run import render_as_run
 
     name = asked.desired.name
     told: list[str] = []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.host_choice import wanted_hosts
 from vgpu_cfg.cli.options import OutputFormat
-from vgpu_cfg.render.console import make_console, print_lines, width_of
-from vgpu_cfg.render.layout import counted, fold_names
+from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
+from vgpu_cfg.render.layout.lines import counted, fold_names
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -44,7 +44,7 @@ def data(value: Any) -> None:
 def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
     """Say that a plan file is sound, and what is in it."""
     if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data import FORMAT
+        from vgpu_cfg.render.data.documents import FORMAT
 
         names = [vm.name for vm in desired.vms]
         data(
@@ -79,8 +79,8 @@ def plan(
     made: Plan, output: OutputFormat, *, command: str, verbose: bool, is_only_shown: bool = True
 ) -> None:
     """Print a plan; `command` is what to type next."""
-    from vgpu_cfg.render.data import plan_data
-    from vgpu_cfg.render.plan_text import PlanShown, render_plan
+    from vgpu_cfg.render.data.documents import plan_data
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     if output is OutputFormat.JSON:
         data(plan_data(made))
@@ -91,7 +91,7 @@ def plan(
 
 def plan_to_decide_on(made: Plan) -> None:
     """Print a plan for people on standard error, where standard output belongs to a program."""
-    from vgpu_cfg.render.plan_text import PlanShown, render_plan
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     shown = PlanShown(next_command="", is_only_shown=False, with_all=False)
     lines(lambda width: render_plan(made, width, shown), sys.stderr)
@@ -109,8 +109,8 @@ def report(
     prove_command: str = "",
 ) -> None:
     """Print what became of a run."""
-    from vgpu_cfg.render.data import report_data
-    from vgpu_cfg.render.summary import render_summary
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.text.run.summary import render_summary
 
     if output is OutputFormat.JSON:
         data(report_data(made, ended, after))
@@ -131,9 +131,9 @@ def report(
 
 def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
     """Print what a plan owns and how it does."""
-    from vgpu_cfg.render.data import status_data
-    from vgpu_cfg.render.status_text import render_status
-    from vgpu_cfg.render.status_view import view_status
+    from vgpu_cfg.render.data.documents import status_data
+    from vgpu_cfg.render.text.status import render_status
+    from vgpu_cfg.render.views.status import view_status
 
     view = view_status(made, observed)
     if output is OutputFormat.JSON:
@@ -154,9 +154,9 @@ def inventory(
 
     Raises NotFound where they name nothing.
     """
-    from vgpu_cfg.render.data import inventory_data
-    from vgpu_cfg.render.inventory_text import render_inventory
-    from vgpu_cfg.render.inventory_view import view_inventory
+    from vgpu_cfg.render.data.documents import inventory_data
+    from vgpu_cfg.render.text.inventory import render_inventory
+    from vgpu_cfg.render.views.inventory import view_inventory
 
     wanted = wanted_hosts(observed, hosts=hosts, clusters=clusters)
     view = view_inventory(observed, load_catalog(), wants_host=wanted)
@@ -168,8 +168,8 @@ def inventory(
 
 def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
     """Print profiles of the catalogue."""
-    from vgpu_cfg.render.data import profiles_data
-    from vgpu_cfg.render.profiles_text import render_profiles
+    from vgpu_cfg.render.data.documents import profiles_data
+    from vgpu_cfg.render.text.profiles import render_profiles
 
     if output is OutputFormat.JSON:
         data(profiles_data(entries))
@@ -179,7 +179,7 @@ def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
 
 def estates(known: dict[str, str]) -> None:
     """Print the built-in estates of the lab and what each is for."""
-    from vgpu_cfg.render.layout import hanging
+    from vgpu_cfg.render.layout.lines import hanging
 
     widest = max(len(f"lab:{name}") for name in known)
     lines(

@@ -25,8 +25,8 @@ def pool(
 ) -> None:
     """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual."""
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
-    from vgpu_cfg.render.gpus_text import render_pool
-    from vgpu_cfg.render.pool_data import pool_data
+    from vgpu_cfg.render.data.pool import pool_data
+    from vgpu_cfg.render.text.gpus import render_pool
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
@@ -47,8 +47,9 @@ def fits(
 ) -> None:
     """Print how many fit; `asked` says of what."""
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
-    from vgpu_cfg.render.fit_text import FitView, render_fit
-    from vgpu_cfg.render.pool_data import fit_data
+    from vgpu_cfg.render.data.pool import fit_data
+    from vgpu_cfg.render.text.fit import render_fit
+    from vgpu_cfg.render.views.fit import FitView
 
     counted = {fit.host.moid: fit.host for fit in found.hosts}
     names = {host.name for host in counted.values()}

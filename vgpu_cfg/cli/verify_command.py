@@ -171,7 +171,7 @@ def _refuse_unwritable(path: Path) -> None:
 
 
 def _write(path: Path, found: Verification) -> None:
-    from vgpu_cfg.render.verify_html import render_verification_page
+    from vgpu_cfg.render.page.verification import render_verification_page
 
     path.write_text(render_verification_page(found), encoding="utf-8")
 
@@ -180,10 +180,10 @@ def _show(found: Verification, output: OutputFormat, next_command: str, *, verbo
     from vgpu_cfg.cli import show
 
     if output is OutputFormat.JSON:
-        from vgpu_cfg.render.verify_data import verification_data
+        from vgpu_cfg.render.data.verification import verification_data
 
         show.data(verification_data(found))
         return
-    from vgpu_cfg.render.verify_text import render_verification
+    from vgpu_cfg.render.text.verification import render_verification
 
     show.lines(lambda width: render_verification(found, width, next_command=next_command, with_all=verbose))

@@ -12,7 +12,7 @@ from vgpu_cfg.cli.guest_access import login_shells
 from vgpu_cfg.cli.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
-from vgpu_cfg.render.layout import fold_names
+from vgpu_cfg.render.layout.lines import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
@@ -192,7 +192,7 @@ class _Ways:
 
     def guest(self, name: str) -> GuestShell:
         """Log in to a guest. Raises GuestError."""
-        from vgpu_cfg.execution.guest_tools import target_of
+        from vgpu_cfg.execution.guests.tools import target_of
 
         vm = next((one for one in _own_vms(self._desired, self._observed) if one.name == name), None)
         if vm is None or not vm.is_on:

@@ -20,12 +20,12 @@ from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.planning.pool.summary import read_pool
-from vgpu_cfg.render import data
-from vgpu_cfg.render.fit_text import FitView
-from vgpu_cfg.render.inventory_view import view_inventory
-from vgpu_cfg.render.pool_data import fit_data, pool_data
-from vgpu_cfg.render.rebalance_text import rebalance_data
-from vgpu_cfg.render.status_view import view_status
+from vgpu_cfg.render.data import documents as data
+from vgpu_cfg.render.data.pool import fit_data, pool_data
+from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.views.fit import FitView
+from vgpu_cfg.render.views.inventory import view_inventory
+from vgpu_cfg.render.views.status import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays"

@@ -48,11 +48,7 @@ from vgpu_cfg.planning.vms.lookup.case import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
 from vgpu_cfg.planning.vms.new_vms import NewPlace, change_id, plan_new
-from vgpu_cfg.planning.vms.place_wishes import (
-    check_existing_place,
-    check_others_rules,
-    check_spread_numa,
-)
+from vgpu_cfg.planning.vms.place_wishes import check_existing_place, check_others_rules, check_spread_numa
 from vgpu_cfg.planning.vms.placing import Around, place_vm, wanted_functions
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
