@@ -27,9 +27,9 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.report import OutcomeStatus
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import OutcomeStatus
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -22,9 +22,9 @@ from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.estate_files import read_estate
 from vgpu_cfg.lab.shell.access import open_shell
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions

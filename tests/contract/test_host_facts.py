@@ -13,8 +13,8 @@ from tests.contract.vcenters import Desk, FixedClock, VCenter, lab_vcenter
 from vgpu_cfg.errors import NotFound, NotOffered, NotRecorded, Unreachable, VCenterError
 from vgpu_cfg.lab.host_parts import OpaqueSwitch, Vmknic
 from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine, VmOverride
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
-from vgpu_cfg.model.inventory import Connection, Inventory
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport

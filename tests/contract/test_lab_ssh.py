@@ -20,7 +20,7 @@ from vgpu_cfg.lab.shell.access import ShellAccess
 from vgpu_cfg.lab.ssh_server import KNOWN_HOSTS, SSH_CONFIG, Endpoints, LabSshServer, serve_ssh
 from vgpu_cfg.lab.state import Host
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry
 
 HOST, OTHER = "esx-r12-01.lab", "esx-r12-02.lab"

@@ -15,10 +15,10 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.host_facts import host_tools, with_facts
 from vgpu_cfg.execution import exit_code_of, run_plan
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.report import Report
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan

@@ -10,10 +10,10 @@ import pytest
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
-from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, Subject, VmRef
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
 from vgpu_cfg.vsphere.reading import reader

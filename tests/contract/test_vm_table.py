@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.conftest import built
 from tests.unit.planning.test_vm_table import wanted
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.setting import VmSetting
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 

@@ -19,8 +19,8 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.clock import VirtualClock
 from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.ports import ReadScope, TaskUpdate, Transport
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session

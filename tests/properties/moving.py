@@ -17,8 +17,8 @@ from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.state import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.rebalance import How, Move, Rebalance, plan_rebalance
 from vgpu_cfg.planning.planner import make_plan

@@ -15,8 +15,8 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab.state import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from vcr.config import VCR
 
 from vgpu_cfg.cli.compose import SystemClock
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording.canonical import request_key
 from vgpu_cfg.recording.scrub import Scrubber

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.knowledge.check_pages import CheckPage
     from vgpu_cfg.knowledge.faults import Explanation
     from vgpu_cfg.knowledge.verify_failures import Failure
-    from vgpu_cfg.model.inventory import Inventory
-    from vgpu_cfg.model.vm import Vm
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.vm import Vm
     from vgpu_cfg.planning.findings.checks import Check
     from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
     from vgpu_cfg.ports import InventoryReader

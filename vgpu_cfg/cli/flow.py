@@ -22,9 +22,9 @@ from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-    from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import InventoryReader, ReadScope
 
@@ -104,7 +104,7 @@ def locked(desired: DesiredPlan, observed: Inventory, estate: Estate) -> Iterato
     Raises Locked where another run goes on, saying whose.
     """
     from vgpu_cfg.execution import hold_lock
-    from vgpu_cfg.model.change import PlanTarget
+    from vgpu_cfg.model.plan.change import PlanTarget
 
     server = PlanTarget(address=observed.vcenter.address, instance_uuid=observed.vcenter.instance_uuid)
     with hold_lock(state_folder() / "locks", desired.name, server, now=estate.clock.now()):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guest import GUEST_MARK_KEY, parse_mark
-from vgpu_cfg.model.guest_base import PLAN_KEYS
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.settings.connection import LAB_PASSWORD
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.plan_keys import (

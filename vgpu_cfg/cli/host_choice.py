@@ -10,7 +10,7 @@ from vgpu_cfg.errors import NotFound
 from vgpu_cfg.planning.findings.options import matches_any
 
 if TYPE_CHECKING:
-    from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Inventory
 
 
 def cluster_names(observed: Inventory) -> dict[str, str]:

@@ -10,8 +10,8 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.errors import HostShellError, LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
-from vgpu_cfg.model.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
 from vgpu_cfg.settings.secrets import resolve_reference
@@ -19,7 +19,7 @@ from vgpu_cfg.settings.secrets import resolve_reference
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.model.host_facts import ShellFacts
+    from vgpu_cfg.model.observed.host_facts import ShellFacts
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import HostShells, InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server

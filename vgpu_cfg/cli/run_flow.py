@@ -32,8 +32,8 @@ from vgpu_cfg.cli.saved_plan import check_reviewed
 from vgpu_cfg.cli.terminal import confirm
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
-from vgpu_cfg.model.inventory import Connection
-from vgpu_cfg.model.report import Event, OutcomeStatus, Report
+from vgpu_cfg.model.observed.inventory import Connection
+from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
@@ -41,9 +41,9 @@ from vgpu_cfg.settings.folders import state_folder
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
 
 

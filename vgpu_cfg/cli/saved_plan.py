@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 
 if TYPE_CHECKING:
-    from vgpu_cfg.model.change import Plan
+    from vgpu_cfg.model.plan.change import Plan
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -28,7 +28,7 @@ def load_plan_json(path: Path) -> Plan:
     """Read a saved plan. Raises DocumentError for a file that is none, or was edited."""
     from pydantic import ValidationError
 
-    from vgpu_cfg.model.change import Plan
+    from vgpu_cfg.model.plan.change import Plan
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def load_plan_json(path: Path) -> Plan:
 
 def _check_format(content: object, path: Path) -> None:
     """Refuse a plan that was saved in another format: what it says would be read in another sense."""
-    from vgpu_cfg.model.change import PLAN_FORMAT
+    from vgpu_cfg.model.plan.change import PLAN_FORMAT
 
     found = content.get("format") if isinstance(content, dict) else None
     if isinstance(found, int) and found != PLAN_FORMAT:

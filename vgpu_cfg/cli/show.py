@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.model.change import Plan
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.inventory import Inventory
-    from vgpu_cfg.model.report import Report
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.report import Report
 
 
 def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:

@@ -11,7 +11,7 @@ from vgpu_cfg.cli.host_choice import cluster_names
 from vgpu_cfg.cli.options import OutputFormat
 
 if TYPE_CHECKING:
-    from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.pool.shapes import Fits
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.cli.flow import Asked
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.guest import GuestSpec
-    from vgpu_cfg.model.inventory import Inventory
+    from vgpu_cfg.model.guests.guest import GuestSpec
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.vm import Vm
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.model.verification import CheckResult, Verification
-    from vgpu_cfg.model.vm import Vm
     from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
     from vgpu_cfg.settings.flags import ConnectionFlags
     from vgpu_cfg.verification import Choice, GuestView, HostView
@@ -120,7 +120,7 @@ def _own_vms(desired: DesiredPlan, observed: Inventory) -> list[Vm]:
 
 def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
     """Read the estate, and of the hosts that run the plan's VMs what checks judge."""
-    from vgpu_cfg.model.host_facts import FactGroup
+    from vgpu_cfg.model.observed.host_facts import FactGroup
 
     observed = flow.read_for(desired, estate.reader)
     moids = dict.fromkeys(vm.host_moid for vm in _own_vms(desired, observed) if vm.host_moid is not None)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi import tools
-from vgpu_cfg.model.host_facts import FactGroup, ShellFacts
+from vgpu_cfg.model.observed.host_facts import FactGroup, ShellFacts
 from vgpu_cfg.parsers.text import pci_id_of
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.remote.channel import Channel

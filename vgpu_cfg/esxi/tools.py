@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from vgpu_cfg.model.host_facts import LINKS_UNREAD, MIG_UNREAD, FirmwareValue, ShellFacts
+from vgpu_cfg.model.observed.host_facts import LINKS_UNREAD, MIG_UNREAD, FirmwareValue, ShellFacts
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware, parse_mst_status
 from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances

@@ -29,8 +29,8 @@ from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
 from vgpu_cfg.execution.run.step import NeedsHand, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
-from vgpu_cfg.model.change import Change, ManualStep, Plan, StageGuest
-from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.plan.change import Change, ManualStep, Plan, StageGuest
+from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]

@@ -30,7 +30,7 @@ from vgpu_cfg.execution.vms.steps import (
     set_rule,
     upgrade_vm,
 )
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.model.guest_modules import UsersModule
+from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.remote.keys import PlanKeyRing

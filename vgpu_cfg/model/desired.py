@@ -20,8 +20,8 @@ from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file import GpuEntry, PlaceEntry, ProtectEntry, VerifyEntry
+from vgpu_cfg.model.plan_file.vm_options import VmOptions
 from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
-from vgpu_cfg.model.vm_options import VmOptions
 
 
 class TemplateSource(Frozen):

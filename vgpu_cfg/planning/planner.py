@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.change import Change, Diagnostic, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Folder, Inventory
+from vgpu_cfg.model.observed.inventory import Folder, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
 from vgpu_cfg.model.rdma import with_nearness
-from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans

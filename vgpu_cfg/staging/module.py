@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.guest import GuestFile, GuestSpec
+from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
 from vgpu_cfg.remote.keys import PlanKeyRing
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"

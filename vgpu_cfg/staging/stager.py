@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vgpu_cfg.model.guest import (
+from vgpu_cfg.model.guests.guest import (
     GuestBundle,
     GuestSpec,
     StagedModule,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.model import guest_modules as kinds
-from vgpu_cfg.model import training_modules as training
+from vgpu_cfg.model.guests import modules as kinds
+from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.modules import (
     containers,

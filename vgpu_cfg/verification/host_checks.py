@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Gpu, GraphicsType
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware

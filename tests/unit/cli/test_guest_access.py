@@ -8,9 +8,9 @@ from tests.fakes.fake_vcenter import START
 from vgpu_cfg.cli.guest_access import guest_secrets, has_guests, secret_names, with_fingerprints
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guest_base import PLAN_KEYS
-from vgpu_cfg.model.inventory import Inventory, VCenter
-from vgpu_cfg.model.vm import OwnerMark, Vm, VmDetail
+from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.observed.inventory import Inventory, VCenter
+from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.settings.connection import Connection

@@ -8,7 +8,7 @@ from tests.unit.esxi.scripted import ScriptedChannel
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.esxi.shell import EsxiShell
-from vgpu_cfg.model.host_facts import (
+from vgpu_cfg.model.observed.host_facts import (
     LINKS_UNREAD,
     MIG_UNREAD,
     SHELL_GROUPS,

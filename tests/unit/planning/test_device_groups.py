@@ -8,10 +8,10 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.planning.parts import parts
+from vgpu_cfg.model.observed.vm import VgpuDevice, VmDetail
+from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import VgpuDevice, VmDetail
-from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.lookup.gpu_match import has_wanted_gpus, held_groups
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux

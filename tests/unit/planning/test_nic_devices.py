@@ -9,8 +9,8 @@ from tests.unit.planning.parts import parts
 from tests.unit.planning.test_nic_needs import FIRST, SECOND, VIRTUAL, WHOLE, cut, stock, whole
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredFunction, DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.vm import PassthroughDevice, VirtualNic, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
+from vgpu_cfg.model.plan.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
     NewSriovNic,

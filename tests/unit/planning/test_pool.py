@@ -6,7 +6,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.inventory import DeviceGroupInfo, Inventory
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of

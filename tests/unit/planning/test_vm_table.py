@@ -17,10 +17,10 @@ from pyVmomi import vim
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.drs import VmOverrides
-from vgpu_cfg.model.inventory import Cluster, Folder, Host
-from vgpu_cfg.model.vm import SettingValue, Vm, VmDetail
-from vgpu_cfg.model.vm_options import OPTIONS
+from vgpu_cfg.model.observed.drs import VmOverrides
+from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host
+from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
+from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import compare_vm
 from vgpu_cfg.planning.vms.lookup.case import Case

@@ -14,8 +14,8 @@ import pytest
 
 from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     HostEntry,

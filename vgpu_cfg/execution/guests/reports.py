@@ -8,7 +8,7 @@ from types import MappingProxyType
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import NeedsHand
-from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
 LOG_FILE = "/var/log/vgpu-cfg.log"

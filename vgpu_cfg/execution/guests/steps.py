@@ -35,8 +35,7 @@ from vgpu_cfg.execution.guests.tools import GuestSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
-from vgpu_cfg.model.change import StageGuest
-from vgpu_cfg.model.guest import (
+from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
     REDACTED,
@@ -47,8 +46,9 @@ from vgpu_cfg.model.guest import (
     parse_mark,
     parse_report,
 )
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import StageGuest
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.ports import GuestShell
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from ipaddress import ip_address
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.change import CreateVm, StageGuest
-from vgpu_cfg.model.guest import BEGUN, GUEST_MARK_KEY, REPORT_KEY, GuestSpec
-from vgpu_cfg.model.vm import GuestSeen, Vm
+from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, REPORT_KEY, GuestSpec
+from vgpu_cfg.model.observed.vm import GuestSeen, Vm
+from vgpu_cfg.model.plan.change import CreateVm, StageGuest
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
 

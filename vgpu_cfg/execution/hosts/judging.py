@@ -9,10 +9,10 @@ from enum import StrEnum
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.records.marks import is_waiting
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import HostRef, SettingTarget
-from vgpu_cfg.model.host_facts import HostMark
-from vgpu_cfg.model.report import SettingReading
+from vgpu_cfg.model.observed.host_facts import HostMark
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostRef, SettingTarget
+from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Wish
 
 RESTARTS = (Impact.SERVICE_RESTART, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)

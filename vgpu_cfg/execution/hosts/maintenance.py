@@ -23,9 +23,9 @@ from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.hosts.vmnics import drop_names
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
-from vgpu_cfg.model.host_change import EnterMaintenance, ExitMaintenance, HostRef
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.host_change import EnterMaintenance, ExitMaintenance, HostRef
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.ports import ReadScope
 

@@ -13,9 +13,9 @@ import json
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution.hosts.judging import State
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
-from vgpu_cfg.model.change import ManualStep
-from vgpu_cfg.model.host_change import HostRef
-from vgpu_cfg.model.host_facts import HostAttribute
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.plan.change import ManualStep
+from vgpu_cfg.model.plan.host_change import HostRef
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 

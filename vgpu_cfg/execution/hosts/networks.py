@@ -12,8 +12,9 @@ from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
-from vgpu_cfg.model.change import Change
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup
+from vgpu_cfg.model.plan.change import Change
+from vgpu_cfg.model.plan.host_change import (
     ChangeNetwork,
     EditSwitch,
     MakeSwitch,
@@ -21,7 +22,6 @@ from vgpu_cfg.model.host_change import (
     SetPortgroup,
     SetVCenterOption,
 )
-from vgpu_cfg.model.host_facts import DistributedSwitch, EstateFacts, FactGroup
 from vgpu_cfg.ports import ReadScope
 
 _BASE = frozenset({FactGroup.BASE})

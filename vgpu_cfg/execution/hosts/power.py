@@ -15,8 +15,8 @@ from vgpu_cfg.execution.hosts.manual import is_done
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import NeedsHand, Step, StepResult, Waiting, wait
-from vgpu_cfg.model.host_change import HostRef, RebootHost, ShutDownHost
-from vgpu_cfg.model.host_facts import is_same_boot
+from vgpu_cfg.model.observed.host_facts import is_same_boot
+from vgpu_cfg.model.plan.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 _TELL_EVERY_SECONDS = 180.0

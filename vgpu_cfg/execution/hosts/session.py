@@ -19,10 +19,10 @@ from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
 from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
-from vgpu_cfg.model.change import Change
-from vgpu_cfg.model.host_change import HostChangeBase, HostRef, SettingTarget
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup, HostFacts
-from vgpu_cfg.model.inventory import Connection, Host
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Connection, Host
+from vgpu_cfg.model.plan.change import Change
+from vgpu_cfg.model.plan.host_change import HostChangeBase, HostRef, SettingTarget
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 

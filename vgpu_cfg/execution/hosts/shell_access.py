@@ -13,8 +13,15 @@ from typing import Self
 
 from vgpu_cfg.errors import HostShellError, VgpuCfgError
 from vgpu_cfg.execution.records.marks import HostMarks
-from vgpu_cfg.model.host_facts import NO_LOCKDOWN, SHELL_GROUPS, SSH_SERVICE, FactGroup, HostFacts, ShellFacts
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.host_facts import (
+    NO_LOCKDOWN,
+    SHELL_GROUPS,
+    SSH_SERVICE,
+    FactGroup,
+    HostFacts,
+    ShellFacts,
+)
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell, HostShells
 

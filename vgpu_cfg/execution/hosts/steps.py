@@ -13,7 +13,7 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.vmnics import keep_names
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     EnterMaintenance,
     EsxcliWrite,

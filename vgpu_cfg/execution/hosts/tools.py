@@ -10,8 +10,8 @@ from typing import Self
 from vgpu_cfg.execution.hosts.shell_access import ShellAccess
 from vgpu_cfg.execution.records.marks import HostMarks
 from vgpu_cfg.execution.run.session import RunClock
-from vgpu_cfg.model.host_facts import ClusterFacts, EstateFacts, HostFacts
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFacts
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView
 from vgpu_cfg.ports import HostShells, HostWriter

@@ -19,11 +19,11 @@ from typing import IO, Any, Self
 from pydantic import BaseModel, ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.change import CreateVm, Plan, ReconfigureVm
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.report import Event, EventKind, Outcome, Report
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.plan.change import CreateVm, Plan, ReconfigureVm
+from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, Report
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 FORMAT = 1
 SUFFIX = ".jsonl"

@@ -20,8 +20,8 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault, Locked
-from vgpu_cfg.model.change import PlanTarget
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan.change import PlanTarget
 
 
 class LockHolder(Frozen):

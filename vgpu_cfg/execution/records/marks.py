@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.errors import StalePlan
-from vgpu_cfg.model.host_change import SettingTarget
-from vgpu_cfg.model.host_facts import HostAttribute, HostFacts, HostMark, is_same_boot
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.host_facts import HostAttribute, HostFacts, HostMark, is_same_boot
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.host_change import SettingTarget
 from vgpu_cfg.ports import Clock, HostWriter
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.turns import StartTurns
 from vgpu_cfg.execution.run.waves import Waves
-from vgpu_cfg.model.change import Change, PowerOnVm, StageGuest
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StageGuest
 
 
 class Scheduler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Change, PowerOnVm, StartContest
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartContest
 from vgpu_cfg.planning.placement.contests import Turns, turns_of
 
 

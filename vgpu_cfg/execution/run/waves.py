@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpu_cfg.model.change import Change, EnterMaintenance, ExitMaintenance, Impact, ManualStep, PowerOffVm
+from vgpu_cfg.model.plan.change import (
+    Change,
+    EnterMaintenance,
+    ExitMaintenance,
+    Impact,
+    ManualStep,
+    PowerOffVm,
+)
 
 Place = tuple[str, str]
 """A wave, "" for all of them, and the moid of one of its hosts."""

@@ -9,7 +9,8 @@ from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
     DestroyVm,
@@ -22,8 +23,7 @@ from vgpu_cfg.model.change import (
     SetRule,
     UpgradeVm,
 )
-from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 
 def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) -> Step:

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from vgpu_cfg.catalog.nic_model import MELLANOX
-from vgpu_cfg.model.addresses import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.vm import VirtualNic, Vm
+from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import VirtualNic, Vm
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -7,7 +7,7 @@ QueryConfigOptionEx (vGPUs by version).
 
 from __future__ import annotations
 
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
 
 _VERSIONS = (

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, Places, arrange
 from vgpu_cfg.planning.capacity.nic_functions import FunctionPool, read_functions, read_uplinks
 from vgpu_cfg.planning.capacity.peer_groups import peer_sets

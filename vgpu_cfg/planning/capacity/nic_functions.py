@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vgpu_cfg.model.host_facts import EstateFacts
-from vgpu_cfg.model.inventory import Host, PciDevice
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.host_facts import EstateFacts
+from vgpu_cfg.model.observed.inventory import Host, PciDevice
+from vgpu_cfg.model.observed.vm import Vm
 
 SRIOV = "sriov"
 """The `VirtualNic.kind` of a virtual function."""

@@ -13,7 +13,7 @@ from functools import cache
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.catalog.nic_model import MELLANOX
-from vgpu_cfg.model.inventory import Host, PciDevice
+from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_functions import FunctionPool
 from vgpu_cfg.planning.findings.checks import Code

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from vgpu_cfg.model.inventory import NumaNode
+from vgpu_cfg.model.observed.inventory import NumaNode
 from vgpu_cfg.model.plan_words import NumaPolicy
 
 NODE_MEMORY_SHARE = 0.9

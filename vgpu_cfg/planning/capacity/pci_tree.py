@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.inventory import Host, PciDevice
+from vgpu_cfg.model.observed.inventory import Host, PciDevice
 
 PIX, PXB, PHB, NODE, SYS = "PIX", "PXB", "PHB", "NODE", "SYS"
 

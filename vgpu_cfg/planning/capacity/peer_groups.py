@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
-from vgpu_cfg.model.inventory import DeviceGroupInfo, Host
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host
 from vgpu_cfg.planning.capacity.topology import Domain, Topology
 from vgpu_cfg.planning.findings.wording import is_at_least
 

@@ -14,8 +14,8 @@ from functools import cached_property
 
 from vgpu_cfg.catalog import Board, Catalog, resolve_profile
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.model.host_facts import GpuLinks, ShellFacts
-from vgpu_cfg.model.inventory import DeviceGroupInfo, Gpu, Host, Inventory
+from vgpu_cfg.model.observed.host_facts import GpuLinks, ShellFacts
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.pci_tree import NODE, PHB, PIX, PXB, SYS, PciTree
 

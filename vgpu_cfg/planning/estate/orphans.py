@@ -11,10 +11,10 @@ from datetime import UTC
 from shlex import quote
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm, VmOrigin
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm, VmOrigin
+from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.estate.ownership import Ownership, protects_vm
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

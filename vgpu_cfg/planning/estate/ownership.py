@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from shlex import quote
 
-from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.inventory import Cluster, Folder, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Folder, Inventory
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
+from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
-from vgpu_cfg.model.managed_object import ManagedObject
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed

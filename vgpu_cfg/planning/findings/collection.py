@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Diagnostic, Severity, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.plan.change import Diagnostic, Severity, Subject
 from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code, check_of
 from vgpu_cfg.planning.findings.wording import as_counted, listed
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, ScratchSource
-from vgpu_cfg.model.guest_base import PLAN_KEYS
-from vgpu_cfg.model.guest_modules import DriverModule, HostNameModule, HostsModule, LicenceModule
-from vgpu_cfg.model.training_modules import ImageModule
+from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
+from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed

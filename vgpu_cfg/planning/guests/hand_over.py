@@ -13,9 +13,9 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_guest import DesiredGuest
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu, HandOverHost
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
-from vgpu_cfg.model.vm import GuestSeen, Vm
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress, own_vms, plan_addresses
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 from vgpu_cfg.planning.guests.peers import Peer, make_team

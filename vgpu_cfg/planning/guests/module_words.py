@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.model.change import Edit
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     HostNameModule,
@@ -22,7 +21,7 @@ from vgpu_cfg.model.guest_modules import (
     TrafficModule,
     UsersModule,
 )
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
@@ -32,6 +31,7 @@ from vgpu_cfg.model.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
+from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.planning.findings.wording import counted
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 

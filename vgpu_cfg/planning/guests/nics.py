@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredNic, DesiredVm
-from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
 
 Addresses = Mapping[str, Sequence[NicAddress]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     HostNameModule,
@@ -20,8 +20,8 @@ from vgpu_cfg.model.guest_modules import (
     RoceModule,
     UsersModule,
 )
+from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModule
 from vgpu_cfg.model.plan_file import TrainingRoceEntry
-from vgpu_cfg.model.training_modules import ContainersModule, ToolkitModule
 from vgpu_cfg.planning.guests.nics import PlannedNic
 
 ATS_FIRMWARE = {"ATS_ENABLED": "True"}

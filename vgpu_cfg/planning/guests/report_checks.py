@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, Impact, ManualStep, StageGuest, Subject
-from vgpu_cfg.model.guest import fingerprint_of
-from vgpu_cfg.model.guest_base import PLAN_KEYS
-from vgpu_cfg.model.guest_modules import MODULE_ORDER
+from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.guests.guest import fingerprint_of
+from vgpu_cfg.model.guests.modules import MODULE_ORDER
+from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, Subject
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed

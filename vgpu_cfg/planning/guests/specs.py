@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_guest import DesiredGuest
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.guest_modules import MODULE_ORDER, GuestModule
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 from vgpu_cfg.planning.guests.own_modules import Own, own_modules
 from vgpu_cfg.planning.guests.peers import Team, make_team

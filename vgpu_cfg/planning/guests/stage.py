@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
-from vgpu_cfg.model.guest import (
+from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
     REPORT_KEY,
@@ -23,9 +23,9 @@ from vgpu_cfg.model.guest import (
     parse_mark,
     parse_report,
 )
-from vgpu_cfg.model.guest_base import PLAN_KEYS
-from vgpu_cfg.model.guest_modules import GuestModule
-from vgpu_cfg.model.vm import VmDetail
+from vgpu_cfg.model.guests.modules import GuestModule
+from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.model.plan.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
 from vgpu_cfg.planning.guests.module_words import module_edit
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
     GuestModule,
     HostEntry,
     HostsModule,
     SharedFolderModule,
     TrafficModule,
 )
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MeshPeer,

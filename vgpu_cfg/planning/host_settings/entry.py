@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.change import Impact, SettingTarget
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import HostWrite
-from vgpu_cfg.model.host_facts import ClusterFacts, FactGroup, HostFacts
-from vgpu_cfg.model.inventory import Cluster, Gpu, Host, HostNic, PciDevice
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
+from vgpu_cfg.model.plan.change import Impact, SettingTarget
+from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.planning.findings.checks import Code
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import LicenceWrite
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import LicenceWrite
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 
 KEY = "licence"

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Impact, Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Impact, Severity
 from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.case import DISTURBS, HostCase

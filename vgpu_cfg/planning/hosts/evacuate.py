@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

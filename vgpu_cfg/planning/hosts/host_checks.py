@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Connection, Inventory
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.model.plan_words import Disruption, NicUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.model.change import Impact, ManualStep
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Connection, Host, Inventory, ProfileInfo
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
+from vgpu_cfg.model.plan.change import Impact, ManualStep
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

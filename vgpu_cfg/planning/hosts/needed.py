@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.collection import Findings

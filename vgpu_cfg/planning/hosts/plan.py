@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Change, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Change, SetClusterOption, SetVCenterOption
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options

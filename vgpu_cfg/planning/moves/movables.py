@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from vgpu_cfg.model.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, ProtectEntry
 from vgpu_cfg.model.plan_words import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import Vm, VmDetail
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.ownership import protects_cluster, protects_vm
 from vgpu_cfg.planning.host_settings.cluster import HOT_MIGRATE_OPTION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.moves.movables import Movable
 
 _APART = "anti_affinity"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Change, GpuLoad, PowerOnVm, StartContest
+from vgpu_cfg.model.plan.change import Change, GpuLoad, PowerOnVm, StartContest
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState

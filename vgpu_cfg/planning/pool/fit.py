@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import HostState

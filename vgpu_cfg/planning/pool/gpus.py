@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.inventory import Connection, Gpu, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity

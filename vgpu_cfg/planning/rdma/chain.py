@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.model.change import Change, CreateVm, ManualStep, ReconfigureVm
-from vgpu_cfg.model.guest import REPORT_KEY, GuestReport, ModuleState
+from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
+from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, ReconfigureVm
 from vgpu_cfg.planning.capacity.topology import Topology
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.host_settings.entry import HostView, Reading

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Inventory, PciDevice
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Inventory, PciDevice
 from vgpu_cfg.model.plan_file import HostNicEntry, NicMatch, RoceEntry
 from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect

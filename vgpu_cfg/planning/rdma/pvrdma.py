@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import HostSwitch
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.host_facts import HostSwitch
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import PvrdmaEntry, VmknicEntry
 from vgpu_cfg.model.rdma import RDMA_MTU, network_of
 from vgpu_cfg.planning.estate.site import find_named

@@ -15,8 +15,8 @@ from vgpu_cfg.knowledge.failed_task import RECONFIGURE, PastTask, VmHistory
 from vgpu_cfg.knowledge.faults import Explanation, explain_fault, explanation_of
 from vgpu_cfg.knowledge.vm_log import VmLog, message, time_of
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict, judge
 
 MOST_LINES = 5

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.plan.change import (
     Change,
     DestroyVm,
     Edit,
@@ -15,9 +18,6 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import PowerState, Vm
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, judge_ownership, marked_moids, protects_vm
 from vgpu_cfg.planning.estate.site import Site

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPower
+from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.plan.change import (
     Change,
     Edit,
     Impact,
@@ -20,8 +22,6 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPower
-from vgpu_cfg.model.vm import PowerState, Vm
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

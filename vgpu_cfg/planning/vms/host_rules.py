@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vgpu_cfg.model.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.drs import HostGroup, VmGroup, VmHostRule
-from vgpu_cfg.model.inventory import Cluster, Inventory
+from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.inventory import Cluster, Inventory
+from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted

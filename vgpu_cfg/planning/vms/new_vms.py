@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
+from vgpu_cfg.model.observed.inventory import Datastore, Host
+from vgpu_cfg.model.plan.change import (
     Change,
     CloneFrom,
     CreateVm,
@@ -24,8 +26,6 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
-from vgpu_cfg.model.inventory import Datastore, Host
 from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, VmEdits, joined, shown
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from vgpu_cfg.model.change import Severity
 from vgpu_cfg.model.desired import DesiredPower
-from vgpu_cfg.model.drs import ClusterRule, VmHostRule
-from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Cluster, Host, Inventory
+from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
+from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Cluster, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
-from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any

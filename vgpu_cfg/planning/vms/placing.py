@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.inventory import Cluster, VCenter
+from vgpu_cfg.model.observed.inventory import Cluster, VCenter
+from vgpu_cfg.model.observed.vm import PassthroughDevice
+from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.vm import PassthroughDevice
-from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.planning.capacity.hardware import can_shape_nodes
 from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
 from vgpu_cfg.planning.capacity.numa import NodeState

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.drs import ClusterRule
+from vgpu_cfg.model.observed.inventory import Cluster, Inventory
+from vgpu_cfg.model.plan.change import (
     Change,
     Edit,
     PowerOnVm,
@@ -16,9 +19,6 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.drs import ClusterRule
-from vgpu_cfg.model.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan_words import Spread
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vgpu_cfg.model.change import Change, PowerOnVm, StartContest
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartContest
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, listed

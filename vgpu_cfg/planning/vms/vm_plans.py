@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Change, NumaPin, Placement, StartContest, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartContest, VmRef
 from vgpu_cfg.model.plan_words import NumaPolicy
-from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity

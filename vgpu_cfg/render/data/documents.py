@@ -11,9 +11,9 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.model.change import Plan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.report import Report
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.boards import pci_words
 from vgpu_cfg.render.views.host_result import HostRow, host_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.change import Edit
+from vgpu_cfg.model.plan.change import Edit
 
 
 def edit_words(edit: Edit) -> str:

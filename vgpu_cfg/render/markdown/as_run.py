@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.model.change import Change, ManualStep, Plan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Change, ManualStep, Plan
+from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.render.layout.lines import counted, duration
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.views.host_result import HostRow, host_rows, is_settled, standing_words

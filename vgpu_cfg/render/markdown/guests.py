@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.model.change import StageGuest
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     HostNameModule,
@@ -25,8 +24,7 @@ from vgpu_cfg.model.guest_modules import (
     TrafficModule,
     UsersModule,
 )
-from vgpu_cfg.model.plan_file import UserEntry
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
@@ -36,6 +34,8 @@ from vgpu_cfg.model.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
+from vgpu_cfg.model.plan.change import StageGuest
+from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.render.markdown.parts import Part
 
 

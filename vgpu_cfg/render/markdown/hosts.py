@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     ChangeHost,
     ChangeNetwork,
     EnterMaintenance,
@@ -24,7 +24,7 @@ from vgpu_cfg.model.change import (
     SetVCenterOption,
     ShutDownHost,
 )
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     CreateVm,

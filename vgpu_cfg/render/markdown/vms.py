@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
     DestroyVm,
@@ -26,8 +27,7 @@ from vgpu_cfg.model.change import (
     StartContest,
     UpgradeVm,
 )
-from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,

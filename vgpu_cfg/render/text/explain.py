@@ -14,8 +14,8 @@ from rich.text import Text
 from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation
 from vgpu_cfg.knowledge.verify_failures import Failure
-from vgpu_cfg.model.change import Severity
-from vgpu_cfg.model.vm import PowerState
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.planning.findings.checks import Check
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 from vgpu_cfg.planning.remedies.vm_judgements import Judgement

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import Diagnostic, Severity
+from vgpu_cfg.model.plan.change import Diagnostic, Severity
 from vgpu_cfg.render.layout.lines import counted, fold
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}

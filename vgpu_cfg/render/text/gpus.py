@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from vgpu_cfg.model.inventory import VCenter
+from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu
 from vgpu_cfg.planning.pool.summary import Pool, PoolRow
 from vgpu_cfg.render.layout.lines import (

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import Severity
-from vgpu_cfg.model.vm import PowerState
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,

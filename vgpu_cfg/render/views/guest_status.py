@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import StageGuest
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.guest import GUEST_MARK_KEY, REPORT_KEY, GuestReport, outdated, parse_mark, parse_report
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.guests.guest import (
+    GUEST_MARK_KEY,
+    REPORT_KEY,
+    GuestReport,
+    outdated,
+    parse_mark,
+    parse_report,
+)
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import StageGuest
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     EnterMaintenance,
@@ -15,8 +16,7 @@ from vgpu_cfg.model.change import (
     RebootHost,
     ShutDownHost,
 )
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.report import Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.render.layout.lines import counted
 
 _SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)

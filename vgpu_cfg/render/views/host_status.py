@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     Diagnostic,
@@ -15,8 +17,6 @@ from vgpu_cfg.model.change import (
     RebootHost,
     RestartService,
 )
-from vgpu_cfg.model.host_facts import HostFacts
-from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.render.layout.edits import edit_words
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.inventory import Connection, Host, HostNic, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Host, HostNic, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
-from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.topology import Topologies

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.plan.change import (
     Change,
     CreateVm,
     Diagnostic,
@@ -15,8 +17,6 @@ from vgpu_cfg.model.change import (
     SetOverrides,
     StageGuest,
 )
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_words
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status

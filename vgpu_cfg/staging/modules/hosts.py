@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.guest_modules import HostsModule
+from vgpu_cfg.model.guests.modules import HostsModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.training_modules import ImageModule, WorkerModule
+from vgpu_cfg.model.guests.training_modules import ImageModule, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render

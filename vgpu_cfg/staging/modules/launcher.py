@@ -7,9 +7,9 @@ indexes) `train` asks them at each start, by `look`, over the mesh.
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import HostNameModule, RoceModule
-from vgpu_cfg.model.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
+from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import quote_sh, render

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import LicenceModule
+from vgpu_cfg.model.guests.modules import LicenceModule
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, secret_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vgpu_cfg.model.guest_modules import LimitsModule
+from vgpu_cfg.model.guests.modules import LimitsModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file

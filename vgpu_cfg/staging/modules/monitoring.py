@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import MonitoringModule
+from vgpu_cfg.model.guests.training_modules import MonitoringModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_unit import container_files
 from vgpu_cfg.staging.dashboard import dashboard

@@ -7,7 +7,7 @@ it writes a file of its own, takes cloud-init's away, and tells cloud-init to le
 from __future__ import annotations
 
 from vgpu_cfg.documents.foreign import write_foreign
-from vgpu_cfg.model.guest_modules import NetworkModule
+from vgpu_cfg.model.guests.modules import NetworkModule
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.netplan import network_config
 from vgpu_cfg.staging.network_manager import keyfile, link_file

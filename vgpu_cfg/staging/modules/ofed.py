@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import OfedModule
+from vgpu_cfg.model.guests.modules import OfedModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file

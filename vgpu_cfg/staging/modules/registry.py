@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import RegistryModule
+from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import RoceModule
+from vgpu_cfg.model.guests.modules import RoceModule
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.nics import nic_words
 from vgpu_cfg.staging.rendering import render

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import SharedFolderModule
+from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render

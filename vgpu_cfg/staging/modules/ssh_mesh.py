@@ -8,7 +8,7 @@ login: a worker that is added changes those three, and nothing is restarted.
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import MeshPeer, SshMeshModule, WorkerModule
+from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render

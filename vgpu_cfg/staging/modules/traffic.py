@@ -6,7 +6,7 @@ HTB shapes what leaves this guest; what arrives is shaped where it leaves. Each 
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import TrafficModule
+from vgpu_cfg.model.guests.modules import TrafficModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render

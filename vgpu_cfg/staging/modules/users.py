@@ -8,7 +8,7 @@ import itertools
 import re
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import UsersModule
+from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.training_modules import WorkerModule
+from vgpu_cfg.model.guests.training_modules import WorkerModule
 from vgpu_cfg.staging.container_unit import container_files
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.model.vm import VmOrigin
+from vgpu_cfg.model.observed.vm import VmOrigin
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session

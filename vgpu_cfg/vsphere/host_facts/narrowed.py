@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 
 MELLANOX_VENDOR_ID = 0x15B3
 """PCI vendor of ConnectX and BlueField."""

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pyVmomi import vim
 
-from vgpu_cfg.model.host_facts import (
+from vgpu_cfg.model.observed.host_facts import (
     ClusterFacts,
     DistributedSwitch,
     HostAttribute,

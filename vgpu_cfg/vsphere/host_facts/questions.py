@@ -30,7 +30,7 @@ from vgpu_cfg.errors import (
     Unreachable,
     VCenterError,
 )
-from vgpu_cfg.model.host_facts import FactGroup, KernelSetting, SoftwarePackage
+from vgpu_cfg.model.observed.host_facts import FactGroup, KernelSetting, SoftwarePackage
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.wire.collector import Item

@@ -13,7 +13,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import ReachError, VCenterError
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
 from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.host_facts.properties import (
     Networks,

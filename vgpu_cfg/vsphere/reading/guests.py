@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen
+from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen
 from vgpu_cfg.vsphere.wire.collector import Item
 
 TOOLS_RUNNING = "guestToolsRunning"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.model.inventory import Connection, DeviceGroupInfo, Host, ProfileInfo
+from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Host, ProfileInfo
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.vsphere.reading.vms import hardware_version
 from vgpu_cfg.vsphere.wire.collector import Item

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.inventory import (
+from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     AssignmentPolicy,
     Connection,

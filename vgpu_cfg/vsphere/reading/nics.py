@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.model.vm import PassthroughDevice, Vm
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm
 
 
 def tell_nics(vms: Mapping[str, Vm], hosts: Iterable[Host]) -> dict[str, Vm]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vgpu_cfg.model.drs import VmOverrides
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.drs import VmOverrides
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
 from vgpu_cfg.planning.vms.settings.table import overrides
 from vgpu_cfg.vsphere.wire.paths import leaves_of

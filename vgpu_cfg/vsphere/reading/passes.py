@@ -5,7 +5,7 @@ The list does not depend on the plan: that is what makes a recording answer any 
 
 from __future__ import annotations
 
-from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.wire.collector import Paths
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
-from vgpu_cfg.model.inventory import (
+from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.inventory import (
     Cluster,
     Datastore,
     Folder,
@@ -17,7 +17,7 @@ from vgpu_cfg.model.inventory import (
     NetworkKind,
     ResourcePool,
 )
-from vgpu_cfg.model.managed_object import ManagedObject
+from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.ports import HostScope
 from vgpu_cfg.vsphere.reading.overrides import vm_overrides
 from vgpu_cfg.vsphere.wire.collector import Item

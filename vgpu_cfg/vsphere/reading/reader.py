@@ -14,9 +14,9 @@ from datetime import datetime
 from itertools import chain
 
 from vgpu_cfg.catalog import Catalog, load_catalog
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
-from vgpu_cfg.model.inventory import Host, Inventory, PciDevice
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from vgpu_cfg.model.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
-from vgpu_cfg.model.vm import Vm
 
 Prefixes = Callable[[PciDevice], tuple[str, ...]]
 """The prefixes of a board's profile names, by a PCI function; empty for what the catalogue lacks."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.guest import REDACTED, REPORT_KEY, USERDATA_KEY, WITHHELD
-from vgpu_cfg.model.vm import (
+from vgpu_cfg.model.guests.guest import REDACTED, REPORT_KEY, USERDATA_KEY, WITHHELD
+from vgpu_cfg.model.observed.vm import (
     MARK_PLAN_KEY,
     MARK_VM_KEY,
     DiskController,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyVmomi.VmomiSupport import DataObject
 
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 
 
 def set_path(target: Any, path: str, value: SettingValue) -> None:

@@ -14,7 +14,7 @@ import tenacity
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import LoginFailed, VCenterError, VersionTooOld
-from vgpu_cfg.model.inventory import VCenter
+from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire import versions
 from vgpu_cfg.vsphere.wire.faults import to_error, translated

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.host_facts import HostAttribute
+from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,

@@ -20,8 +20,9 @@ from typing import Any, Literal, assert_never
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
-from vgpu_cfg.model.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption
+from vgpu_cfg.model.plan.host_change import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -34,7 +35,6 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.host_facts import HostAttribute
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.faults import not_offered, offered, translated

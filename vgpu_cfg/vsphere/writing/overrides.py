@@ -11,7 +11,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_LIST, HA_LIST
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.vsphere.reading.overrides import entries

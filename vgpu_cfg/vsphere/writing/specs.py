@@ -11,8 +11,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.change import CloneFrom, CreateVm
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.planning.findings.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of

@@ -11,7 +11,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.vm_spec import DeviceEdit, NewPassthrough, VmSpec
+from vgpu_cfg.model.plan.vm_spec import DeviceEdit, NewPassthrough, VmSpec
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session

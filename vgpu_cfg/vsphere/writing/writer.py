@@ -8,7 +8,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
     MakeFromScratch,
@@ -17,8 +18,7 @@ from vgpu_cfg.model.change import (
     SetHostRule,
     SetRule,
 )
-from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated

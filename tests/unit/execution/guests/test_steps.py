@@ -18,10 +18,10 @@ from tests.unit.execution.guest_makers import (
 from tests.unit.execution.makers import create, plan_of, statuses
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.execution import exit_code_of, run_plan
-from vgpu_cfg.model.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark
-from vgpu_cfg.model.report import EventKind
-from vgpu_cfg.model.vm import PowerState
-from vgpu_cfg.model.vm_spec import VmSpec
+from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.report import EventKind
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 # ------------------------------------------------------------- the first boot
 

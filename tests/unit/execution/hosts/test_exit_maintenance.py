@@ -22,7 +22,7 @@ from tests.unit.execution.host_makers import (
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution import run_plan
-from vgpu_cfg.model.report import Event
+from vgpu_cfg.model.plan.report import Event
 
 
 def down(server: FakeHosts, **mark: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.planning.settings.views import GPU, gpu, view
 from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
-from vgpu_cfg.model.host_change import HostRef, SettingTarget
+from vgpu_cfg.model.plan.host_change import HostRef, SettingTarget
 from vgpu_cfg.planning.host_settings.table import setting
 
 TARGET = SettingTarget(setting="gpu_passthrough", device=GPU, value="passthrough", before="host")

@@ -23,7 +23,7 @@ from vgpu_cfg.execution import RunOptions
 from vgpu_cfg.execution.hosts.maintenance import enter_maintenance
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.vm import PassthroughDevice, PowerState, VgpuDevice, VirtualNic, VmDetail
+from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice, VirtualNic, VmDetail
 
 SATURDAY_NIGHT = datetime(2026, 3, 7, 23, 0, tzinfo=UTC)
 

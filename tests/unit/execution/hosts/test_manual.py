@@ -18,8 +18,8 @@ from tests.unit.execution.host_makers import (
 from tests.unit.execution.makers import statuses
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.execution import exit_code_of, step_digest
-from vgpu_cfg.model.change import ManualStep, Subject
-from vgpu_cfg.model.host_facts import HostAttribute
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.plan.change import ManualStep, Subject
 
 DONE = {"done_by_hand": frozenset({"by hand esx-01"})}
 

@@ -27,7 +27,7 @@ from tests.unit.execution.host_makers import (
 )
 from tests.unit.execution.makers import statuses
 from vgpu_cfg.execution import exit_code_of
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 
 
 def prepared(**mark: Any) -> FakeHosts:

@@ -29,10 +29,10 @@ from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import change_host, esxcli_command
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
+from vgpu_cfg.model.observed.vm import VgpuDevice, VmDetail
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
+from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.model.report import SettingReading
-from vgpu_cfg.model.vm import VgpuDevice, VmDetail
 
 DOWN = {"maintenance": True, "reason": "sets ats"}
 

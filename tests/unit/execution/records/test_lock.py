@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import Locked
 from vgpu_cfg.execution import hold_lock, read_lock_holder
-from vgpu_cfg.model.change import PlanTarget
+from vgpu_cfg.model.plan.change import PlanTarget
 
 PROD = PlanTarget(address="vc01.example.com", instance_uuid="1234")
 

@@ -9,7 +9,7 @@ from tests.unit.execution.host_makers import ATS, NVIDIA, estate
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.execution import HostMarks
 from vgpu_cfg.execution.records.marks import is_waiting
-from vgpu_cfg.model.host_facts import HostMark
+from vgpu_cfg.model.observed.host_facts import HostMark
 
 BOOT = datetime(2026, 2, 1, tzinfo=UTC)
 

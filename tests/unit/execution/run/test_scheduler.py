@@ -6,7 +6,7 @@ from tests.unit.execution.makers import create, pin, power_on
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.execution.run.turns import StartTurns
-from vgpu_cfg.model.change import Change, GpuLoad, StartContest
+from vgpu_cfg.model.plan.change import Change, GpuLoad, StartContest
 from vgpu_cfg.model.vgpu import Sharing
 
 

@@ -17,8 +17,8 @@ from tests.unit.execution.host_makers import (
 )
 from tests.unit.execution.makers import add_own_vm, power_off, statuses
 from vgpu_cfg.execution import exit_code_of
-from vgpu_cfg.model.change import Change, Impact
-from vgpu_cfg.model.vm import PowerState
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.change import Change, Impact
 
 
 def prepared(name: str, *needs: str, max_down: int = 1, **fields: Any) -> list[Change]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.execution import describe_spec, missing_from
-from vgpu_cfg.model.vm import PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, Vm, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, Vm, VmDetail
+from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

@@ -21,10 +21,18 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.execution import missing_from, run_plan
-from vgpu_cfg.model.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, Subject, UpgradeVm, VmRef
-from vgpu_cfg.model.report import Report
-from vgpu_cfg.model.vm import PowerState, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice, VmSpec
+from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
+    RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
+    SetRule,
+    Subject,
+    UpgradeVm,
+    VmRef,
+)
+from vgpu_cfg.model.plan.report import Report
+from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice, VmSpec
 
 C40 = "grid_a100-40c"
 DROPPED_BY_CLONE = frozenset(

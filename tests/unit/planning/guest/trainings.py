@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.unit.planning.desires import plan_for, vm
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
 from vgpu_cfg.planning.guests.specs import guest_specs
 

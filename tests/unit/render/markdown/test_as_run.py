@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.unit.render import host_reports, host_samples, samples
-from vgpu_cfg.model.report import Event, EventKind, OutcomeStatus
+from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.render.markdown.as_run import render_as_run, steps_done
 
 PLAN = host_samples.two_with_one_reboot()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     Change,
     Edit,
     MakeFromScratch,
@@ -21,7 +21,7 @@ from vgpu_cfg.model.change import (
     VmOverride,
     VmRef,
 )
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -33,7 +33,7 @@ from vgpu_cfg.model.host_change import (
     SettingTarget,
     ShellWrite,
 )
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vgpu_cfg.model.host_facts import (
+from vgpu_cfg.model.observed.host_facts import (
     ClusterFacts,
     EstateFacts,
     FactGroup,
@@ -14,7 +14,7 @@ from vgpu_cfg.model.host_facts import (
     KernelSetting,
     SoftwarePackage,
 )
-from vgpu_cfg.model.inventory import Gpu, Host, Inventory, PciDevice, VCenter
+from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice, VCenter
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
 

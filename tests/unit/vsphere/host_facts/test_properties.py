@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.model.host_facts import (
+from vgpu_cfg.model.observed.host_facts import (
     ClusterFacts,
     DistributedSwitch,
     HostAttribute,

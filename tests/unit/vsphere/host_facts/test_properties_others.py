@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.vsphere.host_facts.test_properties import facts, host, ip, pnic, vmknic
-from vgpu_cfg.model.host_facts import HostSwitch, Vmknic
+from vgpu_cfg.model.observed.host_facts import HostSwitch, Vmknic
 from vgpu_cfg.vsphere.host_facts.properties import cluster_facts
 from vgpu_cfg.vsphere.wire.collector import Item
 

@@ -21,7 +21,7 @@ from tests.unit.vsphere.facts_vcenter import (
 )
 from tests.unit.vsphere.soap_answers import Answer, fault, soap
 from vgpu_cfg.errors import NotOffered, NotRecorded, ReachError, Unreachable, VCenterError
-from vgpu_cfg.model.host_facts import FactGroup, KernelSetting, SoftwarePackage
+from vgpu_cfg.model.observed.host_facts import FactGroup, KernelSetting, SoftwarePackage
 from vgpu_cfg.vsphere.host_facts.questions import QUESTIONS, HostQuestions, HostSilent
 from vgpu_cfg.vsphere.wire.collector import Item
 

@@ -11,7 +11,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 from tests.unit.vsphere.facts_vcenter import AnsweringTransport, executed, executer, listed, rows, session_on
 from tests.unit.vsphere.soap_answers import Answer, fault, soap
 from vgpu_cfg.errors import LoginFailed, Unreachable
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
 
 SILENT = fault(vmodl.fault.HostNotConnected())

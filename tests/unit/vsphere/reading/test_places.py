@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.drs import HostGroup, VmGroup, VmHostRule
-from vgpu_cfg.model.inventory import Cluster, NetworkKind
+from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.inventory import Cluster, NetworkKind
 from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.wire.collector import Item

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.model.inventory import Gpu, Host, PciDevice, ProfileInfo
+from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice, ProfileInfo
+from vgpu_cfg.model.observed.vm import VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.model.vm import VgpuDevice, Vm, VmDetail
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
 
 MIG, TIME_SLICED = Sharing.MIG, Sharing.TIME_SLICED

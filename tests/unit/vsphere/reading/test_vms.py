@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, PowerState, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, PowerState, Vm, VmDetail
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.vms import hardware_version, make_detail, make_vm
 from vgpu_cfg.vsphere.wire.collector import Item

@@ -9,8 +9,9 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.unit.vsphere.scripted import content, item, no_method, reading, session_on, typed
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError, VersionTooOld
-from vgpu_cfg.model.change import SetClusterOption, SetVCenterOption, Subject
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.model.plan.host_change import (
     EnterMaintenance,
     EsxcliWrite,
     GraphicsWrite,
@@ -23,7 +24,6 @@ from vgpu_cfg.model.host_change import (
     RulesetWrite,
     ShellWrite,
 )
-from vgpu_cfg.model.inventory import GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.writing.host_managers import MANAGERS
 from vgpu_cfg.vsphere.writing.host_writer import VSAN_ACTIONS, VCenterHostWriter

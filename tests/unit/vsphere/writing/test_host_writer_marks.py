@@ -9,7 +9,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.vsphere.scripted import content, item, reading, session_on, typed
 from vgpu_cfg.errors import NotOffered, NotPermitted
-from vgpu_cfg.model.host_facts import HostAttribute
+from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 
 MARK = HostAttribute.MARK

@@ -8,7 +8,7 @@ from pyVmomi import vim
 from tests.unit.vsphere.scripted import no_method, session_on
 from tests.unit.vsphere.writing.test_host_writer import HOST, host
 from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan
-from vgpu_cfg.model.host_change import ModuleWrite
+from vgpu_cfg.model.plan.host_change import ModuleWrite
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 
 MODULE = ModuleWrite(module="nmlx5_core", options="pfctx=0x08 pfcrx=0x08", before="dcbx=1")

@@ -9,8 +9,8 @@ from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.soap_answers import serialized
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, MakeFromScratch, Subject, VmRef
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, MakeFromScratch, Subject, VmRef
+from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import EsxcliWrite, HostWrite
-from vgpu_cfg.model.host_facts import FactGroup, HostFacts, SoftwarePackage, is_same_boot
-from vgpu_cfg.model.inventory import GraphicsType, Host
+from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, SoftwarePackage, is_same_boot
+from vgpu_cfg.model.observed.inventory import GraphicsType, Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 
 Kind = Literal["nvd-aie", "vgpu"]

@@ -13,10 +13,10 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import ShellWrite
-from vgpu_cfg.model.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import ShellWrite
 from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least

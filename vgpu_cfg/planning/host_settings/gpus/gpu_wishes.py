@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import FactGroup, GpuShellFacts
-from vgpu_cfg.model.inventory import Gpu, Host
+from vgpu_cfg.model.observed.host_facts import FactGroup, GpuShellFacts
+from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.planning.findings.checks import Code

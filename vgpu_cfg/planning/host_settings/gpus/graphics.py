@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import EsxcliWrite, GraphicsWrite, HostWrite
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import AssignmentPolicy, Gpu, GraphicsType, Host
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType, Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite, HostWrite
 from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish

@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import EsxcliWrite, HostWrite, ModuleWrite
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Gpu
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Gpu
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_words import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode

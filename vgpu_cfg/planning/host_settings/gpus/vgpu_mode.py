@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import HostWrite
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_words import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
-from vgpu_cfg.model.inventory import Host, HostNic, PciDevice
+from vgpu_cfg.model.observed.inventory import Host, HostNic, PciDevice
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.model.plan_file import HostNicEntry
 from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.findings.checks import Code

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.model.change import Impact
 from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import HostWrite, ModuleWrite
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import RoceEntry
 from vgpu_cfg.model.plan_words import NicUse
 from vgpu_cfg.planning.findings.checks import Code

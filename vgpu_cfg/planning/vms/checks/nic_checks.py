@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.capacity.nic_needs import (
     NicKind,
     NicNeed,

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
-from vgpu_cfg.model.change import Severity, Subject
 from vgpu_cfg.model.desired import ScratchSource
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, is_at_least, listed

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vgpu_cfg.model.change import Severity, Subject
 from vgpu_cfg.model.desired import DesiredPower, DesiredVm
-from vgpu_cfg.model.inventory import Datastore, GraphicsType, Host
+from vgpu_cfg.model.observed.inventory import Datastore, GraphicsType, Host
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
-from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.checks import Code

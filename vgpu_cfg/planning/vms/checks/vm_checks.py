@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY

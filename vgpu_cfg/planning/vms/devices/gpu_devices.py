@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from types import MappingProxyType
 
-from vgpu_cfg.model.change import Edit
-from vgpu_cfg.model.vm import PassthroughDevice, VgpuDevice, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VmDetail
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
     NewDynamicPassthrough,
     NewPassthrough,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Edit
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
-from vgpu_cfg.model.vm import VirtualNic, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vgpu_cfg.model.change import NumaPin
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.model.plan.change import NumaPin
 from vgpu_cfg.model.plan_words import NumaPolicy
-from vgpu_cfg.model.vm import AFFINITY_KEY
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.placement.host_state import Fit, HostState

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, ScratchSource, TemplateSource
-from vgpu_cfg.model.inventory import Cluster, Datastore, Folder, Host, Network
+from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, Network
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan.vm_spec import NicBacking
 from vgpu_cfg.model.plan_file import GpuEntry, ProtectEntry
-from vgpu_cfg.model.vm import Vm, VmDetail
-from vgpu_cfg.model.vm_spec import NicBacking
 from vgpu_cfg.planning.estate.ownership import protects_cluster
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code

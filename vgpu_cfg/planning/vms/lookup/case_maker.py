@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.inventory import Folder, Host, Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.ownership import Ownership, protects_vm
 from vgpu_cfg.planning.estate.site import Site

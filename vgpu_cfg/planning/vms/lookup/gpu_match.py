@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import PassthroughDevice, VmDetail
 
 DEVICE_GROUPS_SINCE = (8,)
 """The ESXi release that brought device groups; before, NVLink peers are several plain vGPUs."""

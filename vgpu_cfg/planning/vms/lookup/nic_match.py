@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.model.desired import DesiredFunction
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.model.vm import PassthroughDevice, VirtualNic, VmDetail
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, is_matching
 from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic

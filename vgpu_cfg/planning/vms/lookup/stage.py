@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.model.change import Severity
-from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.checks import Code

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredFunction
-from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, NewVgpu, NicBacking
+from vgpu_cfg.model.plan.vm_spec import (
+    NewDynamicPassthrough,
+    NewPassthrough,
+    NewSriovNic,
+    NewVgpu,
+    NicBacking,
+)
 
 VMXNET3 = "vmxnet3"
 PVRDMA = "pvrdma"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted

@@ -7,7 +7,7 @@ CPU, at least the number of its CPUs times the clock of the host's cores reserve
 
 from __future__ import annotations
 
-from vgpu_cfg.model.vm import AFFINITY_KEY, SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, SettingValue, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted, gib, node_list
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm

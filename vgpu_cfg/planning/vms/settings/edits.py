@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Edit
-from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.model.vm_spec import DeviceEdit, RemoveDevice, VmSpec
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import DeviceEdit, RemoveDevice, VmSpec
 from vgpu_cfg.planning.vms.settings.device_leaves import device_leaves, group_leaves
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, wire_text
 

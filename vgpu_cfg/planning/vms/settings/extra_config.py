@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.vm import VmDetail
+from vgpu_cfg.model.observed.vm import VmDetail
 
 
 def current(key: str, detail: VmDetail) -> str | None:

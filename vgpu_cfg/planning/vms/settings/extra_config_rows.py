@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vgpu_cfg.model.addresses import ADDRESSES_KEY
+from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, SettingValue, VmDetail
 from vgpu_cfg.model.rdma import asks_gpudirect
-from vgpu_cfg.model.vm import MARK_PLAN_KEY, MARK_VM_KEY, SettingValue, VmDetail
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.extra_config import current

@@ -6,7 +6,7 @@ Sources: vSphere API reference, VirtualMachineConfigSpec and VirtualMachineBootO
 
 from __future__ import annotations
 
-from vgpu_cfg.model.vm import SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.model.vm import SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.cluster_rows import CLUSTER_SETTINGS
 from vgpu_cfg.planning.vms.settings.cpu_rows import CPU_SETTINGS
 from vgpu_cfg.planning.vms.settings.extra_config_rows import EXTRA_CONFIG_SETTINGS

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -39,7 +39,7 @@ from vgpu_cfg.model.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import DestroyVm, EnterMaintenance, Impact, Plan
+from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan
 from vgpu_cfg.render.layout.lines import (
     Column,
     by_row,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     Edit,

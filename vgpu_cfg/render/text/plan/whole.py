@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.plan.change import (
     DestroyVm,
     Plan,
     Severity,

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vgpu_cfg.model.change_base import ChangeBase
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.plan.base import ChangeBase
 from vgpu_cfg.model.vgpu import VgpuMode
 
 

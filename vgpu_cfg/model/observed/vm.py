@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.managed_object import ManagedObject
+from vgpu_cfg.model.observed.managed_object import ManagedObject
 
 MARK_PLAN_KEY = "vgpu_cfg.plan"
 MARK_VM_KEY = "vgpu_cfg.vm"

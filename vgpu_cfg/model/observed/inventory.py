@@ -15,12 +15,12 @@ from functools import cached_property
 
 from pydantic import Field
 
-from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.host_facts import EstateFacts
-from vgpu_cfg.model.managed_object import ManagedObject
+from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
+from vgpu_cfg.model.observed.host_facts import EstateFacts
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.model.vm import SettingValue, Vm
 
 NVIDIA_VENDOR_ID = 0x10DE
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 
 
 class NewVgpu(Frozen):

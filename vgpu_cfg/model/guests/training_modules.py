@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
 
 
 class ContainersModule(ModuleBase):

@@ -17,11 +17,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from vgpu_cfg.model.change_base import ChangeBase, Edit, Impact, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject
+from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
     EnterMaintenance,
@@ -34,9 +35,8 @@ from vgpu_cfg.model.host_change import (
     SetVCenterOption,
     ShutDownHost,
 )
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.model.vm_spec import VmSpec
 
 __all__ = [
     "Change",

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest_base import ModuleBase
-from vgpu_cfg.model.guest_modules import GuestModule
+from vgpu_cfg.model.guests.base import ModuleBase
+from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.plan_file import LoginEntry
 
 GUEST_MARK_KEY = "vgpu_cfg.guest"

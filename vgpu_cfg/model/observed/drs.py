@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.vm import SettingValue
+from vgpu_cfg.model.observed.vm import SettingValue
 
 
 class ClusterRule(Frozen):

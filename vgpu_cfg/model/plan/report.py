@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from vgpu_cfg.model.change import Subject
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan.change import Subject
 
 
 class OutcomeStatus(StrEnum):

@@ -13,9 +13,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic, ModuleBase
-from vgpu_cfg.model.plan_file import UserEntry
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
@@ -25,6 +24,7 @@ from vgpu_cfg.model.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
+from vgpu_cfg.model.plan_file import UserEntry
 
 
 class HostNameModule(ModuleBase):
