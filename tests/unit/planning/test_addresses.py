@@ -8,13 +8,13 @@ import pytest
 
 from vgpu_cfg.model.desired import (
     DesiredFunction,
+    DesiredGuest,
     DesiredNetwork,
     DesiredNic,
     DesiredPlan,
     DesiredVm,
     TemplateSource,
 )
-from vgpu_cfg.model.desired_guest import DesiredGuest
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter

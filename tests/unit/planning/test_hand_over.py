@@ -9,13 +9,14 @@ import pytest
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import (
     DesiredFunction,
+    DesiredGuest,
     DesiredNetwork,
     DesiredNic,
     DesiredPlan,
+    DesiredTraining,
     DesiredVm,
     TemplateSource,
 )
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail

@@ -11,8 +11,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.execution import makers
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_guest import DesiredGuest
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile

@@ -15,8 +15,7 @@ from tests.unit.execution import makers
 from tests.unit.render import guest_samples, host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Plan, Severity, Subject
 from vgpu_cfg.model.plan.report import Event, Outcome, OutcomeStatus, Report

@@ -4,7 +4,7 @@ That a VM's own NIC is known by its driver before the VM is there and by its MAC
 what its guest is given; so the driver comes first wherever it is enough. Several virtual NICs of one driver
 get fixed MACs of VMware's range for those (00:50:56:00:00:00 to 00:50:56:3f:ff:ff), derived from plan,
 VM and place, so that they are known beforehand. A NIC that is passed through has its own, which the host
-tells until it has handed it out: from then on it is kept on the VM (`model.addresses`).
+tells until it has handed it out: from then on it is kept on the VM (`model.guests.addresses`).
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_guest import DesiredGuest
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu, HandOverHost
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
+from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_guest import DesiredGuest
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics

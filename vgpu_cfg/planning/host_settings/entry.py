@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
 from vgpu_cfg.model.plan.change import Impact, SettingTarget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, HostNic
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry, HostNicEntry, NicMatch
 from vgpu_cfg.planning.host_settings.entry import HostView

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.plan.change import Subject

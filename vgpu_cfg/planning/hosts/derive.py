@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
 from vgpu_cfg.model.plan_words import GpuUse

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
 from vgpu_cfg.model.plan.change import ChangeNetwork, Edit, Subject

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import HostSwitch
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import PvrdmaEntry, VmknicEntry

@@ -7,8 +7,7 @@ from typing import Any
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desires import plan_for, planned
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, Plan
 from vgpu_cfg.planning.host_settings.case import HostCase

@@ -9,8 +9,7 @@ import pytest
 from tests.unit.planning.desires import codes, planned, vm
 from tests.unit.planning.hosts.asked import GPU, SHELL, case, estate, host, kinds, wanted
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.host_change import ChangeHost, ShellWrite
 from vgpu_cfg.planning.findings.collection import Findings

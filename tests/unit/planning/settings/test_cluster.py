@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.settings.views import hosts
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.planning.findings.collection import Findings

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC, NIC_2, hosts, nic, view
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostMark
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import ShellWrite

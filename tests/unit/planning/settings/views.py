@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts, ServiceFact
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
 from vgpu_cfg.planning.host_settings.entry import HostView

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, SoftwarePackage, is_same_boot
 from vgpu_cfg.model.observed.inventory import GraphicsType, Host
 from vgpu_cfg.model.plan.change import Impact

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import ShellWrite

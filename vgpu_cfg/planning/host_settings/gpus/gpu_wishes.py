@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, GpuShellFacts
 from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan_file import HostGpuEntry

@@ -1,8 +1,9 @@
 """What a row of the table of VM settings says: everything that the house knows of one setting of a VM.
 
-Adding a setting is adding a row (and its key in `model.vm_options`); nothing outside the table names a
-single setting. Comparing, the edits, the request to vCenter, reading back, privileges, texts, the runbook and
-the reference page follow from the rows. Devices are code of their own and answer the same questions.
+Adding a setting is adding a row (and its key in `model.plan_file.vm_options`); nothing outside the table
+names a single setting. Comparing, the edits, the request to vCenter, reading back, privileges, texts, the
+runbook and the reference page follow from the rows. Devices are code of their own and answer the same
+questions.
 """
 
 from __future__ import annotations
