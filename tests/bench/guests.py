@@ -21,9 +21,9 @@ from vgpu_cfg.model.plan.change import Plan, StageGuest
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.settings.plan_keys import PlanSeed
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session

@@ -15,7 +15,6 @@ from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flow import read_for
 from vgpu_cfg.cli.guest_ways import DirectChannel
 from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_shell_facts
-from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.execution import HostTools, run_plan
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.clock import VirtualClock
@@ -30,6 +29,7 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+from vgpu_cfg.shells.esxi.shell import EsxiShell
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter

@@ -24,7 +24,7 @@ from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
 from vgpu_cfg.model.plan.change import StageGuest
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         InventoryReader,
         Transport,
     )
-    from vgpu_cfg.remote.keys import PlanKeyRing
+    from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
 
 
@@ -147,7 +147,7 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
     """Build what logs in to hosts: SSH, or the lab's own shell in this process."""
     if connection.is_lab:
         return LabShells(lab or open_lab_of(connection.lab_estate), secrets)
-    from vgpu_cfg.esxi.shells import EsxiShells
+    from vgpu_cfg.shells.esxi.logins import EsxiShells
 
     return EsxiShells(secrets, state_folder() / "known_hosts", ssh_config=_ssh_config())
 
@@ -166,7 +166,7 @@ def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab |
             ),
             lambda moid: host_key_of(lab, moid),
         )
-    from vgpu_cfg.guest.shells import SshGuestShells
+    from vgpu_cfg.shells.guest.logins import SshGuestShells
 
     return SshGuestShells(keys, secrets, ssh_config=_ssh_config())
 
@@ -186,8 +186,8 @@ class LabShells:
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
         from vgpu_cfg.cli.guest_ways import DirectChannel
-        from vgpu_cfg.esxi.shell import EsxiShell
         from vgpu_cfg.lab.shell.access import open_shell
+        from vgpu_cfg.shells.esxi.shell import EsxiShell
 
         secret = self._secrets.get(access.password or access.key or "", LAB_PASSWORD)
         shell = open_shell(self._lab, host_name, access.user, password=secret)

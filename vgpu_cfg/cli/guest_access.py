@@ -56,7 +56,7 @@ class GuestSecrets:
     def tools(self, estate: Estate) -> GuestTools:
         """Gather what sets guests up during a run."""
         from vgpu_cfg.execution import GuestTools
-        from vgpu_cfg.remote.keys import PlanKeyRing
+        from vgpu_cfg.shells.keys import PlanKeyRing
         from vgpu_cfg.staging.stager import Stager
 
         keys = PlanKeyRing(self.seed.value)
@@ -130,7 +130,7 @@ def login_shells(desired: DesiredPlan, observed: Inventory, estate: Estate) -> G
 
     Raises LoginFailed for a secret of a login that is not there, and where the plan has no keys here.
     """
-    from vgpu_cfg.remote.keys import PlanKeyRing
+    from vgpu_cfg.shells.keys import PlanKeyRing
 
     seed = _known_seed(desired, observed, is_lab=estate.is_lab)
     if seed is None:

@@ -31,7 +31,7 @@ from vgpu_cfg.model.guests.modules import (
     UsersModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files
 from vgpu_cfg.staging.cloud_init import user_data
 from vgpu_cfg.staging.netplan import network_config

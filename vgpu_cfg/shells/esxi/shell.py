@@ -9,11 +9,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi import tools
 from vgpu_cfg.model.observed.host_facts import FactGroup, ShellFacts
 from vgpu_cfg.parsers.text import pci_id_of
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.remote.channel import Channel
+from vgpu_cfg.shells.channel import Channel
+from vgpu_cfg.shells.esxi import tools
 
 
 class EsxiShell:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.esxi.scripted import ScriptedChannel
+from tests.unit.shells.esxi.scripted import ScriptedChannel
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.ports import HostShell, ShellResult
+from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 MST = "/opt/mellanox/bin/mst status -vv"
 MST_LISTS = ShellResult(

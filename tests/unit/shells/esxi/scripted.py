@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.remote.channel import Executed
+from vgpu_cfg.shells.channel import Executed
 
 NOT_FOUND = ShellResult(status=127, stderr="sh: not found\n")
 

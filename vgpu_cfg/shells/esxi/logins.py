@@ -8,8 +8,8 @@ from pathlib import Path
 import tenacity
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 ATTEMPTS = 6
 """Waits of 0.5, 1, 2, 4 and 5 s lie between them: 12.5 s for a service to begin to listen."""
@@ -52,9 +52,9 @@ class EsxiShells:
         tried again, for some seconds; a key or a login that is refused never is.
         Raises HostShellError.
         """
-        from vgpu_cfg.esxi.ssh import ConnectionRefused, Login, open_channel
-        from vgpu_cfg.remote.ssh import Endpoint
-        from vgpu_cfg.remote.ssh_config import options_for
+        from vgpu_cfg.shells.esxi.ssh import ConnectionRefused, Login, open_channel
+        from vgpu_cfg.shells.ssh import Endpoint
+        from vgpu_cfg.shells.ssh_config import options_for
 
         if access.ssh == "off":
             raise HostShellError(

@@ -23,7 +23,7 @@ from enum import StrEnum
 import paramiko
 
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.remote.channel import Executed
+from vgpu_cfg.shells.channel import Executed
 
 DEFAULT_PORT = 22
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024

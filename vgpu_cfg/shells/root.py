@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.remote.channel import Executed, GuestChannel
+from vgpu_cfg.shells.channel import Executed, GuestChannel
 
 FILE_SECONDS = 120.0
 """How long one file may take on its way."""

@@ -13,8 +13,8 @@ from typing import Literal
 import paramiko
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi import host_keys
-from vgpu_cfg.remote.ssh import Endpoint, SshChannel, SshFailure, Trouble, connect
+from vgpu_cfg.shells.esxi import host_keys
+from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshFailure, Trouble, connect
 
 
 class ConnectionRefused(HostShellError):

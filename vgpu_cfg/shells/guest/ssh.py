@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.guest.host_key import GuestHostKeys
-from vgpu_cfg.remote.ssh import Endpoint, SshChannel, SshConnection, SshFailure, Trouble, connect
+from vgpu_cfg.shells.guest.host_key import GuestHostKeys
+from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshConnection, SshFailure, Trouble, connect
 
 if TYPE_CHECKING:
     import paramiko

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.remote.channel import Executed
-from vgpu_cfg.remote.root_shell import RootShell
+from vgpu_cfg.shells.channel import Executed
+from vgpu_cfg.shells.root import RootShell
 
 
 class LocalChannel:

@@ -9,10 +9,10 @@ from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
-from vgpu_cfg.remote.keys import PlanKeyRing
-from vgpu_cfg.remote.root_shell import RootShell
-from vgpu_cfg.remote.ssh import DEFAULT_PORT, Endpoint
-from vgpu_cfg.remote.ssh_config import HostOptions, options_for
+from vgpu_cfg.shells.keys import PlanKeyRing
+from vgpu_cfg.shells.root import RootShell
+from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint
+from vgpu_cfg.shells.ssh_config import HostOptions, options_for
 
 OWN_USER: str = UsersModule.model_fields["machine_user"].default
 """The account that this tool makes for itself."""
@@ -51,8 +51,8 @@ class SshGuestShells:
 
         GuestNotReady where no address answers, or none is known yet.
         """
-        from vgpu_cfg.guest.host_key import GuestHostKeys
-        from vgpu_cfg.guest.ssh import open_channel
+        from vgpu_cfg.shells.guest.host_key import GuestHostKeys
+        from vgpu_cfg.shells.guest.ssh import open_channel
 
         host_keys = GuestHostKeys(target.name, self._keys.host_key(target.name).public, self._known_hosts)
         failures: list[GuestError] = []

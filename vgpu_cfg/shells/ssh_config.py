@@ -12,7 +12,7 @@ from pathlib import Path
 import paramiko
 
 from vgpu_cfg.errors import ReachError
-from vgpu_cfg.remote.ssh import DEFAULT_PORT
+from vgpu_cfg.shells.ssh import DEFAULT_PORT
 
 _NOT_HONOURED = ("proxyjump", "proxycommand")
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.unit.esxi.scripted import ScriptedChannel
 from tests.unit.parsers.printed import printed
+from tests.unit.shells.esxi.scripted import ScriptedChannel
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.model.observed.host_facts import (
     LINKS_UNREAD,
     MIG_UNREAD,
@@ -18,7 +17,8 @@ from vgpu_cfg.model.observed.host_facts import (
     ShellFacts,
 )
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.remote.channel import Executed
+from vgpu_cfg.shells.channel import Executed
+from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 SMI = "nvidia-smi -q"
 MST = "/opt/mellanox/bin/mst status -vv"

@@ -13,7 +13,7 @@ from pathlib import Path
 import paramiko
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.remote.ssh import fingerprint
+from vgpu_cfg.shells.ssh import fingerprint
 
 
 class GuestHostKeys(paramiko.MissingHostKeyPolicy):

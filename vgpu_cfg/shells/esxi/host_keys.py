@@ -14,7 +14,7 @@ from typing import Literal
 import paramiko
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.remote.ssh import fingerprint
+from vgpu_cfg.shells.ssh import fingerprint
 
 _KEYGEN = "/usr/lib/vmware/openssh/bin/ssh-keygen"
 """Where ESXi keeps it; it is not in the path there."""
