@@ -110,7 +110,7 @@ def _users(context: StagingContext) -> list[Any]:
     module = context.spec.get(UsersModule)
     if module is None:
         return []
-    from vgpu_cfg.staging.modules.users import accounts
+    from vgpu_cfg.staging.modules.machine.users import accounts
 
     return [
         {
