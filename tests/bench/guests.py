@@ -9,8 +9,8 @@ from pathlib import Path
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import LabRunClock
-from vgpu_cfg.cli.flow import read_for
-from vgpu_cfg.cli.guest_access import GuestSecrets
+from vgpu_cfg.cli.flows.flow import read_for
+from vgpu_cfg.cli.flows.guest_access import GuestSecrets
 from vgpu_cfg.cli.guest_ways import LabGuestShells
 from vgpu_cfg.execution import GuestTools, run_plan
 from vgpu_cfg.lab import open_lab

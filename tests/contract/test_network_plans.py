@@ -13,7 +13,7 @@ import pytest
 from tests.contract.vcenters import Desk, VCenter, lab_vcenter
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
-from vgpu_cfg.cli.host_facts import host_tools, with_facts
+from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts
 from vgpu_cfg.execution import exit_code_of, run_plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -9,7 +9,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli import flow, run_flow
+from vgpu_cfg.cli.flows import flow, run_flow
 from vgpu_cfg.execution import stop_on_interrupt
 from vgpu_cfg.lab.faults import make_fault
 from vgpu_cfg.lab.state import VirtualMachine

@@ -8,17 +8,15 @@ import traceback
 
 import typer
 
-from vgpu_cfg.cli import (
-    estate_commands,
-    explain_commands,
-    fit_command,
-    hand_over_command,
-    lab_commands,
-    plan_commands,
-    rebalance_command,
-    runbook_command,
-    verify_command,
-)
+from vgpu_cfg.cli.commands import estate as estate_commands
+from vgpu_cfg.cli.commands import explain as explain_commands
+from vgpu_cfg.cli.commands import fit as fit_command
+from vgpu_cfg.cli.commands import hand_over as hand_over_command
+from vgpu_cfg.cli.commands import lab as lab_commands
+from vgpu_cfg.cli.commands import plan as plan_commands
+from vgpu_cfg.cli.commands import rebalance as rebalance_command
+from vgpu_cfg.cli.commands import runbook as runbook_command
+from vgpu_cfg.cli.commands import verify as verify_command
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.cli.host_choice import wanted_hosts
-from vgpu_cfg.cli.options import OutputFormat
+from vgpu_cfg.cli.options.hosts import wanted_hosts
+from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import counted, fold_names
 

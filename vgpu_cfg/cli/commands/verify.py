@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import CommandOptions, OutputFormat, OutputOption, PlanArgument, connected, planned
+from vgpu_cfg.cli.options.shared import (
+    CommandOptions,
+    OutputFormat,
+    OutputOption,
+    PlanArgument,
+    connected,
+    planned,
+)
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flow import Asked
+    from vgpu_cfg.cli.flows.flow import Asked
     from vgpu_cfg.model.verification import CheckResult, Thresholds, Verification
 
 EXIT_FAILED = 8
@@ -72,8 +79,8 @@ def verify(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check inside hosts and guests that training will work; exit 8 where a check fails."""
-    from vgpu_cfg.cli import flow
-    from vgpu_cfg.cli.verify_flow import Wanted, verify_plan
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.verification import Choice
 
     globs = _globs(only)
@@ -147,7 +154,7 @@ def _progress() -> Callable[[CheckResult], None]:
     """Tell failures as they come, on a terminal that shows standard error."""
     import sys
 
-    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.model.verification import CheckState
 
     def told(result: CheckResult) -> None:
@@ -177,7 +184,7 @@ def _write(path: Path, found: Verification) -> None:
 
 
 def _show(found: Verification, output: OutputFormat, next_command: str, *, verbose: bool) -> None:
-    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.output import show
 
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.verification import verification_data

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vgpu_cfg.cli import compose, show
-from vgpu_cfg.cli.guest_access import with_fingerprints
-from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_open_shells, with_shell_facts
-from vgpu_cfg.cli.saved_plan import load_plan_json
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts, with_open_shells, with_shell_facts
+from vgpu_cfg.cli.flows.saved_plan import load_plan_json
+from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import DoesNotFit, NotFound, NotPermitted
 from vgpu_cfg.settings.connection import Connection, resolve_connection

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import (
+from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
     OnlyOption,
@@ -70,8 +70,8 @@ def validate(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check a plan file by itself, without a vCenter: every fault with its line."""
-    from vgpu_cfg.cli import show
-    from vgpu_cfg.cli.flow import read_asked
+    from vgpu_cfg.cli.flows.flow import read_asked
+    from vgpu_cfg.cli.output import show
 
     show.validated(path, read_asked(path, variables, variable_files).desired, output)
 
@@ -95,8 +95,9 @@ def plan(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Show what would change, and why; nothing is changed."""
-    from vgpu_cfg.cli import flow, show
-    from vgpu_cfg.cli.saved_plan import save_plan
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.saved_plan import save_plan
+    from vgpu_cfg.cli.output import show
 
     names = names_to_delete(delete, prune=prune)
     asked = flow.read_asked(path, variables, variable_files)
@@ -133,7 +134,7 @@ def apply(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Make it so: show the plan, ask, carry it out, read back."""
-    from vgpu_cfg.cli import flow, run_flow
+    from vgpu_cfg.cli.flows import flow, run_flow
 
     names = names_to_delete(delete, prune=prune)
     asked = flow.read_asked(path, variables, variable_files)
@@ -169,7 +170,8 @@ def status(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Show what the plan owns, where it runs, and what has drifted."""
-    from vgpu_cfg.cli import flow, show
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show
 
     asked = flow.read_asked(path, variables, variable_files)
     options = replace(_options(allow_power_cycle=True), supposes=False)
@@ -198,7 +200,8 @@ def destroy(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Delete the VMs that the plan file names and owns, and their rules."""
-    from vgpu_cfg.cli import flow, run_flow, show
+    from vgpu_cfg.cli.flows import flow, run_flow
+    from vgpu_cfg.cli.output import show
 
     asked = flow.read_asked(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())

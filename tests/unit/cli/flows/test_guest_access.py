@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.fake_vcenter import START
-from vgpu_cfg.cli.guest_access import guest_secrets, has_guests, secret_names, with_fingerprints
+from vgpu_cfg.cli.flows.guest_access import guest_secrets, has_guests, secret_names, with_fingerprints
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS

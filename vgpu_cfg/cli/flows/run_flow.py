@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vgpu_cfg.cli import compose, show
-from vgpu_cfg.cli.flow import (
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import (
     Asked,
     locate,
     locked,
@@ -25,11 +25,12 @@ from vgpu_cfg.cli.flow import (
     refuse_errors,
     refuse_missing_privileges,
 )
-from vgpu_cfg.cli.guest_access import GuestSecrets, guest_secrets
-from vgpu_cfg.cli.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
-from vgpu_cfg.cli.options import CommandOptions, OutputFormat
-from vgpu_cfg.cli.saved_plan import check_reviewed
-from vgpu_cfg.cli.terminal import confirm
+from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets
+from vgpu_cfg.cli.flows.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
+from vgpu_cfg.cli.flows.saved_plan import check_reviewed
+from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
 from vgpu_cfg.model.observed.inventory import Connection

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
@@ -50,8 +50,9 @@ def inventory(
     connection: ConnectionFlags,
 ) -> None:
     """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
-    from vgpu_cfg.cli import flow, show, show_pool
-    from vgpu_cfg.cli.host_choice import wanted_hosts
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
+    from vgpu_cfg.cli.output import show, show_pool
 
     if idle_below is not None and not gpus:
         raise typer.BadParameter("it belongs to --gpus", param_hint="--idle-below")
@@ -77,8 +78,8 @@ def profiles(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """List the vGPU profiles of the catalogue: boards, sizes, how many fit on a GPU."""
-    from vgpu_cfg.cli import show
-    from vgpu_cfg.cli.catalogue import select_profiles
+    from vgpu_cfg.cli.options.profiles import select_profiles
+    from vgpu_cfg.cli.output import show
 
     if mig and time_sliced:
         raise typer.BadParameter("a profile is either MIG-backed or time-sliced", param_hint="--mig")
@@ -105,7 +106,7 @@ def record(
     connection: ConnectionFlags,
 ) -> None:
     """Save a vCenter's answers, scrubbed of secrets, for offline planning and for tests."""
-    from vgpu_cfg.cli import flow
+    from vgpu_cfg.cli.flows import flow
 
     if path.exists() and not force:
         raise typer.BadParameter(f"{path} exists; --force overwrites it", param_hint="FILE")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import OutputFormat, OutputOption, PlanArgument, connected, planned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
@@ -32,7 +32,8 @@ def rebalance(
 ) -> None:
     """Propose the fewest moves of running VMs after which every VM of a plan fits."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli import flow, show
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.moves.rebalance import Outcome, plan_rebalance

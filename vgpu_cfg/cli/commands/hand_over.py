@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import PlanArgument, connected, planned
+from vgpu_cfg.cli.options.shared import PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def hand_over(
 ) -> None:
     """Write the plan's hosts as a host file, an inventory or a pool for the tool that goes on from here."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli import flow, show
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.guests.hand_over import make_hand_over
     from vgpu_cfg.render.layout.lines import fold_names
     from vgpu_cfg.staging.hand_over import FORMATS, HandOverOptions

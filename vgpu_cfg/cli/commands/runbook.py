@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import (
+from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
     PlanArgument,
@@ -23,7 +23,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flow import Asked
+    from vgpu_cfg.cli.flows.flow import Asked
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +52,7 @@ def runbook(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
-    from vgpu_cfg.cli import flow
+    from vgpu_cfg.cli.flows import flow
 
     asked = flow.read_asked(path, variables, variable_files)
     if as_run:

@@ -15,7 +15,8 @@ app = typer.Typer(
 @app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
 def list_estates() -> None:
     """List the built-in estates."""
-    from vgpu_cfg.cli import compose, show
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
 
     show.estates(compose.lab_estates())
 
@@ -31,7 +32,8 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the lab over HTTPS to any vSphere client, such as govc, until Ctrl-C."""
-    from vgpu_cfg.cli import compose, show
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
 
     with compose.serve_lab(estate, address, port, with_ssh=ssh) as served:
         show.served(served)
@@ -50,7 +52,8 @@ def hand(
     power_on: Annotated[bool, typer.Option("--power-on", help="Press the power button.")] = False,
 ) -> None:
     """Be the hand at the server: set its BIOS while it is off, and switch it on."""
-    from vgpu_cfg.cli import compose, show
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
 
     facts: dict[str, bool] = {}
     for setting in bios or ():
@@ -73,6 +76,7 @@ def reset(
     ] = None,
 ) -> None:
     """Forget what was done to an estate: it starts over."""
-    from vgpu_cfg.cli import compose, show
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
 
     show.were_reset(compose.reset_labs(tuple(estates or ())))

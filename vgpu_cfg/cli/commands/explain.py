@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _page(word: str) -> tuple[Check | Failure, CheckPage]:
 def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFormat) -> None:
     from rich.text import Text
 
-    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.explain import pages_data
     from vgpu_cfg.render.text.explain import render_page
 
@@ -131,7 +131,7 @@ def _explained(text: str) -> list[tuple[Explanation, str]]:
 
 
 def _show_explanations(explained: list[tuple[Explanation, str]], output: OutputFormat) -> None:
-    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.faults import count_known
     from vgpu_cfg.render.data.explain import explanations_data
     from vgpu_cfg.render.text.explain import render_explanations
@@ -239,7 +239,7 @@ def datacenter_path_of(observed: Inventory, vm: Vm) -> str:
 
 
 def _show_diagnosis(found: Diagnosis, output: OutputFormat) -> None:
-    from vgpu_cfg.cli import show
+    from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.explain import diagnosis_data
     from vgpu_cfg.render.text.explain import render_diagnosis
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.cli import show
-from vgpu_cfg.cli.host_choice import cluster_names
-from vgpu_cfg.cli.options import OutputFormat
+from vgpu_cfg.cli.options.hosts import cluster_names
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory

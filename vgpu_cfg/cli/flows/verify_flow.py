@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.cli import compose, flow
-from vgpu_cfg.cli.guest_access import login_shells
-from vgpu_cfg.cli.host_facts import host_secrets
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows import flow
+from vgpu_cfg.cli.flows.guest_access import login_shells
+from vgpu_cfg.cli.flows.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 from vgpu_cfg.render.layout.lines import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.cli.flow import Asked
+    from vgpu_cfg.cli.flows.flow import Asked
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory

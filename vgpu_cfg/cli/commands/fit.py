@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import OutputFormat, OutputOption, connected, planned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ def fit(
 ) -> None:
     """Count how many more of a profile, or of a VM of a plan file, fit on each host, and say why no more."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli import flow, show_pool
-    from vgpu_cfg.cli.host_choice import wanted_hosts
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
+    from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.pool.shapes import Ground
 
