@@ -8,15 +8,7 @@ import traceback
 
 import typer
 
-from vgpu_cfg.cli.commands import estate as estate_commands
-from vgpu_cfg.cli.commands import explain as explain_commands
-from vgpu_cfg.cli.commands import fit as fit_command
-from vgpu_cfg.cli.commands import hand_over as hand_over_command
-from vgpu_cfg.cli.commands import lab as lab_commands
-from vgpu_cfg.cli.commands import plan as plan_commands
-from vgpu_cfg.cli.commands import rebalance as rebalance_command
-from vgpu_cfg.cli.commands import runbook as runbook_command
-from vgpu_cfg.cli.commands import verify as verify_command
+from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -29,15 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-plan_commands.register(app)
-runbook_command.register(app)
-verify_command.register(app)
-estate_commands.register(app)
-fit_command.register(app)
-hand_over_command.register(app)
-rebalance_command.register(app)
-explain_commands.register(app)
-app.add_typer(lab_commands.app, name="lab")
+for command in (plan, runbook, verify, estate, fit, hand_over, rebalance, explain):
+    command.register(app)
+app.add_typer(lab.app, name="lab")
 
 
 def main() -> None:
