@@ -58,6 +58,7 @@ BROKEN = {
     "upwards for types only": ("ports.py", "if 0:\n    import vgpu_cfg.planning", "house"),
     "a neighbour": ("parsers/__init__.py", "import vgpu_cfg.knowledge", "house"),
     "a room that is not in the plan": ("utils.py", "", "house"),
+    "a circle": ("model/vgpu.py", "def later():\n    import vgpu_cfg.model.observed.inventory", "circles"),
     "a face takes from another": ("render/data/__init__.py", "import vgpu_cfg.render.text", "render"),
     "a reader writes": ("vsphere/reading/__init__.py", "import vgpu_cfg.vsphere.writing", "vsphere"),
     "a room of vsphere that has no floor": ("vsphere/utils.py", "", "vsphere"),
