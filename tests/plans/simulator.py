@@ -15,7 +15,7 @@ from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartTurns
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import (

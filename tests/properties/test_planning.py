@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.plans.estate import make_inventory
 from tests.plans.legal import is_legal
 from tests.plans.simulator import carry_out, fullest, least_loaded
-from tests.unit.planning.desires import plan_for, vm
+from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory

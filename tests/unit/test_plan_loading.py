@@ -10,7 +10,7 @@ from tests.unit.plan_files import HEADER, Loader, load_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, TemplateSource
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.model.plan_words import SecretReference
+from vgpu_cfg.model.plan_values import SecretReference
 
 __all__ = ["load_fixture"]
 

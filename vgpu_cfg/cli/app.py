@@ -8,7 +8,8 @@ import traceback
 
 import typer
 
-from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
+from vgpu_cfg.cli.commands import estate, explain, fit, lab, plan, rebalance, runbook, verify
+from vgpu_cfg.cli.commands import export as hand_over
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1

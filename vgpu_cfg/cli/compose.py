@@ -120,7 +120,7 @@ class Estate:
 @contextmanager
 def connect_writer(connection: Connection) -> Iterator[Estate]:
     """Log in and hand out what reads and what changes."""
-    from vgpu_cfg.cli.guest_ways import FirstThatAnswers
+    from vgpu_cfg.cli.guest_logins import FirstThatAnswers
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
@@ -155,7 +155,7 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None) -> GuestShells:
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
-        from vgpu_cfg.cli.guest_ways import LabGuestShells
+        from vgpu_cfg.cli.guest_logins import LabGuestShells
         from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
 
         return LabGuestShells(
@@ -185,7 +185,7 @@ class LabShells:
 
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
-        from vgpu_cfg.cli.guest_ways import DirectChannel
+        from vgpu_cfg.cli.guest_logins import DirectChannel
         from vgpu_cfg.lab.shell.access import open_shell
         from vgpu_cfg.shells.esxi.shell import EsxiShell
 

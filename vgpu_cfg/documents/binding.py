@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 from pydantic import BaseModel, ValidationError
 
+from vgpu_cfg.documents.suggestions import did_you_mean
 from vgpu_cfg.documents.text import Document, Loc
-from vgpu_cfg.documents.words import did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import FROM_FILE
 

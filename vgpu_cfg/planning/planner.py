@@ -26,8 +26,8 @@ from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
-from vgpu_cfg.planning.placement.contests import narrow_contests
 from vgpu_cfg.planning.placement.place import Placed
+from vgpu_cfg.planning.placement.start_queues import narrow_contests
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
@@ -46,17 +46,17 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
 )
 from vgpu_cfg.planning.vms.destroy import plan_removal
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
-from vgpu_cfg.planning.vms.lookup.stage import Stage, StateReader, place_cases, set_stage
-from vgpu_cfg.planning.vms.only import only_chosen
-from vgpu_cfg.planning.vms.place_wishes import (
+from vgpu_cfg.planning.vms.lookup.baseline import Stage, StateReader, place_cases, set_stage
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.vm_resolver import CaseMaker
+from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
     check_not_hosts,
     check_numa_residents,
     check_pack,
 )
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules
+from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from tests.cli.command_line import CommandLine
-from tests.properties.shown_and_run.law import faults_of
+from tests.properties.shown_and_run.comparison import faults_of
 from tests.properties.shown_and_run.plans import ESTATE, Case, cases
 from tests.properties.shown_and_run.reviewed import run_reviewed
 

@@ -9,7 +9,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of

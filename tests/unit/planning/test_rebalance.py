@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.plans.estate import make_inventory
-from tests.unit.planning import desires
+from tests.unit.planning import desired_plans as desires
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory, ProfileInfo
 from vgpu_cfg.model.observed.vm import Vm

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.greedy import GreedyPlacer

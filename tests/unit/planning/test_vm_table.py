@@ -23,8 +23,8 @@ from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import compare_vm
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
-from tests.unit.planning.desires import planned
+from tests.unit.planning.desired_plans import planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.guest import GuestReport

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tests.fakes.answering_guests import FakeGuest
 from tests.unit.parsers.printed import printed
-from tests.unit.verification.scene import (
+from tests.unit.verification.two_workers import (
     FACTS,
     IMAGE,
     NIC,

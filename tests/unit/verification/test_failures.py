@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.verification.cases import CASES, Case
-from tests.unit.verification.scene import make_scene
+from tests.unit.verification.two_workers import make_scene
 from vgpu_cfg.knowledge.check_pages import read_page
 from vgpu_cfg.knowledge.verify_failures import FAILURES, VerifyCode
 from vgpu_cfg.model.verification import CheckState

@@ -151,7 +151,7 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
     from vgpu_cfg.errors import ReachError
     from vgpu_cfg.knowledge.failed_task import VmHistory
     from vgpu_cfg.planning.remedies.diagnosis import diagnose
-    from vgpu_cfg.planning.remedies.vm_judgements import KEYS
+    from vgpu_cfg.planning.remedies.start_conditions import KEYS
     from vgpu_cfg.ports import ReadScope
     from vgpu_cfg.settings.connection import resolve_connection
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.execution.hosts.judging import State
+from vgpu_cfg.execution.hosts.assess import State
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.plan.change import ManualStep

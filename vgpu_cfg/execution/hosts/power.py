@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from vgpu_cfg.errors import LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.hosts.judging import COLD_BOOT, Judged, State
+from vgpu_cfg.execution.hosts.assess import COLD_BOOT, Judged, State
 from vgpu_cfg.execution.hosts.manual import is_done
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.run.session import PLAN_AGAIN

@@ -15,7 +15,7 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
+from vgpu_cfg.execution.hosts.assess import Judged, State, judge, not_shown
 from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Waiting, wait, wait_for

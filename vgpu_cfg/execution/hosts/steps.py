@@ -6,7 +6,7 @@ import shlex
 from typing import assert_never
 
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.hosts.judging import RESTARTS, Judged, State
+from vgpu_cfg.execution.hosts.assess import RESTARTS, Judged, State
 from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance
 from vgpu_cfg.execution.hosts.power import reboot_host, shut_down_host
 from vgpu_cfg.execution.hosts.session import HostSession

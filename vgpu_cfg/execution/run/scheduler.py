@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartTurns
 from vgpu_cfg.execution.run.waves import Waves
 from vgpu_cfg.model.plan.change import Change, PowerOnVm, StageGuest
 

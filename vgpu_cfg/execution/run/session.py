@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartTurns
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef

@@ -19,8 +19,8 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.model.rdma import mtu_of, network_of
+from vgpu_cfg.planning.addresses.address_pools import Pools
 from vgpu_cfg.planning.addresses.nic_identity import NicIdentities
-from vgpu_cfg.planning.addresses.pools import Pools
 from vgpu_cfg.planning.findings.collection import Findings
 
 NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]

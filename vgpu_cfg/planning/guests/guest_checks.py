@@ -15,8 +15,8 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unproven
 from vgpu_cfg.planning.guests.stage import GuestTurn
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 SYSTEM_GIB = 15
 """What a system with the NVIDIA driver and a container runtime takes (recalled)."""

@@ -26,7 +26,7 @@ from vgpu_cfg.planning.guests.report_checks import (
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.stage import GuestTurn, known_of, order_stages, restarting, stage_guest
 from vgpu_cfg.planning.guests.training_checks import check_training
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 
 class GuestPlanner:

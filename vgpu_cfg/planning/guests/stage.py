@@ -26,7 +26,7 @@ from vgpu_cfg.model.guests.guest import (
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
-from vgpu_cfg.planning.guests.module_words import module_edit
+from vgpu_cfg.planning.guests.module_text import module_edit
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs
 

@@ -29,9 +29,9 @@ from vgpu_cfg.model.observed.inventory import GraphicsType, PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import BiosEntry
-from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import architecture
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture
 from vgpu_cfg.planning.host_settings.match import nic_rules
 
 ON, OFF = "enabled", "disabled"

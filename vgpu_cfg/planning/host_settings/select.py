@@ -15,9 +15,9 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.host_settings.case import HostCase
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
+from vgpu_cfg.planning.host_settings.resolved_host import HostCase
 
 
 def hosts_of(entry: DesiredHosts, observed: Inventory, datacenter: str | None = None) -> list[Host]:

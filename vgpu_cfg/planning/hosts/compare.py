@@ -11,8 +11,8 @@ from vgpu_cfg.model.plan.change import Impact, Severity
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.host_settings.case import Gap, GapKind, HostCase
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Objection, Reading, Wish, needs_of
+from vgpu_cfg.planning.host_settings.resolved_host import Gap, GapKind, HostCase
 from vgpu_cfg.planning.host_settings.table import SETTINGS
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan.change import Severity, Subject
-from vgpu_cfg.model.plan_words import Disruption, NicUse
+from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.host_settings.case import Gap, HostCase
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.resolved_host import Gap, HostCase
 from vgpu_cfg.planning.host_settings.select import clusters_of
-from vgpu_cfg.planning.hosts.stretches import Stretches
+from vgpu_cfg.planning.hosts.phases import Stretches
 from vgpu_cfg.planning.hosts.window import parse_window
 
 

@@ -15,11 +15,11 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
 from vgpu_cfg.planning.host_settings.select import clusters_of, host_cases, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
+from vgpu_cfg.planning.hosts.assess import HostJudge, HostWork, JudgedHost
 from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
-from vgpu_cfg.planning.hosts.gap_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window
-from vgpu_cfg.planning.hosts.judge import HostJudge, HostWork, JudgedHost
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id
 from vgpu_cfg.planning.vms.new_vms import with_needs
 

@@ -26,10 +26,10 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
-from vgpu_cfg.planning.host_settings.case import DISTURBS, Gap, GapKind, HostCase
 from vgpu_cfg.planning.host_settings.entry import HostView, target
+from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
-from vgpu_cfg.planning.hosts.stretches import Stretches, make_calls
+from vgpu_cfg.planning.hosts.phases import Stretches, make_calls
 from vgpu_cfg.planning.vms.new_vms import change_id
 
 _EVACUATION_SECONDS = 1800

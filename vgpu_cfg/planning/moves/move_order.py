@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.moves.movables import Movable
-from vgpu_cfg.planning.placement.contests import board_gpus
 from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_game import Position, StartGame, TooManyPositions, start_size
+from vgpu_cfg.planning.placement.start_queues import board_gpus
+from vgpu_cfg.planning.placement.start_search import Position, StartGame, TooManyPositions, start_size
 
 
 @dataclass(frozen=True, slots=True)

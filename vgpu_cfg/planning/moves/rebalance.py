@@ -27,9 +27,9 @@ from vgpu_cfg.planning.placement.place import Placed, Placer
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
-from vgpu_cfg.planning.vms.lookup.stage import set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import set_stage
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.vm_resolver import CaseMaker
 
 MOST_MOVES = 3
 MOST_TRIALS = 500

@@ -8,7 +8,7 @@ from typing import Self
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot

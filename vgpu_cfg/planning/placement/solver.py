@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.nic_needs import nic_options
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
+from vgpu_cfg.planning.placement.gpu_assignment import Assignment, HostShare, realize
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Outcome, Program, Solution
 from vgpu_cfg.planning.placement.patterns import PatternBook, Ware
 from vgpu_cfg.planning.placement.place import Attempt, in_order
-from vgpu_cfg.planning.placement.realize import Assignment, HostShare, realize
 
 _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.planning.placement.contests import BoardStarts, Order, judge_starts
 from vgpu_cfg.planning.placement.demand import Demand, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.improve import improve
 from vgpu_cfg.planning.placement.place import Placed, Placer, place
 from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_queues import BoardStarts, Order, judge_starts
 
 _MOST_TRIES = 4
 

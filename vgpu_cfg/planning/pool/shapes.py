@@ -16,8 +16,8 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape, make_variants
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
-from vgpu_cfg.planning.vms.lookup.stage import Stage, hosts_in_order, set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import Stage, hosts_in_order, set_stage
+from vgpu_cfg.planning.vms.lookup.vm_resolver import CaseMaker
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from vgpu_cfg.knowledge.vm_log import VmLog, message, time_of
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict, judge
+from vgpu_cfg.planning.remedies.start_conditions import Judged, Judgement, Verdict, judge
 
 MOST_LINES = 5
 CLOCKS_APART = timedelta(minutes=5)

@@ -8,10 +8,10 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.place import Placed, Verdict
-from vgpu_cfg.planning.remedies.mend import FindMovables, Mend, smallest_mend
+from vgpu_cfg.planning.remedies.fixes import FindMovables, Mend, smallest_mend
 from vgpu_cfg.planning.remedies.refusals import Refusal, explain_refusal
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.stage import Stage
+from vgpu_cfg.planning.vms.lookup.baseline import Stage
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 
 def report_failures(

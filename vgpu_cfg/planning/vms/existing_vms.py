@@ -26,7 +26,7 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import gib, listed
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, version_edit
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone
 

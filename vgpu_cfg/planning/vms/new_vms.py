@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, VmEdits, joined, shown
 
 LINKED_CLONE = "createNewChildDiskBacking"

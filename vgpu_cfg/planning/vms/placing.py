@@ -19,10 +19,10 @@ from vgpu_cfg.planning.findings.wording import counted, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, wanted_affinity
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
 from vgpu_cfg.planning.vms.virtual_numa import (
     cores_per_node,

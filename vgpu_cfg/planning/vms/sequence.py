@@ -10,10 +10,10 @@ from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartContest
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, listed
-from vgpu_cfg.planning.placement.contests import BoardStarts, Order, judge_starts, make_contest
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.placement.start_queues import BoardStarts, Order, judge_starts, make_contest
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 

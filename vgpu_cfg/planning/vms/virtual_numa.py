@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu
 
 LEFT_TO_ESXI = 0

@@ -9,7 +9,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartContest, VmRef
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
@@ -44,11 +44,15 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     is_choice_certain,
     numa_pin,
 )
-from vgpu_cfg.planning.vms.lookup.case import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
 from vgpu_cfg.planning.vms.new_vms import NewPlace, change_id, plan_new
-from vgpu_cfg.planning.vms.place_wishes import check_existing_place, check_others_rules, check_spread_numa
+from vgpu_cfg.planning.vms.place_preferences import (
+    check_existing_place,
+    check_others_rules,
+    check_spread_numa,
+)
 from vgpu_cfg.planning.vms.placing import Around, place_vm, wanted_functions
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.edits import VmEdits

@@ -18,7 +18,7 @@ from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.planning.findings.checks import Check
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.vm_judgements import Judgement
+from vgpu_cfg.planning.remedies.start_conditions import Judgement
 from vgpu_cfg.render.layout.lines import both_ends, hanging
 
 _LABEL = 8

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.execution.makers import create, pin, power_on
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.scheduler import Scheduler
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartTurns
 from vgpu_cfg.model.plan.change import Change, GpuLoad, StartContest
 from vgpu_cfg.model.vgpu import Sharing
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
-from tests.unit.planning.desires import codes, estate, own, planned
+from tests.unit.planning.desired_plans import codes, estate, own, planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes
-from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, case, estate, host, plan
+from tests.unit.planning.desired_plans import codes
+from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, case, estate, host, plan
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.case import GapKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import GapKind, HostCase
 from vgpu_cfg.planning.hosts.compare import compare_host, wishes_of
 
 CLOSED = {"shell": False}

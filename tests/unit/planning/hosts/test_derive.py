@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, planned, vm
-from tests.unit.planning.hosts.asked import GPU, SHELL, case, estate, host, kinds, wanted
+from tests.unit.planning.desired_plans import codes, planned, vm
+from tests.unit.planning.hosts.plans import GPU, SHELL, case, estate, host, kinds, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import GraphicsType

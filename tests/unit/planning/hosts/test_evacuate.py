@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, planned, vm
-from tests.unit.planning.hosts.asked import GPU, MARK, case, change, estate, host, kinds, plan, wanted
+from tests.unit.planning.desired_plans import codes, planned, vm
+from tests.unit.planning.hosts.plans import GPU, MARK, case, change, estate, host, kinds, plan, wanted
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.host_change import EnterMaintenance
 from vgpu_cfg.planning.findings.collection import Findings

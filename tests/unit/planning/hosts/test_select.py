@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, plan_for, planned
-from tests.unit.planning.hosts.asked import case, estate, host, wanted
+from tests.unit.planning.desired_plans import codes, plan_for, planned
+from tests.unit.planning.hosts.plans import case, estate, host, wanted
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.planning.host_settings.select import clusters_of, hosts_of
 

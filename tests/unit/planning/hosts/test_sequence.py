@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes
-from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
+from tests.unit.planning.desired_plans import codes
+from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
 from tests.unit.planning.hosts.test_stretches import gap
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.case import Gap
-from vgpu_cfg.planning.hosts.stretches import make_calls
+from vgpu_cfg.planning.host_settings.resolved_host import Gap
+from vgpu_cfg.planning.hosts.phases import make_calls
 
 DOWN = ["enter_maintenance", "change_host", "exit_maintenance"]
 REBOOT = ["enter_maintenance", "change_host", "reboot_host", "exit_maintenance"]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.case import Gap, GapKind
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
-from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
+from vgpu_cfg.planning.host_settings.resolved_host import Gap, GapKind
+from vgpu_cfg.planning.hosts.phases import Stretches, make_stretches
 
 VIEW = HostView(Host(moid="host-1", name="esx-01"), HostFacts())
 

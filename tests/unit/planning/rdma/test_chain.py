@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import plan_for, planned, vm
-from tests.unit.planning.hosts.asked import GPU, NIC, estate, host
+from tests.unit.planning.desired_plans import plan_for, planned, vm
+from tests.unit.planning.hosts.plans import GPU, NIC, estate, host
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.guests.guest import REPORT_KEY
 from vgpu_cfg.model.plan.change import Change, ManualStep, Subject

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import plan_for, vm
-from tests.unit.planning.hosts.asked import GPU, NIC, SHELL, case, estate, host
+from tests.unit.planning.desired_plans import plan_for, vm
+from tests.unit.planning.hosts.plans import GPU, NIC, SHELL, case, estate, host
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.host_facts import FactGroup

@@ -9,7 +9,7 @@ import pytest
 from vgpu_cfg.knowledge.faults import explanation_of
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict
+from vgpu_cfg.planning.remedies.start_conditions import Judged, Judgement, Verdict
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.explain import operation_words, render_diagnosis, state_words
 

@@ -17,10 +17,10 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType, Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite, HostWrite
-from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import driver_note, objection_to, with_gpu
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import driver_note, objection_to, with_gpu
 from vgpu_cfg.planning.host_settings.gpus.vgpu_mode import vgpu_mode_setting
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 

@@ -21,7 +21,7 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
 from vgpu_cfg.planning.host_settings.gpus.gpu_passthrough import PASSTHROUGH_SETTINGS
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import (
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
     architecture,
     objection_to,
     served_gpus,

@@ -22,11 +22,11 @@ from vgpu_cfg.model.observed.inventory import Gpu
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
-from vgpu_cfg.model.plan_words import SchedulerPolicy
+from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import objection_to, served_gpus
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import objection_to, served_gpus
 from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
 
 MODULE = "nvidia"

@@ -15,12 +15,12 @@ from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
-from vgpu_cfg.model.plan_words import SchedulerPolicy
+from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import architecture, objection_to, served_gpus, with_gpu
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture, objection_to, served_gpus, with_gpu
 from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
 
 _FIRST_RELEASE = (8, 0, 3)

@@ -18,7 +18,7 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.placement.demand import make_variants
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 MOST_CPUS_BESIDE_VGPU = 128
 

@@ -21,8 +21,8 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 NVSWITCH_SINCE: Mapping[str, tuple[int, ...]] = {
     "Ampere": (8, 0, 1),

@@ -12,7 +12,7 @@ from vgpu_cfg.model.desired import DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Datastore, GraphicsType, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import Severity, Subject
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.checks import Code
@@ -20,8 +20,8 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
 from vgpu_cfg.planning.vms.settings.cpu_rows import HIGH
 

@@ -14,9 +14,9 @@ from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
-from vgpu_cfg.planning.vms.lookup.case import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import NumaPin
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 
 def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.placement.candidates import Ranked
 from vgpu_cfg.planning.placement.demand import Demand, Shape, dynamic_needs, fixed_addresses, make_variants
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
 
 
 def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:

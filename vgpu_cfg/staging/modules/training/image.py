@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import ImageModule, WorkerModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import image_word
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS, STORES, image_file
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import image_word
 
 PROBE = "image/probe"
 

@@ -11,11 +11,11 @@ from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import image_word, port_word, variable_word
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import quote_sh, render
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import image_word, port_word, variable_word
 
 FOLDER = "/opt/vgpu-cfg"
 FILES = {

@@ -13,12 +13,12 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MonitoringModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_unit import container_files
+from vgpu_cfg.staging.container_values import image_word, port_word
 from vgpu_cfg.staging.dashboard import dashboard
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS
 from vgpu_cfg.staging.scripts import secret_file, source_file
-from vgpu_cfg.staging.words import image_word, port_word
 
 IMAGES = {
     "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",

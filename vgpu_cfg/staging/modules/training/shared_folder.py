@@ -7,10 +7,10 @@ import re
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import network_word
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import network_word
 
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
 _PATH = re.compile(r"(/[A-Za-z0-9._+@-]+)+")

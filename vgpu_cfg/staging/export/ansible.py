@@ -1,0 +1,43 @@
+"""An Ansible inventory in YAML (docs.ansible.com, inventory plugin ansible.builtin.yaml).
+
+It begins with the group `all`; groups below it are under `children`, and what stands under a host are its
+variables. Group names are words of letters, digits and underscores that do not begin with a digit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpu_cfg.documents import dump
+from vgpu_cfg.model.host_list import HandOver, HandOverHost
+from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, address_of, key_notes, words_of
+
+
+def write_ansible(hand_over: HandOver, options: HandOverOptions) -> Handed:
+    """Write the inventory: a group for the plan, in it one for its workers and one for its head."""
+    name = words_of(hand_over.plan.replace("-", "_"))
+    group = f"plan_{name}" if name[:1].isdigit() else name
+    children: dict[str, Any] = {
+        f"{group}_workers": {"hosts": {host.vm: _variables(host, options) for host in hand_over.workers}}
+    }
+    if hand_over.head is not None:
+        children[f"{group}_head"] = {"hosts": {hand_over.head.vm: _variables(hand_over.head, options)}}
+    text = dump({"all": {"children": {group: {"children": children}}}})
+    return Handed({"inventory.yaml": text}, key_notes(hand_over.everybody, options))
+
+
+def _variables(host: HandOverHost, options: HandOverOptions) -> dict[str, Any]:
+    variables: dict[str, Any] = {
+        "ansible_host": address_of(host),
+        "ansible_port": host.port,
+        "ansible_user": options.user_of(host),
+    }
+    if key := options.key_of(host):
+        variables["ansible_ssh_private_key_file"] = key
+    variables["vgpu_cfg_host_name"] = host.full_name
+    if host.training_address:
+        variables["vgpu_cfg_training_address"] = host.training_address
+    if host.gpus:
+        variables["vgpu_cfg_gpus"] = [gpu.kind for gpu in host.gpus]
+        variables["vgpu_cfg_slots"] = host.slots
+    return variables
