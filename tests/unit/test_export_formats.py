@@ -13,16 +13,16 @@ import pytest
 
 from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DoesNotFit
-from vgpu_cfg.model.host_list import HandOver, HandOverGpu, HandOverHost
-from vgpu_cfg.staging.export import FORMATS, Handed, HandOverOptions
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.staging.export import FORMATS, Exported, ExportOptions
 
-GPU = HandOverGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
-SMALL = HandOverGpu(profile="grid_a100-10c", board="A100", memory_mib=10240)
+GPU = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
+SMALL = ListedHostGpu(profile="grid_a100-10c", board="A100", memory_mib=10240)
 ODD = "it's a $(touch owned) `VM` %n -x"
 ODD_KEY = "~/my keys/it's $(id)"
 
 
-def host(number: int, **more: Any) -> HandOverHost:
+def host(number: int, **more: Any) -> ListedHost:
     stated = {
         "vm": f"hvd-{number:02}",
         "host_name": f"hvd-{number:02}",
@@ -34,24 +34,24 @@ def host(number: int, **more: Any) -> HandOverHost:
         "user": "vgpu-cfg",
         **more,
     }
-    return HandOverHost.model_validate(stated)
+    return ListedHost.model_validate(stated)
 
 
-PAIR = HandOver(plan="horovod-a100", workers=(host(1), host(2)), mesh_port=2222)
+PAIR = HostList(plan="horovod-a100", workers=(host(1), host(2)), mesh_port=2222)
 HEAD = host(9, vm="head", host_name="head", slots=0, gpus=(), user="ubuntu", key_file="/etc/id")
 WITH_HEAD = PAIR.model_copy(update={"head": HEAD})
-UNEVEN = HandOver(
+UNEVEN = HostList(
     plan="7.odd_Plan", workers=(host(1, slots=3, gpus=(GPU, SMALL, GPU)), host(2, slots=4, gpus=(GPU,) * 4))
 )
-STRANGE = HandOver(plan="p", workers=(host(1, vm=ODD, host_name="odd", key_file=ODD_KEY),))
+STRANGE = HostList(plan="p", workers=(host(1, vm=ODD, host_name="odd", key_file=ODD_KEY),))
 
 
-def written(name: str, hosts: HandOver = PAIR, **options: Any) -> Handed:
-    return FORMATS[name].write(hosts, HandOverOptions(**options))
+def written(name: str, hosts: HostList = PAIR, **options: Any) -> Exported:
+    return FORMATS[name].write(hosts, ExportOptions(**options))
 
 
-def only(handed: Handed) -> str:
-    (text,) = handed.files.values()
+def only(exported: Exported) -> str:
+    (text,) = exported.files.values()
     return text
 
 
@@ -95,10 +95,12 @@ def test_torchrun_meets_at_the_first_worker() -> None:
 
 
 def test_torchruns_port_and_unequal_workers() -> None:
-    handed = written("torchrun", UNEVEN, port=4000)
-    words = [re.findall(r"--(?:nproc-per-node|rdzv-endpoint)=(\S+)", text) for text in handed.files.values()]
+    exported = written("torchrun", UNEVEN, port=4000)
+    words = [
+        re.findall(r"--(?:nproc-per-node|rdzv-endpoint)=(\S+)", text) for text in exported.files.values()
+    ]
     assert words == [["3", "10.111.0.11:4000"], ["4", "10.111.0.11:4000"]]
-    assert "different numbers of GPUs" in handed.notes[1]
+    assert "different numbers of GPUs" in exported.notes[1]
 
 
 def test_torchruns_script_starts_what_it_is_given(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_torchruns_script_starts_what_it_is_given(tmp_path: Path) -> None:
 
 
 def test_ipv6_stands_in_brackets_before_a_port() -> None:
-    hosts = HandOver(plan="p", workers=(host(1, training_address="2001:db8::1"),))
+    hosts = HostList(plan="p", workers=(host(1, training_address="2001:db8::1"),))
     assert "'--rdzv-endpoint=[2001:db8::1]:29400'" in only(written("torchrun", hosts))
     assert json.loads(only(written("tf-config", hosts)))["cluster"] == {"worker": ["[2001:db8::1]:12345"]}
 
@@ -155,8 +157,8 @@ def test_slurm_counts_gpus_of_each_kind() -> None:
 
 
 def test_slurm_goes_without_what_is_not_known() -> None:
-    bare = host(1, address="", training_address="", cpus=None, gpus=(HandOverGpu(),))
-    files = written("slurm", HandOver(plan="p", workers=(bare,))).files
+    bare = host(1, address="", training_address="", cpus=None, gpus=(ListedHostGpu(),))
+    files = written("slurm", HostList(plan="p", workers=(bare,))).files
     assert files["slurm.conf"].splitlines()[1] == "NodeName=hvd-01 Gres=gpu:1 State=UNKNOWN"
     assert files["gres.conf"] == "NodeName=hvd-01 Name=gpu File=/dev/nvidia0\n"
 
@@ -165,7 +167,7 @@ LABEL = re.compile(r"vgpu-cfg/[a-z-]+=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-
 
 
 @pytest.mark.parametrize("hosts", [WITH_HEAD, UNEVEN, STRANGE])
-def test_kubernetes_labels_are_such_as_it_takes(hosts: HandOver, tmp_path: Path) -> None:
+def test_kubernetes_labels_are_such_as_it_takes(hosts: HostList, tmp_path: Path) -> None:
     text = only(written("kubernetes", hosts))
     (tmp_path / "kubectl").write_text('#!/bin/sh\nfor word; do echo "$word"; done\n', encoding="utf-8")
     (tmp_path / "kubectl").chmod(0o755)
@@ -182,9 +184,9 @@ def test_kubernetes_labels_are_such_as_it_takes(hosts: HandOver, tmp_path: Path)
     labels = [word for word in words if "/" in word]
     assert labels
     assert all(LABEL.fullmatch(label) for label in labels)
-    assert words.count("--overwrite") == len(hosts.everybody)
-    assert {word for word in words if word in {one.host_name for one in hosts.everybody}} == {
-        one.host_name for one in hosts.everybody
+    assert words.count("--overwrite") == len(hosts.everyone)
+    assert {word for word in words if word in {one.host_name for one in hosts.everyone}} == {
+        one.host_name for one in hosts.everyone
     }
     assert not (tmp_path / "owned").exists()
 
@@ -200,8 +202,8 @@ def test_kubernetes_labels_tell_rank_role_and_gpus() -> None:
 
 
 def test_an_inventory_has_a_group_for_workers_and_one_for_the_head() -> None:
-    handed = written("ansible", WITH_HEAD)
-    groups = yaml_of(only(handed))["all"]["children"]["horovod_a100"]["children"]
+    exported = written("ansible", WITH_HEAD)
+    groups = yaml_of(only(exported))["all"]["children"]["horovod_a100"]["children"]
     assert set(groups) == {"horovod_a100_workers", "horovod_a100_head"}
     assert groups["horovod_a100_workers"]["hosts"]["hvd-02"] == {
         "ansible_host": "192.0.2.2",
@@ -213,7 +215,7 @@ def test_an_inventory_has_a_group_for_workers_and_one_for_the_head() -> None:
         "vgpu_cfg_slots": 1,
     }
     assert groups["horovod_a100_head"]["hosts"]["head"]["ansible_ssh_private_key_file"] == "/etc/id"
-    assert handed.notes == (
+    assert exported.notes == (
         "no file with the private key of vgpu-cfg is known: give one with --identity-file, or --login",
     )
 
@@ -234,7 +236,7 @@ def test_names_and_paths_with_odd_characters_come_through_yaml_as_they_are() -> 
 
 @pytest.mark.parametrize("name", ["ansible", "skypilot", "dstack"])
 def test_another_account_comes_with_its_own_key_or_none(name: str) -> None:
-    hosts = HandOver(plan="p", workers=(host(1, user="ubuntu", key_file="/etc/id"),))
+    hosts = HostList(plan="p", workers=(host(1, user="ubuntu", key_file="/etc/id"),))
     assert "/etc/id" in only(written(name, hosts))
     assert not [note for note in written(name, hosts).notes if "private key" in note]
     other = written(name, hosts, user="anna")
@@ -250,10 +252,10 @@ def test_a_pool_has_the_workers_and_names_by_config_who_listens_elsewhere() -> N
             "hosts": [{"ip": "192.0.2.1", "user": "vgpu-cfg"}, {"ip": "192.0.2.2", "user": "vgpu-cfg"}]
         }
     }
-    elsewhere = HandOver(plan="p", workers=(host(1), host(2, port=2200)))
-    handed = written("skypilot", elsewhere)
-    assert yaml_of(only(handed))["p"]["hosts"][1] == "hvd-02"
-    assert "hvd-02 listen on another port than 22" in handed.notes[-1]
+    elsewhere = HostList(plan="p", workers=(host(1), host(2, port=2200)))
+    exported = written("skypilot", elsewhere)
+    assert yaml_of(only(exported))["p"]["hosts"][1] == "hvd-02"
+    assert "hvd-02 listen on another port than 22" in exported.notes[-1]
 
 
 def test_a_fleet_knows_both_addresses() -> None:
@@ -277,7 +279,7 @@ def test_a_fleet_knows_both_addresses() -> None:
 
 @pytest.mark.parametrize("plan", ["a", "7.odd_Plan", "A" * 63, "x-" * 20, "9" * 63])
 def test_a_fleets_name_is_one_that_dstack_takes(plan: str) -> None:
-    hosts = HandOver(plan=plan, workers=(host(1),))
+    hosts = HostList(plan=plan, workers=(host(1),))
     fleet = yaml_of(only(written("dstack", hosts)))
     assert re.fullmatch("[a-z][a-z0-9-]{1,40}", fleet["name"])
     assert "placement" not in fleet
@@ -285,7 +287,7 @@ def test_a_fleets_name_is_one_that_dstack_takes(plan: str) -> None:
 
 @pytest.mark.parametrize("name", ["ansible", "skypilot", "dstack"])
 def test_who_logs_in_from_outside_needs_an_address(name: str) -> None:
-    hosts = HandOver(plan="p", workers=(host(1), host(2, address="")))
+    hosts = HostList(plan="p", workers=(host(1), host(2, address="")))
     with pytest.raises(DoesNotFit, match="no address of hvd-02 is known"):
         written(name, hosts)
 
@@ -293,9 +295,9 @@ def test_who_logs_in_from_outside_needs_an_address(name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_nobody_cannot_be_handed_over_nor_somebody_without_a_name(name: str) -> None:
     with pytest.raises(DoesNotFit, match="no VM with GPUs"):
-        written(name, HandOver(plan="p", workers=()))
+        written(name, HostList(plan="p", workers=()))
     with pytest.raises(DoesNotFit, match="gives no host name"):
-        written(name, HandOver(plan="p", workers=(host(1, vm="_._", host_name=""),)))
+        written(name, HostList(plan="p", workers=(host(1, vm="_._", host_name=""),)))
 
 
 @pytest.mark.parametrize("name", FORMATS)

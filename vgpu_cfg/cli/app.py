@@ -9,7 +9,7 @@ import traceback
 import typer
 
 from vgpu_cfg.cli.commands import estate, explain, fit, lab, plan, rebalance, runbook, verify
-from vgpu_cfg.cli.commands import export as hand_over
+from vgpu_cfg.cli.commands import export as host_list
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (plan, runbook, verify, estate, fit, hand_over, rebalance, explain):
+for command in (plan, runbook, verify, estate, fit, host_list, rebalance, explain):
     command.register(app)
 app.add_typer(lab.app, name="lab")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.model.frozen import Frozen
 
 
-class HandOverGpu(Frozen):
+class ListedHostGpu(Frozen):
     """A GPU of a host: a vGPU's profile, or the model of a whole GPU; what is not known is empty or None."""
 
     profile: str = ""
@@ -18,7 +18,7 @@ class HandOverGpu(Frozen):
         return self.profile or self.board
 
 
-class HandOverHost(Frozen):
+class ListedHost(Frozen):
     """One host. `slots` is how many processes run on it, 0 on a head that only launches.
 
     `address` is that by which it is reached from outside of the training network, `training_address` that
@@ -32,7 +32,7 @@ class HandOverHost(Frozen):
     address: str = ""
     training_address: str = ""
     slots: int = 0
-    gpus: tuple[HandOverGpu, ...] = ()
+    gpus: tuple[ListedHostGpu, ...] = ()
     cpus: int | None = None
     user: str = ""
     port: int = 22
@@ -57,7 +57,7 @@ class HandOverHost(Frozen):
         return counts
 
 
-class HandOver(Frozen):
+class HostList(Frozen):
     """The workers in the plan's order, the first one launching where there is no `head`.
 
     `mesh_port` is that of the ssh servers in the workers' containers, None where the plan asks for none.
@@ -65,13 +65,13 @@ class HandOver(Frozen):
     """
 
     plan: str
-    workers: tuple[HandOverHost, ...]
-    head: HandOverHost | None = None
+    workers: tuple[ListedHost, ...]
+    head: ListedHost | None = None
     mesh_port: int | None = None
     absent: tuple[str, ...] = ()
 
     @property
-    def everybody(self) -> tuple[HandOverHost, ...]:
+    def everyone(self) -> tuple[ListedHost, ...]:
         """The head, then the workers."""
         return (self.head, *self.workers) if self.head is not None else self.workers
 

@@ -17,13 +17,13 @@ from vgpu_cfg.model.desired import (
     DesiredVm,
     TemplateSource,
 )
-from vgpu_cfg.model.host_list import HandOver, HandOverGpu
+from vgpu_cfg.model.host_list import HostList, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry
 from vgpu_cfg.model.plan_values import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.guests.host_list import make_hand_over
+from vgpu_cfg.planning.guests.host_list import make_host_list
 
 LAN = DesiredNic(network="vm-network", ip="dhcp")
 ROCE = DesiredNic(
@@ -63,19 +63,19 @@ def seen(name: str, guest: GuestSeen | None = None, *profiles: str, plan: str = 
     return Vm(moid=f"vm-{name}", name=name, mark=OwnerMark(plan=plan, vm=name), detail=detail)
 
 
-def handed(
+def exported(
     *vms: DesiredVm,
     observed: tuple[Vm, ...] = (),
     training: DesiredTraining | None = None,
     secrets: dict[str, SecretReference] | None = None,
-) -> HandOver:
+) -> HostList:
     plan = DesiredPlan(
         name="p", vcenter="x", networks=NETWORKS, vms=vms, training=training, secrets=secrets or {}
     )
     inventory = Inventory(
         vcenter=VCenter(address="lab"), read_at=datetime(2026, 11, 22, tzinfo=UTC), vms=observed
     )
-    return make_hand_over(plan, inventory, load_catalog())
+    return make_host_list(plan, inventory, load_catalog())
 
 
 def guest(name: str, **more: object) -> DesiredGuest:
@@ -83,7 +83,7 @@ def guest(name: str, **more: object) -> DesiredGuest:
 
 
 def test_the_workers_of_a_training_are_handed_over_in_their_order_and_their_head_apart() -> None:
-    found = handed(
+    found = exported(
         vm("b", guest=guest("b")),
         vm("a", gpus=(A100, A100), guest=guest("node-a", domain="lab.example")),
         vm("head", LAN, gpus=(), guest=guest("head")),
@@ -114,7 +114,7 @@ def test_training_goes_over_its_network_and_logins_over_the_other() -> None:
             ),
         ),
     )
-    found = handed(
+    found = exported(
         vm("a", guest=guest("a")),
         observed=(seen("a", shown),),
         training=DesiredTraining(workers=("a",), rdma_network="roce-111"),
@@ -128,25 +128,25 @@ def test_training_goes_over_its_network_and_logins_over_the_other() -> None:
 def test_an_address_of_the_plan_goes_before_one_that_is_shown() -> None:
     static = DesiredNic(network="vm-network", ip="192.0.2.50/24")
     shown = GuestSeen(address="192.0.2.99")
-    (host,) = handed(vm("a", static, guest=guest("a")), observed=(seen("a", shown),)).workers
+    (host,) = exported(vm("a", static, guest=guest("a")), observed=(seen("a", shown),)).workers
     assert host.address == "192.0.2.50"
 
 
 @pytest.mark.parametrize("shown", ["fe80::1", "127.0.0.1", "::", "", "nonsense"])
 def test_an_address_that_nobody_reaches_is_none(shown: str) -> None:
-    (host,) = handed(vm("a", LAN), observed=(seen("a", GuestSeen(address=shown)),)).workers
+    (host,) = exported(vm("a", LAN), observed=(seen("a", GuestSeen(address=shown)),)).workers
     assert host.address == ""
 
 
 def test_without_a_training_it_is_every_vm_with_gpus() -> None:
-    found = handed(vm("a", LAN), vm("b", LAN, gpus=()), vm("c", LAN, gpus=(A100, A100)))
+    found = exported(vm("a", LAN), vm("b", LAN, gpus=()), vm("c", LAN, gpus=(A100, A100)))
     assert [(host.vm, host.slots) for host in found.workers] == [("a", 1), ("c", 2)]
     assert found.head is None
 
 
 def test_a_guest_of_which_the_plan_says_nothing_is_called_as_it_calls_itself() -> None:
     shown = GuestSeen(host_name="Node7.lab.example", address="192.0.2.7")
-    first, second, third = handed(
+    first, second, third = exported(
         vm("A b", LAN),
         vm("C d", LAN),
         vm("_._", LAN),
@@ -157,25 +157,25 @@ def test_a_guest_of_which_the_plan_says_nothing_is_called_as_it_calls_itself() -
 
 
 def test_a_vm_of_others_is_not_taken_for_the_plans() -> None:
-    found = handed(vm("a", LAN), observed=(seen("a", GuestSeen(address="192.0.2.7"), plan="other"),))
+    found = exported(vm("a", LAN), observed=(seen("a", GuestSeen(address="192.0.2.7"), plan="other"),))
     assert (found.workers[0].address, found.absent) == ("", ("a",))
 
 
 def test_of_profiles_to_choose_from_the_one_that_the_vm_has_is_told() -> None:
-    found = handed(
+    found = exported(
         vm("a", LAN, gpus=(EITHER, EITHER)), observed=(seen("a", None, "grid_a100-40c", "nvidia_l40s-48c"),)
     )
     assert found.workers[0].gpus == (
-        HandOverGpu(profile="grid_a100-40c", board=found.workers[0].gpus[0].board, memory_mib=40960),
-        HandOverGpu(profile="nvidia_l40s-48c", board=found.workers[0].gpus[1].board, memory_mib=49152),
+        ListedHostGpu(profile="grid_a100-40c", board=found.workers[0].gpus[0].board, memory_mib=40960),
+        ListedHostGpu(profile="nvidia_l40s-48c", board=found.workers[0].gpus[1].board, memory_mib=49152),
     )
-    assert handed(vm("a", LAN, gpus=(EITHER,))).workers[0].gpus[0].profile == "nvidia_l40s-48c"
+    assert exported(vm("a", LAN, gpus=(EITHER,))).workers[0].gpus[0].profile == "nvidia_l40s-48c"
 
 
 def test_a_whole_gpu_is_told_by_its_model() -> None:
     whole = GpuEntry(device=DeviceEntry(model="A100", label="a100-pt"))
-    (host,) = handed(vm("a", LAN, gpus=(whole,), cpus=None), observed=(seen("a"),)).workers
-    assert (host.gpus, host.gpu_kinds, host.cpus) == ((HandOverGpu(board="A100"),), {"A100": 1}, 8)
+    (host,) = exported(vm("a", LAN, gpus=(whole,), cpus=None), observed=(seen("a"),)).workers
+    assert (host.gpus, host.gpu_kinds, host.cpus) == ((ListedHostGpu(board="A100"),), {"A100": 1}, 8)
 
 
 def test_a_login_is_the_plans_and_its_key_a_file_or_nothing() -> None:
@@ -183,7 +183,7 @@ def test_a_login_is_the_plans_and_its_key_a_file_or_nothing() -> None:
         "id": SecretReference(kind="file", value="/etc/id"),
         "ring": SecretReference(kind="keyring", value="id"),
     }
-    first, second, third = handed(
+    first, second, third = exported(
         vm("a", LAN, guest=guest("a", login=LoginEntry(user="ubuntu", key="id", port=2200))),
         vm("b", LAN, guest=guest("b", login=LoginEntry(user="ubuntu", key="ring"))),
         vm("c", LAN, guest=guest("c")),

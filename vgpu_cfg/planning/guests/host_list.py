@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
-from vgpu_cfg.model.host_list import HandOver, HandOverGpu, HandOverHost
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
@@ -22,19 +22,19 @@ from vgpu_cfg.planning.guests.peers import Peer, make_team
 _FILE = "file"
 
 
-def make_hand_over(desired: DesiredPlan, observed: Inventory, catalog: Catalog) -> HandOver:
+def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) -> HostList:
     """List the hosts of a plan as they are, and as the plan file wants those that are not there yet."""
     addresses = plan_addresses(desired, observed)
     existing = own_vms(desired, observed)
     team = make_team(desired, addresses)
-    peers = {one.vm.name: one for one in team.everybody} if team is not None else {}
+    peers = {one.vm.name: one for one in team.everyone} if team is not None else {}
 
-    def host(vm: DesiredVm, *, slots: int) -> HandOverHost:
+    def host(vm: DesiredVm, *, slots: int) -> ListedHost:
         seen = _seen(existing.get(vm.name))
         guest = vm.guest or _guest_as_seen(vm, seen)
         peer = peers.get(vm.name)
         training = _training_address(desired, peer) if peer is not None else ""
-        return HandOverHost(
+        return ListedHost(
             vm=vm.name,
             host_name=guest.host_name,
             domain=guest.domain,
@@ -52,15 +52,15 @@ def make_hand_over(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
     training = desired.training
     if team is None or training is None:
         workers = tuple(host(vm, slots=len(vm.gpus)) for vm in desired.vms if vm.gpus)
-        made = HandOver(plan=desired.name, workers=workers)
+        made = HostList(plan=desired.name, workers=workers)
     else:
-        made = HandOver(
+        made = HostList(
             plan=desired.name,
             workers=tuple(host(one.vm, slots=one.slots) for one in team.workers),
             head=host(by_name[training.head], slots=0) if training.head in by_name else None,
             mesh_port=training.port if training.image else None,
         )
-    absent = tuple(one.vm for one in made.everybody if one.vm not in existing)
+    absent = tuple(one.vm for one in made.everyone if one.vm not in existing)
     return made.model_copy(update={"absent": absent})
 
 
@@ -119,20 +119,20 @@ def _usable(addresses: Iterable[str]) -> Iterator[str]:
     yield from (str(address) for address in sorted(found, key=lambda one: one.version))
 
 
-def _gpus(vm: DesiredVm, existing: Vm | None, catalog: Catalog) -> Iterator[HandOverGpu]:
+def _gpus(vm: DesiredVm, existing: Vm | None, catalog: Catalog) -> Iterator[ListedHostGpu]:
     """Yield a VM's GPUs: of several profiles that it may have, those that it has."""
     detail = existing.detail if existing is not None else None
     had = [device.profile for device in detail.vgpus] if detail is not None else []
     for gpu in vm.gpus:
         if gpu.kind != "vgpu":
-            yield HandOverGpu(board=gpu.device.model or gpu.device.label or "")
+            yield ListedHostGpu(board=gpu.device.model or gpu.device.label or "")
             continue
         names = [profile.name for profile in gpu.profile]
         name = next((one for one in had if one in names), names[0])
         if name in had:
             had.remove(name)
         entries = catalog.by_profile(name)
-        yield HandOverGpu(
+        yield ListedHostGpu(
             profile=name,
             board=entries[0].board.name if entries else "",
             memory_mib=entries[0].framebuffer_mib if entries else None,

@@ -1,6 +1,6 @@
 """The list of a plan's hosts in the words of other tools: one file here for each format.
 
-    handed = FORMATS["ansible"].write(hand_over, HandOverOptions())
+    handed = FORMATS["ansible"].write(host_list, ExportOptions())
     handed.files     what is written, by the name that each file should have
     handed.notes     what its reader has to know or to do
 
@@ -10,6 +10,6 @@ The formats are those that the tools' own documents or sources describe; each fi
 from __future__ import annotations
 
 from vgpu_cfg.staging.export.formats import FORMATS, Format
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions
 
-__all__ = ["FORMATS", "Format", "HandOverOptions", "Handed"]
+__all__ = ["FORMATS", "ExportOptions", "Exported", "Format"]

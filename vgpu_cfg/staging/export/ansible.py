@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu_cfg.documents import dump
-from vgpu_cfg.model.host_list import HandOver, HandOverHost
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, address_of, key_notes, words_of
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, words_of
 
 
-def write_ansible(hand_over: HandOver, options: HandOverOptions) -> Handed:
+def write_ansible(host_list: HostList, options: ExportOptions) -> Exported:
     """Write the inventory: a group for the plan, in it one for its workers and one for its head."""
-    name = words_of(hand_over.plan.replace("-", "_"))
+    name = words_of(host_list.plan.replace("-", "_"))
     group = f"plan_{name}" if name[:1].isdigit() else name
     children: dict[str, Any] = {
-        f"{group}_workers": {"hosts": {host.vm: _variables(host, options) for host in hand_over.workers}}
+        f"{group}_workers": {"hosts": {host.vm: _variables(host, options) for host in host_list.workers}}
     }
-    if hand_over.head is not None:
-        children[f"{group}_head"] = {"hosts": {hand_over.head.vm: _variables(hand_over.head, options)}}
+    if host_list.head is not None:
+        children[f"{group}_head"] = {"hosts": {host_list.head.vm: _variables(host_list.head, options)}}
     text = dump({"all": {"children": {group: {"children": children}}}})
-    return Handed({"inventory.yaml": text}, key_notes(hand_over.everybody, options))
+    return Exported({"inventory.yaml": text}, key_notes(host_list.everyone, options))
 
 
-def _variables(host: HandOverHost, options: HandOverOptions) -> dict[str, Any]:
+def _variables(host: ListedHost, options: ExportOptions) -> dict[str, Any]:
     variables: dict[str, Any] = {
         "ansible_host": address_of(host),
         "ansible_port": host.port,

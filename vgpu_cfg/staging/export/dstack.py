@@ -9,25 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu_cfg.documents import dump
-from vgpu_cfg.model.host_list import HandOver, HandOverHost
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, address_of, key_notes, words_of
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, words_of
 
 
-def write_dstack(hand_over: HandOver, options: HandOverOptions) -> Handed:
+def write_dstack(host_list: HostList, options: ExportOptions) -> Exported:
     """Write the fleet; machines that only launch are none of it."""
-    fleet: dict[str, Any] = {"type": "fleet", "name": _name(hand_over.plan)}
-    if len(hand_over.workers) > 1:
+    fleet: dict[str, Any] = {"type": "fleet", "name": _name(host_list.plan)}
+    if len(host_list.workers) > 1:
         fleet["placement"] = "cluster"
-    fleet["ssh_config"] = {"hosts": [_host(host, options) for host in hand_over.workers]}
+    fleet["ssh_config"] = {"hosts": [_host(host, options) for host in host_list.workers]}
     notes = (
         "apply it with: dstack apply -f fleet.dstack.yml",
         "dstack wants docker and NVIDIA's container toolkit on the hosts, and sudo without a password",
-        *key_notes(hand_over.workers, options),
+        *key_notes(host_list.workers, options),
     )
-    return Handed({"fleet.dstack.yml": dump(fleet)}, notes)
+    return Exported({"fleet.dstack.yml": dump(fleet)}, notes)
 
 
-def _host(host: HandOverHost, options: HandOverOptions) -> dict[str, Any]:
+def _host(host: ListedHost, options: ExportOptions) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "hostname": address_of(host),
         "port": host.port,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vgpu_cfg.model.host_list import HandOver
+from vgpu_cfg.model.host_list import HostList
 from vgpu_cfg.staging.export.ansible import write_ansible
 from vgpu_cfg.staging.export.dstack import write_dstack
 from vgpu_cfg.staging.export.host_files import write_horovod, write_mpi
 from vgpu_cfg.staging.export.kubernetes import write_kubernetes
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, refuse_unnamed
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, refuse_unnamed
 from vgpu_cfg.staging.export.skypilot import write_skypilot
 from vgpu_cfg.staging.export.slurm import write_slurm
 from vgpu_cfg.staging.export.tf_config import write_tf_config
@@ -22,12 +22,12 @@ class Format:
     """A format: its name, and what writes it."""
 
     name: str
-    make: Callable[[HandOver, HandOverOptions], Handed]
+    make: Callable[[HostList, ExportOptions], Exported]
 
-    def write(self, hand_over: HandOver, options: HandOverOptions) -> Handed:
+    def write(self, host_list: HostList, options: ExportOptions) -> Exported:
         """Write a list of hosts. Raises DoesNotFit where it cannot be said."""
-        refuse_unnamed(hand_over)
-        return self.make(hand_over, options)
+        refuse_unnamed(host_list)
+        return self.make(host_list, options)
 
 
 FORMATS = {

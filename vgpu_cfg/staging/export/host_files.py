@@ -7,23 +7,23 @@ too, which are left out for that reason (docs.open-mpi.org, "Scheduling processe
 
 from __future__ import annotations
 
-from vgpu_cfg.model.host_list import HandOver
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions
+from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions
 
 
-def write_horovod(hand_over: HandOver, _options: HandOverOptions) -> Handed:
+def write_horovod(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write the host file for `horovodrun --hostfile`."""
-    port = f" -p {hand_over.mesh_port}" if hand_over.mesh_port is not None else ""
-    command = f"horovodrun -np {hand_over.processes} --hostfile hostfile{port} python train.py"
-    return Handed({"hostfile": _lines(hand_over)}, (f"it goes with: {command}",))
+    port = f" -p {host_list.mesh_port}" if host_list.mesh_port is not None else ""
+    command = f"horovodrun -np {host_list.processes} --hostfile hostfile{port} python train.py"
+    return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
 
 
-def write_mpi(hand_over: HandOver, _options: HandOverOptions) -> Handed:
+def write_mpi(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write the host file for `mpirun --hostfile`."""
-    port = f" -mca plm_rsh_args '-p {hand_over.mesh_port}'" if hand_over.mesh_port is not None else ""
-    command = f"mpirun -np {hand_over.processes} --hostfile hostfile{port} python train.py"
-    return Handed({"hostfile": _lines(hand_over)}, (f"it goes with: {command}",))
+    port = f" -mca plm_rsh_args '-p {host_list.mesh_port}'" if host_list.mesh_port is not None else ""
+    command = f"mpirun -np {host_list.processes} --hostfile hostfile{port} python train.py"
+    return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
 
 
-def _lines(hand_over: HandOver) -> str:
-    return "".join(f"{host.host_name} slots={host.slots}\n" for host in hand_over.workers)
+def _lines(host_list: HostList) -> str:
+    return "".join(f"{host.host_name} slots={host.slots}\n" for host in host_list.workers)

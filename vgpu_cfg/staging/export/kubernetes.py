@@ -10,33 +10,33 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.model.host_list import HandOver, HandOverHost
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, words_of
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, words_of
 
 PREFIX = "vgpu-cfg"
 _SIGNS = "-_."
 
 
-def write_kubernetes(hand_over: HandOver, _options: HandOverOptions) -> Handed:
+def write_kubernetes(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write a shell script that labels every node."""
     lines = [
         shlex.join(
-            ["kubectl", "label", "nodes", host.host_name.lower(), "--overwrite", *_labels(hand_over, host)]
+            ["kubectl", "label", "nodes", host.host_name.lower(), "--overwrite", *_labels(host_list, host)]
         )
-        for host in hand_over.everybody
+        for host in host_list.everyone
     ]
     notes = (
         "the nodes must have joined the cluster under their host names",
         "nvidia.com/... labels come from NVIDIA's GPU feature discovery in the cluster",
     )
-    return Handed({"label-nodes.sh": "\n".join(["#!/bin/sh", "set -e", *lines, ""])}, notes)
+    return Exported({"label-nodes.sh": "\n".join(["#!/bin/sh", "set -e", *lines, ""])}, notes)
 
 
-def _labels(hand_over: HandOver, host: HandOverHost) -> list[str]:
-    worker = host in hand_over.workers
-    labels = {"plan": hand_over.plan, "vm": host.vm, "role": "worker" if worker else "head"}
+def _labels(host_list: HostList, host: ListedHost) -> list[str]:
+    worker = host in host_list.workers
+    labels = {"plan": host_list.plan, "vm": host.vm, "role": "worker" if worker else "head"}
     if worker:
-        labels["rank"] = str(hand_over.workers.index(host))
+        labels["rank"] = str(host_list.workers.index(host))
     if host.gpus:
         labels["gpus"] = str(len(host.gpus))
         labels["gpu-profile"] = ".".join(host.gpu_kinds)

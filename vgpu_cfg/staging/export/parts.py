@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.errors import DoesNotFit
-from vgpu_cfg.model.host_list import HandOver, HandOverHost
+from vgpu_cfg.model.host_list import HostList, ListedHost
 
 
 @dataclass(frozen=True, slots=True)
-class HandOverOptions:
+class ExportOptions:
     """What the user says himself: the account and the key that the other tool logs in with, a port."""
 
     user: str = ""
@@ -19,24 +19,24 @@ class HandOverOptions:
     port: int | None = None
     """The port at which the workers meet, for formats that name one."""
 
-    def user_of(self, host: HandOverHost) -> str:
+    def user_of(self, host: ListedHost) -> str:
         """Return the account on a host."""
         return self.user or host.user
 
-    def key_of(self, host: HandOverHost) -> str:
+    def key_of(self, host: ListedHost) -> str:
         """Return the file of the private key for a host; "" where it is not known."""
         return self.key_file or ("" if self.user else host.key_file)
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class Exported:
     """Files by name, in their order, and notes for whoever uses them."""
 
     files: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
 
-def address_of(host: HandOverHost) -> str:
+def address_of(host: ListedHost) -> str:
     """Return the address by which a host is reached from outside.
 
     Raises DoesNotFit where none is known.
@@ -55,7 +55,7 @@ def with_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def key_notes(hosts: Iterable[HandOverHost], options: HandOverOptions) -> tuple[str, ...]:
+def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str, ...]:
     """Say whose private key is missing from what was written."""
     without = [host for host in hosts if not options.key_of(host)]
     if not without:
@@ -70,15 +70,15 @@ def words_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
     return made[:longest].strip(signs)
 
 
-def refuse_unnamed(hand_over: HandOver) -> None:
+def refuse_unnamed(host_list: HostList) -> None:
     """Raise DoesNotFit where there is nobody to hand over, or somebody without a host name."""
-    if not hand_over.workers:
+    if not host_list.workers:
         raise DoesNotFit(
             "the plan has no VM with GPUs, and no `training`",
-            subject=f"plan {hand_over.plan}",
+            subject=f"plan {host_list.plan}",
             remedy="name the VMs that train: training: {workers: GLOB}",
         )
-    for host in hand_over.everybody:
+    for host in host_list.everyone:
         if not host.host_name:
             raise DoesNotFit(
                 f"the name of {host.vm} gives no host name",

@@ -7,30 +7,30 @@ to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ... follow 
 
 from __future__ import annotations
 
-from vgpu_cfg.model.host_list import HandOver, HandOverHost
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, words_of
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, words_of
 
 _SIGNS = "_.-"
 
 
-def write_slurm(hand_over: HandOver, _options: HandOverOptions) -> Handed:
+def write_slurm(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write what belongs into slurm.conf, and what into gres.conf."""
-    conf = ["GresTypes=gpu", *(_node(host) for host in hand_over.workers)]
-    gres = [line for host in hand_over.workers for line in _gres(host)]
+    conf = ["GresTypes=gpu", *(_node(host) for host in host_list.workers)]
+    gres = [line for host in host_list.workers for line in _gres(host)]
     notes = [
         "RealMemory is left out: `slurmd -C` on a worker prints what Slurm sees there",
         "slurm.conf names other things too: these lines are added to it",
     ]
-    if any(len(host.gpu_kinds) > 1 for host in hand_over.workers):
+    if any(len(host.gpu_kinds) > 1 for host in host_list.workers):
         notes.append("a worker has GPUs of several kinds: compare gres.conf with its `nvidia-smi -L`")
     files = {
         "slurm.conf": "".join(f"{line}\n" for line in conf),
         "gres.conf": "".join(f"{line}\n" for line in gres),
     }
-    return Handed(files, tuple(notes))
+    return Exported(files, tuple(notes))
 
 
-def _node(host: HandOverHost) -> str:
+def _node(host: ListedHost) -> str:
     words = [f"NodeName={host.host_name}"]
     if host.address:
         words.append(f"NodeAddr={host.address}")
@@ -47,7 +47,7 @@ def _typed(kind: str) -> str:
     return f":{word}" if word else ""
 
 
-def _gres(host: HandOverHost) -> list[str]:
+def _gres(host: ListedHost) -> list[str]:
     lines = []
     numbers: dict[str, list[int]] = {}
     for number, gpu in enumerate(host.gpus):

@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import json
 
-from vgpu_cfg.model.host_list import HandOver
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, with_port
+from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, with_port
 
 DEFAULT_PORT = 12345
 """TensorFlow names no default; this is the port of its documents' examples."""
 
 
-def write_tf_config(hand_over: HandOver, options: HandOverOptions) -> Handed:
+def write_tf_config(host_list: HostList, options: ExportOptions) -> Exported:
     """Write what each worker's environment variable TF_CONFIG holds."""
     port = options.port or DEFAULT_PORT
-    workers = [with_port(host.peer_address, port) for host in hand_over.workers]
+    workers = [with_port(host.peer_address, port) for host in host_list.workers]
     files = {
         f"tf-config-{host.host_name}.json": json.dumps(
             {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         )
         + "\n"
-        for index, host in enumerate(hand_over.workers)
+        for index, host in enumerate(host_list.workers)
     }
     first = next(iter(files))
-    return Handed(
+    return Exported(
         files,
         (
-            f'on {hand_over.workers[0].host_name}: export TF_CONFIG="$(cat {first})"',
+            f'on {host_list.workers[0].host_name}: export TF_CONFIG="$(cat {first})"',
             "one process per VM: it sees all GPUs of its VM",
         ),
     )

@@ -9,33 +9,33 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.model.host_list import HandOver, HandOverHost
-from vgpu_cfg.staging.export.parts import Handed, HandOverOptions, with_port
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, with_port
 
 DEFAULT_PORT = 29400
 _SCRIPT = "train.py"
 
 
-def write_torchrun(hand_over: HandOver, options: HandOverOptions) -> Handed:
+def write_torchrun(host_list: HostList, options: ExportOptions) -> Exported:
     """Write one shell script for each worker; what follows its name on the command line goes to torchrun."""
-    endpoint = with_port(hand_over.workers[0].peer_address, options.port or DEFAULT_PORT)
+    endpoint = with_port(host_list.workers[0].peer_address, options.port or DEFAULT_PORT)
     files = {
-        f"torchrun-{host.host_name}.sh": _script(hand_over, host, rank, endpoint)
-        for rank, host in enumerate(hand_over.workers)
+        f"torchrun-{host.host_name}.sh": _script(host_list, host, rank, endpoint)
+        for rank, host in enumerate(host_list.workers)
     }
     notes = [f"start all of them at about the same time; the rendezvous is at {endpoint}"]
-    if len({host.slots for host in hand_over.workers}) > 1:
+    if len({host.slots for host in host_list.workers}) > 1:
         notes.append("the workers have different numbers of GPUs: --nproc-per-node differs from node to node")
-    return Handed(files, tuple(notes))
+    return Exported(files, tuple(notes))
 
 
-def _script(hand_over: HandOver, host: HandOverHost, rank: int, endpoint: str) -> str:
+def _script(host_list: HostList, host: ListedHost, rank: int, endpoint: str) -> str:
     words = [
         "torchrun",
-        f"--nnodes={len(hand_over.workers)}",
+        f"--nnodes={len(host_list.workers)}",
         f"--node-rank={rank}",
         f"--nproc-per-node={host.slots}",
-        f"--rdzv-id={hand_over.plan}",
+        f"--rdzv-id={host_list.plan}",
         "--rdzv-backend=c10d",
         f"--rdzv-endpoint={endpoint}",
     ]
