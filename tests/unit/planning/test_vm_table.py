@@ -88,7 +88,7 @@ def placed(desired: DesiredVm = ALL, base: VmDetail | None = None, existing: Vm 
 
 
 def wanted(setting: VmSetting) -> SettingValue:
-    found = setting.wish(placed())
+    found = setting.desired(placed())
     assert found is not None, "ALL does not ask for it"
     return found.value
 

@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostRef, SettingTarget
 from vgpu_cfg.model.plan.report import SettingReading
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 
 RESTARTS = (Impact.SERVICE_RESTART, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 """What a written value may have to wait for; everything else holds at once."""
@@ -65,7 +65,9 @@ def judge(view: HostView, target: SettingTarget, setting: HostSetting, mark: Hos
 
     Where the source tells only what is configured, `mark` says whether the host has restarted since.
     """
-    impact = setting.impact(view, Wish(setting=target.setting, value=target.value, device=target.device))
+    impact = setting.impact(
+        view, DesiredSetting(setting=target.setting, value=target.value, device=target.device)
+    )
     found = setting.read(view, target.device)
     reading = SettingReading(setting=target.setting, device=target.device, wanted=target.value)
     if found.unread or found.is_absent:

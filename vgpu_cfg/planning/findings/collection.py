@@ -66,10 +66,10 @@ class Findings:
         """Say how much a finding weighs in this plan."""
         check = CHECKS[code]
         weight = severity or check.severity
-        wish = self.relaxed.get(code.value)
-        if wish is None or (_WEIGHT[wish] > _WEIGHT[weight] and not check.is_relaxable):
+        desired = self.relaxed.get(code.value)
+        if desired is None or (_WEIGHT[desired] > _WEIGHT[weight] and not check.is_relaxable):
             return weight
-        return wish
+        return desired
 
     def diagnostics(self, wanted: Iterable[str] | None = None) -> tuple[Diagnostic, ...]:
         """Return everything found, or of VMs only what concerns the wanted ones."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.plan.change import HostRef, Impact, Subject
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading
 
 DISTURBS = (
     Impact.NONE,
@@ -20,7 +20,7 @@ DISTURBS = (
 """What a change disturbs, the least first."""
 
 
-class GapKind(StrEnum):
+class DriftKind(StrEnum):
     """Why a setting is not as wanted."""
 
     WRONG = "wrong"
@@ -35,13 +35,13 @@ class GapKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Drift:
     """One setting of one device that must change, be waited for or be asserted again."""
 
     setting: HostSetting
-    wish: Wish
+    desired: DesiredSetting
     reading: Reading
-    kind: GapKind
+    kind: DriftKind
     impact: Impact
 
     @property
@@ -52,13 +52,13 @@ class Gap:
     @property
     def is_to_be_seen(self) -> bool:
         """Whether nothing shows the setting, and a look at the host is all that it takes."""
-        return self.kind is GapKind.SUPPOSED and self.impact is Impact.NONE
+        return self.kind is DriftKind.SUPPOSED and self.impact is Impact.NONE
 
     @property
     def is_written(self) -> bool:
         """Whether nothing but a restart is left to do: what holds at once and does not is written again."""
         waits = self.restarts or self.impact is Impact.SERVICE_RESTART
-        return self.kind is GapKind.PENDING and waits
+        return self.kind is DriftKind.PENDING and waits
 
 
 @dataclass(slots=True)
@@ -71,9 +71,9 @@ class HostCase:
     entry: DesiredHosts
     view: HostView
     wave: str
-    wishes: dict[str, tuple[HostSetting, Wish]] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
-    right: list[tuple[HostSetting, Wish, Reading]] = field(default_factory=list)
+    desired_settings: dict[str, tuple[HostSetting, DesiredSetting]] = field(default_factory=dict)
+    drifts: list[Drift] = field(default_factory=list)
+    right: list[tuple[HostSetting, DesiredSetting, Reading]] = field(default_factory=list)
     is_blocked: bool = False
     has_refusals: bool = False
 

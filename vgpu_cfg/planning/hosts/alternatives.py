@@ -11,13 +11,13 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Impact, Severity
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.entry import HostSetting, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, HostCase
 from vgpu_cfg.planning.hosts.assess import HostJudge, JudgedHost
-from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 
-Wishes = Mapping[str, tuple[HostSetting, Wish]]
+DesiredSettings = Mapping[str, tuple[HostSetting, DesiredSetting]]
 """What is asked of a host, by the wish's id."""
 
 
@@ -31,7 +31,7 @@ class Alternative:
 
     preparation: Preparation
     host: Host
-    wishes: Wishes
+    desired_settings: DesiredSettings
     disturbs: Impact = Impact.NONE
     is_so: bool = False
     is_refused: bool = False
@@ -120,34 +120,40 @@ class Alternatives:
     ) -> Alternative | None:
         if entry is case.entry:
             return None
-        wishes = _merged(entry, case)
-        if wishes.keys() == case.wishes.keys():
+        desired_settings = _merged(entry, case)
+        if desired_settings.keys() == case.desired_settings.keys():
             return None
         before, errors_before = self._as_stated(case)
-        judged, errors = self._tried(case, wishes)
-        had = {gap.wish.id for gap in before.case.gaps}
-        more = [gap for gap in judged.case.gaps if gap.wish.id not in had]
+        judged, errors = self._tried(case, desired_settings)
+        had = {drift.desired.id for drift in before.case.drifts}
+        more = [drift for drift in judged.case.drifts if drift.desired.id not in had]
         if not more:
             host = before.host if before.host is not None else case.view.host
-            return Alternative(preparation, host, wishes, is_so=True)
+            return Alternative(preparation, host, desired_settings, is_so=True)
         if judged.host is None:
             return None
-        anyway = max((DISTURBS.index(gap.impact) for gap in before.case.gaps), default=0)
-        disturbs = max((gap.impact for gap in more), key=DISTURBS.index)
+        anyway = max((DISTURBS.index(drift.impact) for drift in before.case.drifts), default=0)
+        disturbs = max((drift.impact for drift in more), key=DISTURBS.index)
         if DISTURBS.index(disturbs) <= anyway:
             disturbs = Impact.NONE
-        return Alternative(preparation, judged.host, wishes, disturbs, is_refused=errors > errors_before)
+        return Alternative(
+            preparation, judged.host, desired_settings, disturbs, is_refused=errors > errors_before
+        )
 
     def _as_stated(self, case: HostCase) -> tuple[JudgedHost, int]:
         moid = case.view.host.moid
         if moid not in self._known:
-            self._known[moid] = self._tried(case, case.wishes) if _is_asked(case) else (JudgedHost(case), 0)
+            self._known[moid] = (
+                self._tried(case, case.desired_settings) if _is_asked(case) else (JudgedHost(case), 0)
+            )
         return self._known[moid]
 
-    def _tried(self, case: HostCase, wishes: Wishes) -> tuple[JudgedHost, int]:
+    def _tried(self, case: HostCase, desired_settings: DesiredSettings) -> tuple[JudgedHost, int]:
         """Judge a host with wishes, for once; and count the errors that this finds."""
         findings = Findings(self._relaxed)
-        judged = self._judge.judge(replace(case, wishes=dict(wishes), gaps=[], right=[]), findings)
+        judged = self._judge.judge(
+            replace(case, desired_settings=dict(desired_settings), drifts=[], right=[]), findings
+        )
         return judged, sum(found.severity is Severity.ERROR for found in findings.diagnostics())
 
 
@@ -158,17 +164,17 @@ def is_derivable(case: HostCase) -> bool:
 
 def _is_asked(case: HostCase) -> bool:
     """Whether the plan file asks something of a host, or an earlier run left something on it."""
-    return bool(case.wishes) or case.view.facts.mark is not None
+    return bool(case.desired_settings) or case.view.facts.mark is not None
 
 
-def _merged(entry: DesiredHosts, case: HostCase) -> Wishes:
+def _merged(entry: DesiredHosts, case: HostCase) -> DesiredSettings:
     """Return the wishes of an entry with what follows from the VMs marked; the plan file's own stay."""
-    wishes: dict[str, tuple[HostSetting, Wish]] = {}
-    for setting, wish in wishes_of(entry, case.view):
-        note = wish.note or "the VMs need it"
-        derived = (setting, replace(wish, is_derived=True, note=note))
-        wishes[wish.id] = case.wishes.get(wish.id, derived)
-    return wishes
+    desired_settings: dict[str, tuple[HostSetting, DesiredSetting]] = {}
+    for setting, desired in desired_settings_of(entry, case.view):
+        note = desired.note or "the VMs need it"
+        derived = (setting, replace(desired, is_derived=True, note=note))
+        desired_settings[desired.id] = case.desired_settings.get(desired.id, derived)
+    return desired_settings
 
 
 def _order(one: Alternative) -> tuple[int, int]:

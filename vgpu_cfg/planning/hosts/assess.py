@@ -12,7 +12,7 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
-from vgpu_cfg.planning.host_settings.resolved_host import Gap, GapKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, HostCase
 from vgpu_cfg.planning.hosts.compare import compare_host
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
@@ -27,7 +27,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_standing,
     check_taken_back,
 )
-from vgpu_cfg.planning.hosts.phases import Stretches, make_stretches
+from vgpu_cfg.planning.hosts.phases import Phases, make_phases
 from vgpu_cfg.planning.hosts.sequence import is_by_hand
 
 
@@ -36,9 +36,9 @@ class HostWork:
     """What is to be done on one host that has something to change."""
 
     case: HostCase
-    stretches: Stretches
+    phases: Phases
     evacuation: Evacuation
-    prelude: list[Gap]
+    manual_first: list[Drift]
     is_held: bool
 
 
@@ -70,14 +70,14 @@ class HostJudge:
         return result
 
     def _judge(self, case: HostCase, findings: Findings, result: JudgedHost) -> None:
-        if case.wishes or case.view.facts.mark is not None:
+        if case.desired_settings or case.view.facts.mark is not None:
             check_standing(case, self.desired.name, findings)
         if not check_reachable(case, self.desired.name, findings):
             self._wait_for_power(case, result)
             return
         compare_host(case, findings, supposes=self.options.supposes)
         check_owners(case, findings)
-        check_driver_owner(case, case.gaps, findings)
+        check_driver_owner(case, case.drifts, findings)
         check_nodes(case, findings)
         check_taken_back(case, findings)
         if case.is_checked_only:
@@ -91,33 +91,33 @@ class HostJudge:
         is_held = check_maintenance(case, findings)
         mark = case.view.facts.mark
         is_left = mark is not None and mark.plan == self.desired.name
-        if not case.gaps and not is_left:
+        if not case.drifts and not is_left:
             result.is_in_sync = _is_in_sync(case)
             return
         if case.is_blocked:
             return
-        prelude = [gap for gap in case.gaps if is_by_hand(case, gap) and _comes_first(gap)]
-        stretches = make_stretches(
+        manual_first = [drift for drift in case.drifts if is_by_hand(case, drift) and _comes_first(drift)]
+        phases = make_phases(
             case.view,
-            [gap for gap in case.gaps if gap not in prelude],
+            [drift for drift in case.drifts if drift not in manual_first],
             case.right,
         )
-        is_allowed = check_disruption(case, stretches, findings)
+        is_allowed = check_disruption(case, phases, findings)
         evacuation = Evacuation()
-        if not is_held and (stretches.needs_empty_host or stretches.touches_graphics):
-            if stretches.needs_empty_host:
+        if not is_held and (phases.needs_empty_host or phases.touches_graphics):
+            if phases.needs_empty_host:
                 evacuation = plan_evacuation(case, self.desired, self.observed, self.options, findings)
             else:
                 evacuation = plan_graphics_pause(case, self.desired, self.observed, self.options, findings)
         result.host = self._shown(case)
         if is_allowed and evacuation.is_possible:
-            result.work = HostWork(case, stretches, evacuation, prelude, is_held)
+            result.work = HostWork(case, phases, evacuation, manual_first, is_held)
 
     def _shown(self, case: HostCase) -> Host:
         """Return the host as it will be once it is prepared."""
         host = case.view.host
-        for gap in case.gaps:
-            host = gap.setting.show(host, gap.wish)
+        for drift in case.drifts:
+            host = drift.setting.show(host, drift.desired)
         if host is not case.view.host:
             host = _with_profiles(case, host)
         mark = case.view.facts.mark
@@ -149,7 +149,7 @@ class HostJudge:
 
 def _is_in_sync(case: HostCase) -> bool:
     """Whether everything that is asked of a host was told, and is so."""
-    return bool(case.wishes) and not (case.gaps or case.is_blocked or case.has_refusals)
+    return bool(case.desired_settings) and not (case.drifts or case.is_blocked or case.has_refusals)
 
 
 def _with_profiles(case: HostCase, host: Host) -> Host:
@@ -168,27 +168,29 @@ def _with_profiles(case: HostCase, host: Host) -> Host:
 
 
 def _report_differences(case: HostCase, findings: Findings) -> None:
-    for gap in case.gaps:
-        shown = gap.reading.configured or "unset"
-        what = f"{gap.setting.title} {gap.wish.device}".rstrip()
-        message = f"{what} is {shown}, and the plan asks for {gap.wish.value or 'none'}"
-        if gap.kind is GapKind.PENDING:
+    for drift in case.drifts:
+        shown = drift.reading.configured or "unset"
+        what = f"{drift.setting.title} {drift.desired.device}".rstrip()
+        message = f"{what} is {shown}, and the plan asks for {drift.desired.value or 'none'}"
+        if drift.kind is DriftKind.PENDING:
             message = f"{what} is set to {shown}, and waits for a restart"
         remedy = "give the entry `mode: enforce` to have it changed"
         findings.add(Code.SETTING_DIFFERS, case.subject, message, remedy)
 
 
-def _comes_first(gap: Gap) -> bool:
+def _comes_first(drift: Drift) -> bool:
     """Whether a step by hand is done before the tool takes the host down."""
-    return gap.impact is Impact.HOST_REBOOT or gap.is_to_be_seen
+    return drift.impact is Impact.HOST_REBOOT or drift.is_to_be_seen
 
 
 def _see_at_cold_boot(case: HostCase) -> None:
     """Leave to a cold boot of the plan what needs a look into the BIOS: somebody stands there anyway."""
-    if any(gap.impact is Impact.HOST_COLD_BOOT for gap in case.gaps):
-        case.gaps = [
-            replace(gap, impact=Impact.HOST_COLD_BOOT) if gap.is_to_be_seen and is_by_hand(case, gap) else gap
-            for gap in case.gaps
+    if any(drift.impact is Impact.HOST_COLD_BOOT for drift in case.drifts):
+        case.drifts = [
+            replace(drift, impact=Impact.HOST_COLD_BOOT)
+            if drift.is_to_be_seen and is_by_hand(case, drift)
+            else drift
+            for drift in case.drifts
         ]
 
 

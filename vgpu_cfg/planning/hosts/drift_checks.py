@@ -15,23 +15,23 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.match import matches_gpu, matches_nic, passed_through_nics
 from vgpu_cfg.planning.host_settings.nics.vmknics import network_name, vmknic_on
-from vgpu_cfg.planning.host_settings.resolved_host import GapKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, HostCase
 
 
 def check_bios(case: HostCase, findings: Findings) -> None:
     """Say what only a hand can set while the host is off: nothing on the host has a way to it."""
-    for gap in case.gaps:
-        if not (gap.impact is Impact.HOST_COLD_BOOT or gap.is_to_be_seen) or gap.setting.write(
-            case.view, [gap.wish]
+    for drift in case.drifts:
+        if not (drift.impact is Impact.HOST_COLD_BOOT or drift.is_to_be_seen) or drift.setting.write(
+            case.view, [drift.desired]
         ):
             continue
-        found = f"is {gap.reading.configured}, and the plan needs {gap.wish.value}"
-        if gap.reading.unread:
-            found = f"does not show {gap.wish.value}: {gap.reading.unread}"
+        found = f"is {drift.reading.configured}, and the plan needs {drift.desired.value}"
+        if drift.reading.unread:
+            found = f"does not show {drift.desired.value}: {drift.reading.unread}"
         remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` takes your word"
-        if gap.is_to_be_seen:
+        if drift.is_to_be_seen:
             remedy = "look into the BIOS before the host is worked on; `apply --done` takes your word"
-        findings.add(Code.BIOS_DIFFERS, case.subject, f"{gap.setting.title} {found}", remedy)
+        findings.add(Code.BIOS_DIFFERS, case.subject, f"{drift.setting.title} {found}", remedy)
 
 
 def check_restarts(case: HostCase, findings: Findings) -> None:
@@ -39,16 +39,16 @@ def check_restarts(case: HostCase, findings: Findings) -> None:
     mark = case.view.facts.mark
     if mark is None:
         return
-    for gap in case.gaps:
-        if gap.kind is not GapKind.PENDING or gap.wish.id not in mark.waiting:
+    for drift in case.drifts:
+        if drift.kind is not DriftKind.PENDING or drift.desired.id not in mark.waiting:
             continue
-        if is_same_boot(mark.waiting[gap.wish.id], case.view.facts.boot_time):
+        if is_same_boot(mark.waiting[drift.desired.id], case.view.facts.boot_time):
             continue
         message = (
-            f"{gap.wish.id} is set to {gap.wish.value}, and the host has restarted since: "
-            f"{gap.reading.in_force} still holds"
+            f"{drift.desired.id} is set to {drift.desired.value}, and the host has restarted since: "
+            f"{drift.reading.in_force} still holds"
         )
-        is_cold = gap.impact is Impact.HOST_COLD_BOOT
+        is_cold = drift.impact is Impact.HOST_COLD_BOOT
         remedy = "the plan switches the host off and on" if is_cold else "the plan restarts it once more"
         findings.add(Code.EXTRA_RESTART, case.subject, message, remedy)
 

@@ -13,9 +13,9 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import nic_rules
-from vgpu_cfg.planning.host_settings.resolved_host import Gap, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, HostCase
 from vgpu_cfg.planning.host_settings.select import clusters_of
-from vgpu_cfg.planning.hosts.phases import Stretches
+from vgpu_cfg.planning.hosts.phases import Phases
 from vgpu_cfg.planning.hosts.window import parse_window
 
 
@@ -44,7 +44,7 @@ def check_owners(case: HostCase, findings: Findings) -> None:
     owners = list(case.view.facts.owners)
     if case.view.cluster_facts.config_managed and case.view.cluster is not None:
         owners.append(f"the configuration profile of cluster {case.view.cluster.name}")
-    if not owners or not case.gaps or case.is_checked_only:
+    if not owners or not case.drifts or case.is_checked_only:
         return
     message = f"{listed(owners)} owns its settings; what is set here would not stay"
     remedy = "set it there, or give this entry `mode: check`"
@@ -52,12 +52,12 @@ def check_owners(case: HostCase, findings: Findings) -> None:
     case.is_blocked = True
 
 
-def check_driver_owner(case: HostCase, gaps: Iterable[Gap], findings: Findings) -> None:
+def check_driver_owner(case: HostCase, drifts: Iterable[Drift], findings: Findings) -> None:
     """Refuse to install a driver by esxcli on hosts whose cluster is managed by an image."""
     driver = case.entry.driver
     if driver is None or driver.by != "esxcli" or not case.view.cluster_facts.image_managed:
         return
-    if any(gap.setting.key == "driver" for gap in gaps) and case.view.cluster is not None:
+    if any(drift.setting.key == "driver" for drift in drifts) and case.view.cluster is not None:
         message = (
             f"the image of cluster {case.view.cluster.name} owns its software, so esxcli must not install"
         )
@@ -69,7 +69,7 @@ def check_driver_owner(case: HostCase, gaps: Iterable[Gap], findings: Findings) 
 def check_other_plan(case: HostCase, plan: str, findings: Findings) -> None:
     """Refuse to work on a host that another plan's mark is on: it works there, or broke off there."""
     mark = case.view.facts.mark
-    if mark is None or mark.plan == plan or not case.gaps:
+    if mark is None or mark.plan == plan or not case.drifts:
         return
     message = f"the plan {mark.plan} is at work there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
@@ -83,28 +83,28 @@ def check_maintenance(case: HostCase, findings: Findings) -> bool:
     mark = case.view.facts.mark
     if not case.view.host.is_in_maintenance_mode or (mark is not None and mark.maintenance):
         return False
-    if case.gaps and not case.is_checked_only:
+    if case.drifts and not case.is_checked_only:
         message = "it is in maintenance mode, and not by this tool: it is prepared and left in it"
         findings.add(Code.OTHERS_MAINTENANCE, case.subject, message, "take it out when the plan is done")
     return True
 
 
-def check_disruption(case: HostCase, stretches: Stretches, findings: Findings) -> bool:
+def check_disruption(case: HostCase, phases: Phases, findings: Findings) -> bool:
     """Whether the plan file allows what preparing the host takes."""
     allowed = case.entry.disruption.allow
     needed = []
-    if stretches.needs_empty_host:
+    if phases.needs_empty_host:
         needed.append(Disruption.MAINTENANCE)
-    if stretches.restarts > sum(stretches.cold):
+    if phases.restarts > sum(phases.cold):
         needed.append(Disruption.REBOOT)
-    if any(stretches.cold):
+    if any(phases.cold):
         needed.append(Disruption.COLD_BOOT)
     lacking = [one for one in needed if one not in allowed]
     if not lacking:
         return True
     reasons = listed(
         dict.fromkeys(
-            gap.setting.title for gap in stretches.everything if gap.impact.value.startswith("host")
+            drift.setting.title for drift in phases.everything if drift.impact.value.startswith("host")
         ),
         shown=6,
     )
@@ -117,14 +117,16 @@ def check_disruption(case: HostCase, stretches: Stretches, findings: Findings) -
 def check_taken_back(case: HostCase, findings: Findings) -> None:
     """Warn where a device is taken back from VMs, and what some VM of the host holds was not read."""
     unread = case.view.holders.get("", ())
-    for gap in case.gaps if unread else ():
-        now = case.view.device(gap.wish.device)
-        then = gap.setting.show(case.view.host, gap.wish).device(gap.wish.device)
+    for drift in case.drifts if unread else ():
+        now = case.view.device(drift.desired.device)
+        then = drift.setting.show(case.view.host, drift.desired).device(drift.desired.device)
         if now is None or then is None or then.passthrough_enabled:
             continue
         if now.passthrough_enabled or now.passthrough_active:
             names = listed(unread, shown=6)
-            message = f"{gap.wish.id}: whether {names} needs the device was not read, and it is taken back"
+            message = (
+                f"{drift.desired.id}: whether {names} needs the device was not read, and it is taken back"
+            )
             findings.add(Code.HOLDER_UNKNOWN, case.subject, message, "see that the account may read the VM")
 
 

@@ -13,7 +13,7 @@ from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.select import host_cases
-from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
 from vgpu_cfg.planning.rdma.derive import rdma_facts
 
@@ -37,7 +37,7 @@ def needed_facts(
         if entry.prepare == "from_vms":
             entry = derived_entry(case, desired, observed, catalog, Findings())
         groups = set(_ALWAYS)
-        for setting, _ in wishes_of(entry, case.view):
+        for setting, _ in desired_settings_of(entry, case.view):
             groups |= setting.facts
         if entry.gpus or entry.driver is not None or has_drivers:
             groups.add(FactGroup.SOFTWARE)

@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Reading, Wish, needs_of
-from vgpu_cfg.planning.host_settings.resolved_host import Gap, GapKind
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading, needs_of
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind
 
 _NEEDS_EMPTY_HOST = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 
 
 @dataclass(slots=True)
-class Stretches:
+class Phases:
     """What is written between restarts, in order; restart i comes after stretch i.
 
     `cold` says of each restart whether it must be a cold boot. `services` are restarted at
     the end, for what no reboot brings anyway.
     """
 
-    gaps: list[list[Gap]] = field(default_factory=lambda: [[]])
+    drifts: list[list[Drift]] = field(default_factory=lambda: [[]])
     cold: list[bool] = field(default_factory=list)
-    services: dict[str, list[Gap]] = field(default_factory=dict)
+    services: dict[str, list[Drift]] = field(default_factory=dict)
 
     @property
     def restarts(self) -> int:
@@ -35,14 +35,14 @@ class Stretches:
         return len(self.cold)
 
     @property
-    def everything(self) -> list[Gap]:
+    def everything(self) -> list[Drift]:
         """All gaps, in the order in which they are met."""
-        return [gap for stretch in self.gaps for gap in stretch]
+        return [drift for phase in self.drifts for drift in phase]
 
     @property
     def needs_empty_host(self) -> bool:
         """Whether the host must be in maintenance mode meanwhile."""
-        return any(gap.impact in _NEEDS_EMPTY_HOST for gap in self.everything)
+        return any(drift.impact in _NEEDS_EMPTY_HOST for drift in self.everything)
 
     @property
     def touches_graphics(self) -> bool:
@@ -50,87 +50,89 @@ class Stretches:
         return bool(self.services)
 
 
-def make_stretches(
-    view: HostView, gaps: Sequence[Gap], right: Sequence[tuple[HostSetting, Wish, Reading]]
-) -> Stretches:
+def make_phases(
+    view: HostView, drifts: Sequence[Drift], right: Sequence[tuple[HostSetting, DesiredSetting, Reading]]
+) -> Phases:
     """Put gaps into stretches; settings that are right and would be dropped by a reboot come last."""
-    order = _in_order(gaps)
+    order = _in_order(drifts)
     level: dict[str, int] = {}
-    for gap in order:
+    for drift in order:
         least = 0
         for other in order:
-            if other.wish.id not in level or other.wish.id == gap.wish.id:
+            if other.desired.id not in level or other.desired.id == drift.desired.id:
                 continue
-            if other.setting.key in needs_of(gap.setting, gap.wish) and _is_related(other.wish, gap.wish):
+            if other.setting.key in needs_of(drift.setting, drift.desired) and _is_related(
+                other.desired, drift.desired
+            ):
                 # What is written already is brought by the same restart as what it needs.
-                waits = other.restarts and not gap.is_written
-                least = max(least, level[other.wish.id] + waits)
-            elif other.setting.key in gap.setting.after and _is_related(other.wish, gap.wish):
-                least = max(least, level[other.wish.id])
-        level[gap.wish.id] = least
-    restarts = max((level[gap.wish.id] + 1 for gap in gaps if gap.restarts), default=0)
-    found = Stretches(gaps=[[] for _ in range(restarts + 1)], cold=[False] * restarts)
-    for gap in order:
-        is_dropped = restarts > 0 and gap.setting.is_dropped_by_reboot(view, gap.wish)
-        place = restarts if is_dropped else level[gap.wish.id]
-        found.gaps[place].append(gap)
-        if gap.impact is Impact.HOST_COLD_BOOT:
+                waits = other.restarts and not drift.is_written
+                least = max(least, level[other.desired.id] + waits)
+            elif other.setting.key in drift.setting.after and _is_related(other.desired, drift.desired):
+                least = max(least, level[other.desired.id])
+        level[drift.desired.id] = least
+    restarts = max((level[drift.desired.id] + 1 for drift in drifts if drift.restarts), default=0)
+    found = Phases(drifts=[[] for _ in range(restarts + 1)], cold=[False] * restarts)
+    for drift in order:
+        is_dropped = restarts > 0 and drift.setting.is_dropped_by_reboot(view, drift.desired)
+        place = restarts if is_dropped else level[drift.desired.id]
+        found.drifts[place].append(drift)
+        if drift.impact is Impact.HOST_COLD_BOOT:
             found.cold[place] = True
-        if gap.impact is Impact.SERVICE_RESTART and place == restarts:
-            found.services.setdefault(gap.setting.service, []).append(gap)
+        if drift.impact is Impact.SERVICE_RESTART and place == restarts:
+            found.services.setdefault(drift.setting.service, []).append(drift)
     if restarts:
-        found.gaps[-1] += [
-            Gap(setting, wish, reading, GapKind.DROPPED, setting.impact(view, wish))
-            for setting, wish, reading in right
-            if setting.is_dropped_by_reboot(view, wish)
+        found.drifts[-1] += [
+            Drift(setting, desired, reading, DriftKind.DROPPED, setting.impact(view, desired))
+            for setting, desired, reading in right
+            if setting.is_dropped_by_reboot(view, desired)
         ]
     return found
 
 
-def _in_order(gaps: Sequence[Gap]) -> list[Gap]:
+def _in_order(drifts: Sequence[Drift]) -> list[Drift]:
     """Sort so that whatever a setting needs or comes after stands before it; else as the table has it."""
-    left = list(gaps)
-    found: list[Gap] = []
+    left = list(drifts)
+    found: list[Drift] = []
     while left:
-        ready = next((gap for gap in left if not _waits(gap, left)), left[0])
+        ready = next((drift for drift in left if not _waits(drift, left)), left[0])
         left.remove(ready)
         found.append(ready)
     return found
 
 
-def _waits(gap: Gap, others: Sequence[Gap]) -> bool:
-    return any(other is not gap and waits_for(gap, other) for other in others)
+def _waits(drift: Drift, others: Sequence[Drift]) -> bool:
+    return any(other is not drift and waits_for(drift, other) for other in others)
 
 
-def waits_for(gap: Gap, other: Gap) -> bool:
+def waits_for(drift: Drift, other: Drift) -> bool:
     """Whether one setting is written after another one."""
-    keys = (*needs_of(gap.setting, gap.wish), *gap.setting.after)
-    return other.setting.key in keys and _is_related(other.wish, gap.wish)
+    keys = (*needs_of(drift.setting, drift.desired), *drift.setting.after)
+    return other.setting.key in keys and _is_related(other.desired, drift.desired)
 
 
-def make_calls(gaps: Sequence[Gap]) -> list[tuple[str, list[Gap]]]:
+def make_calls(drifts: Sequence[Drift]) -> list[tuple[str, list[Drift]]]:
     """Put the gaps of one group (HostSetting.group) into one call each, in an order that their needs allow.
 
     A group comes in two calls only where something between needs one part of it and precedes the other.
     """
-    calls: list[tuple[str, list[Gap]]] = []
-    for gap in gaps:
-        group = gap.setting.group
+    calls: list[tuple[str, list[Drift]]] = []
+    for drift in drifts:
+        group = drift.setting.group
         at = next((i for i in reversed(range(len(calls))) if calls[i][0] == group), None)
         if at is None:
-            calls.append((group, [gap]))
+            calls.append((group, [drift]))
             continue
         later = [one for _, call in calls[at + 1 :] for one in call]
-        if not _waits(gap, later):
-            calls[at][1].append(gap)
+        if not _waits(drift, later):
+            calls[at][1].append(drift)
         elif any(_waits(one, calls[at][1]) for one in later):
-            calls.append((group, [gap]))
+            calls.append((group, [drift]))
         else:
-            calls.append((group, [*calls.pop(at)[1], gap]))
+            calls.append((group, [*calls.pop(at)[1], drift]))
     return calls
 
 
-def _is_related(one: Wish, other: Wish) -> bool:
+def _is_related(one: DesiredSetting, other: DesiredSetting) -> bool:
     """Whether two settings are of the same device, or one of them of the whole host."""
     first, second = one.device.split(" ")[0], other.device.split(" ")[0]
     return not first or not second or first == second

@@ -16,7 +16,7 @@ from vgpu_cfg.planning.host_settings.cluster import with_options
 from vgpu_cfg.planning.host_settings.select import clusters_of, host_cases, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
 from vgpu_cfg.planning.hosts.assess import HostJudge, HostWork, JudgedHost
-from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window
@@ -68,7 +68,9 @@ class HostPlanner:
             check_matches(self.cases, findings)
         check_vmknic_networks(self.cases, desired, self.observed, findings)
         for case in self.cases:
-            case.wishes = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
+            case.desired_settings = {
+                wanted.id: (setting, wanted) for setting, wanted in desired_settings_of(case.entry, case.view)
+            }
         self._judge = HostJudge(desired, self.observed, options)
         self._judged = {
             case.view.host.moid: self._judge.judge(case, findings)
@@ -86,7 +88,7 @@ class HostPlanner:
         """Put the changes of all hosts in order. `chosen` are the hosts (moids) prepared for VMs, and how."""
         for moid, case in self.alternatives.cases.items():
             if moid in chosen:
-                case.wishes = dict(chosen[moid].wishes)
+                case.desired_settings = dict(chosen[moid].desired_settings)
             self._judged[moid] = self._judge.judge(case, self.findings)
         result = HostPlans()
         judged = [self._judged[case.view.host.moid] for case in self.cases]
@@ -99,14 +101,14 @@ class HostPlanner:
                 case.wave = f"wave {number}"
             self._sequence([by_moid[case.view.host.moid] for case in wave], result)
         check_window(
-            [work.case for work in works if work.stretches.needs_empty_host], self.observed, self.findings
+            [work.case for work in works if work.phases.needs_empty_host], self.observed, self.findings
         )
         check_drivers(self.cases, self.findings)
         return result
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
         """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
-        down = [work for work in works if work.stretches.needs_empty_host and not work.is_held]
+        down = [work for work in works if work.phases.needs_empty_host and not work.is_held]
         evacuations = {work.case.view.host.moid: work.evacuation for work in down}
         most = min(
             (
@@ -122,14 +124,14 @@ class HostPlanner:
             is_canary = index < work.case.entry.disruption.canary
             sequence = HostSequence(
                 work.case,
-                work.stretches,
+                work.phases,
                 work.evacuation,
                 max_down=most,
                 first_needs=(
                     *needed_options(work.case, work.evacuation, self.cluster_options),
                     *(() if is_canary else canaries),
                 ),
-                prelude=work.prelude,
+                manual_first=work.manual_first,
                 is_held=work.is_held,
             )
             changes = sequence.build()

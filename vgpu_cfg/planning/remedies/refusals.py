@@ -121,14 +121,14 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     if not found.codes:
         _judge_nics(found, host, shape, _possible_nodes(host, shape))
     if not found.codes:
-        _judge_wishes(found, host, shape)
+        _assess_preferences(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         found.note = f"powered off and in nobody's way now: {listed(off)}"
     return found
 
 
-def _judge_wishes(found: _HostRefusal, host: HostState, shape: Shape) -> None:
+def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> None:
     """Say what `place` keeps the VM from, where the host has room for it."""
     if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
         found.add(Code.SPREAD_IMPOSSIBLE, "is without GPU VMs, and stays so for `keep_free`")

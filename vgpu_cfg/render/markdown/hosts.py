@@ -40,7 +40,7 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 from vgpu_cfg.render.layout.commands import command, is_command, proofs
 from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.render.markdown.parts import Part, filled
@@ -218,7 +218,9 @@ def _setting(
     heading, how = _label(target, settings_lookup), None
     setting = _entry(target, settings_lookup)
     if setting is not None and view is not None:
-        how = setting.how(view, Wish(setting=target.setting, value=target.value, device=target.device))
+        how = setting.how(
+            view, DesiredSetting(setting=target.setting, value=target.value, device=target.device)
+        )
     rows = ((heading, target.before or "", target.value),)
     if how is None:
         return Part(heading=heading, rows=rows)

@@ -21,15 +21,15 @@ BY_HAND = {"bios_sriov", "bios_above_4g", "bios_iommu"}
 
 
 def change_for(case: Case) -> ChangeHost:
-    wish = wish_of(setting(case.setting), case.entry, case.view, case.device)
+    desired = wish_of(setting(case.setting), case.entry, case.view, case.device)
     host = ref()
     return ChangeHost(
-        id=f"set {wish.id}",
+        id=f"set {desired.id}",
         subject=Subject(kind="host", name=host.name, moid=host.moid),
         host=host,
         host_moid=host.moid,
         write=case.writes[0],
-        settings=(target(wish, setting(case.setting).read(case.view, case.device)),),
+        settings=(target(desired, setting(case.setting).read(case.view, case.device)),),
         impact=Impact.NONE,
     )
 

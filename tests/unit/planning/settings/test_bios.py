@@ -11,7 +11,7 @@ from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.table import setting
 
 CAPABLE = {"sriov": {"is_capable": True, "most": 8}}
@@ -156,11 +156,11 @@ CASES = (
 def test_a_hand_sets_it_over_a_cold_boot_and_no_key_is_no_wish(key: str) -> None:
     found = setting(key)
     wanted = hosts(bios={"sriov": True, "above_4g": True, "iommu": True})
-    wish = wish_of(found, wanted, view())
-    assert found.impact(view(), wish) is Impact.HOST_COLD_BOOT
-    assert found.write(view(), [wish]) == ()
-    assert list(found.wishes(hosts(), view())) == []
-    assert list(found.wishes(hosts(bios={}), view())) == []
+    desired = wish_of(found, wanted, view())
+    assert found.impact(view(), desired) is Impact.HOST_COLD_BOOT
+    assert found.write(view(), [desired]) == ()
+    assert list(found.desired_settings(hosts(), view())) == []
+    assert list(found.desired_settings(hosts(bios={}), view())) == []
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,12 @@ def test_nothing_is_asked_that_no_gpu_has_a_use_for(
     key: str, name: str, more: dict[str, Any], *, is_asked: bool
 ) -> None:
     bios = {"sriov": True, "above_4g": True, "iommu": True}
-    wishes = list(setting(key).wishes(hosts(bios=bios, **more), view(gpus=(gpu(name=name),))))
-    assert bool(wishes) is is_asked
+    desired_settings = list(
+        setting(key).desired_settings(hosts(bios=bios, **more), view(gpus=(gpu(name=name),)))
+    )
+    assert bool(desired_settings) is is_asked
     unknown = replace(view(gpus=(gpu(name=name),)), boards={})
-    assert list(setting(key).wishes(hosts(bios=bios), unknown))
+    assert list(setting(key).desired_settings(hosts(bios=bios), unknown))
 
 
 @pytest.mark.parametrize(
@@ -197,9 +199,9 @@ def test_only_a_host_without_a_driver_is_taken_down_to_see_its_bios(
     shown: HostView, impact: Impact, told: str
 ) -> None:
     found = setting("bios_above_4g")
-    wish = Wish("bios_above_4g", "enabled")
-    assert found.impact(shown, wish) is impact
-    assert found.by_hand(shown, wish).startswith(told)
+    desired = DesiredSetting("bios_above_4g", "enabled")
+    assert found.impact(shown, desired) is impact
+    assert found.by_hand(shown, desired).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -209,13 +211,13 @@ def test_a_host_is_taken_down_once_to_see_its_bios(booted: str, impact: Impact) 
     mark = {"plan": "demo", "since": "2026-11-20T20:00:00Z", "maintenance": True, "restart": "shutdown"}
     bare = (gpu(graphics_type=GraphicsType.BASIC),)
     shown = view(gpus=bare, facts={"mark": mark, "boot_time": booted})
-    assert setting("bios_sriov").impact(shown, Wish("bios_sriov", "enabled")) is impact
+    assert setting("bios_sriov").impact(shown, DesiredSetting("bios_sriov", "enabled")) is impact
 
 
 def test_a_bios_that_is_known_to_be_off_takes_a_cold_boot() -> None:
     shown = view(gpus=(gpu(graphics_type=GraphicsType.SHARED_DIRECT),), facts=says("Non SR-IOV"))
-    wish = Wish("bios_sriov", "enabled")
-    assert setting("bios_sriov").impact(shown, wish) is Impact.HOST_COLD_BOOT
+    desired = DesiredSetting("bios_sriov", "enabled")
+    assert setting("bios_sriov").impact(shown, desired) is Impact.HOST_COLD_BOOT
 
 
 @pytest.mark.parametrize(

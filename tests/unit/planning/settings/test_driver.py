@@ -127,23 +127,23 @@ def test_a_version_is_a_glob(value: str, found: str, is_same: bool) -> None:
 
 
 def test_a_host_without_gpus_needs_no_driver_and_no_key_is_no_wish() -> None:
-    assert list(DRIVER.wishes(wanted(), view(gpus=()))) == []
-    assert list(DRIVER.wishes(hosts(), view())) == []
+    assert list(DRIVER.desired_settings(wanted(), view(gpus=()))) == []
+    assert list(DRIVER.desired_settings(hosts(), view())) == []
 
 
 def test_without_depots_esxcli_cannot_install_and_a_hand_is_told() -> None:
     host = view(facts=installed(loaded=False))
-    wish = wish_of(DRIVER, wanted(by="esxcli"), host)
-    assert DRIVER.write(host, [wish]) == ()
-    assert "--depot=" in DRIVER.by_hand(host, wish)
+    desired = wish_of(DRIVER, wanted(by="esxcli"), host)
+    assert DRIVER.write(host, [desired]) == ()
+    assert "--depot=" in DRIVER.by_hand(host, desired)
 
 
 def test_what_the_tool_installs_is_no_manual_step() -> None:
     host = view(facts=installed(loaded=False))
-    wish = wish_of(DRIVER, wanted(by="esxcli", depot=ZIPS), host)
-    assert DRIVER.by_hand(host, wish) == ""
-    assert DRIVER.impact(host, wish) is Impact.HOST_REBOOT
-    assert DRIVER.how(host, wish).commands == (
+    desired = wish_of(DRIVER, wanted(by="esxcli", depot=ZIPS), host)
+    assert DRIVER.by_hand(host, desired) == ""
+    assert DRIVER.impact(host, desired) is Impact.HOST_REBOOT
+    assert DRIVER.how(host, desired).commands == (
         "esxcli software vib install --depot=/vmfs/volumes/ds/NVD-AIE-800.zip",
         "esxcli software vib install --depot='/vmfs/volumes/ds/nvd(gpu)mgmt.zip'",
     )

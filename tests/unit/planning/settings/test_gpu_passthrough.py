@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.table import setting
 
 USE, LABEL = setting("gpu_passthrough"), setting("gpu_label")
@@ -101,8 +101,8 @@ CASES = (
 
 @pytest.mark.parametrize("found", [USE, LABEL], ids=["use", "label"])
 def test_no_key_and_a_gpu_to_leave_are_no_wish(found: Any) -> None:
-    assert list(found.wishes(hosts(gpus={"sharing": "mig"}), host())) == []
-    assert list(found.wishes(hosts(gpus={"use": "leave", "label": "x"}), host())) == []
+    assert list(found.desired_settings(hosts(gpus={"sharing": "mig"}), host())) == []
+    assert list(found.desired_settings(hosts(gpus={"use": "leave", "label": "x"}), host())) == []
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_labels_need_7_0_u2(version: str, entry: Any, code: Code | None) -> None
 def test_use_and_label_of_all_devices_are_one_call_those_of_nics_too() -> None:
     shown = view(gpus=(gpu(), gpu(GPU_2)))
     entry = hosts(gpus={"use": "passthrough", "label": "pt"})
-    wishes = [*USE.wishes(entry, shown), *LABEL.wishes(entry, shown)]
-    wishes.append(Wish("nic_passthrough", "passthrough", NIC))
-    assert tuple(USE.write(shown, wishes)) == (
+    desired_settings = [*USE.desired_settings(entry, shown), *LABEL.desired_settings(entry, shown)]
+    desired_settings.append(DesiredSetting("nic_passthrough", "passthrough", NIC))
+    assert tuple(USE.write(shown, desired_settings)) == (
         PassthroughWrite(
             devices=(
                 PassthroughDevice(pci_id=GPU, is_passthrough=True, label="pt"),
@@ -202,8 +202,8 @@ def test_use_and_label_of_all_devices_are_one_call_those_of_nics_too() -> None:
 
 def test_shown_as_it_will_be() -> None:
     shown = view(gpus=(gpu(), gpu(GPU_2)))
-    wish = wish_of(USE, PASS, shown, GPU)
-    after = LABEL.show(USE.show(shown.host, wish), wish_of(LABEL, NAMED, shown, GPU))
+    desired = wish_of(USE, PASS, shown, GPU)
+    after = LABEL.show(USE.show(shown.host, desired), wish_of(LABEL, NAMED, shown, GPU))
     assert [one.is_passthrough for one in after.gpus] == [True, False]
     device = after.device(GPU)
     assert device is not None

@@ -111,9 +111,12 @@ CASES = (
 
 @pytest.mark.parametrize("key", ["mig", "ecc"])
 def test_no_key_is_no_wish(key: str) -> None:
-    assert list(setting(key).wishes(hosts(gpus={"use": "vgpu"}), view())) == []
+    assert list(setting(key).desired_settings(hosts(gpus={"use": "vgpu"}), view())) == []
     assert (
-        list(setting(key).wishes(hosts(gpus={"use": "leave", "sharing": "mig", "ecc": True}), view())) == []
+        list(
+            setting(key).desired_settings(hosts(gpus={"use": "leave", "sharing": "mig", "ecc": True}), view())
+        )
+        == []
     )
 
 
@@ -129,9 +132,9 @@ def test_ampere_keeps_mig_over_a_reboot_and_hopper_loses_it(
     name: str, impact: Impact, is_dropped: bool
 ) -> None:
     host = mig(current=False, pending=False, name=name)
-    wish = wish_of(MIG, WANT_MIG, host, GPU)
-    assert MIG.impact(host, wish) is impact
-    assert MIG.is_dropped_by_reboot(host, wish) is is_dropped
+    desired = wish_of(MIG, WANT_MIG, host, GPU)
+    assert MIG.impact(host, desired) is impact
+    assert MIG.is_dropped_by_reboot(host, desired) is is_dropped
     assert not MIG.is_dropped_by_reboot(host, wish_of(MIG, WANT_TURNS, host, GPU))
 
 
@@ -141,7 +144,7 @@ def test_a_board_nobody_knows_is_taken_to_need_a_reboot() -> None:
 
 
 def test_a_board_without_mig_is_not_asked_to_leave_it() -> None:
-    assert list(MIG.wishes(WANT_TURNS, view(gpus=(gpu(name="L40S"),)))) == []
+    assert list(MIG.desired_settings(WANT_TURNS, view(gpus=(gpu(name="L40S"),)))) == []
 
 
 @pytest.mark.parametrize(
@@ -155,14 +158,14 @@ def test_a_board_without_mig_is_not_asked_to_leave_it() -> None:
     ],
 )
 def test_where_mig_cannot_be(host: HostView, rule: dict[str, Any], code: Code | None) -> None:
-    wish = wish_of(MIG, hosts(gpus={"sharing": "mig", **rule}), host, GPU)
-    objection = MIG.objects(host, wish)
+    desired = wish_of(MIG, hosts(gpus={"sharing": "mig", **rule}), host, GPU)
+    objection = MIG.objects(host, desired)
     assert (objection.code if objection else None) == code
 
 
 def test_ecc_of_a_gpu_that_is_to_be_passed_through_is_its_guests_matter() -> None:
-    wish = wish_of(ECC, hosts(gpus={"ecc": True, "use": "passthrough"}), CLOSED, GPU)
-    objection = ECC.objects(CLOSED, wish)
+    desired = wish_of(ECC, hosts(gpus={"ecc": True, "use": "passthrough"}), CLOSED, GPU)
+    objection = ECC.objects(CLOSED, desired)
     assert objection is not None
     assert objection.code is Code.NOT_SUPPORTED
 
@@ -190,7 +193,7 @@ def test_a_gpu_for_which_nvidia_smi_prints_na() -> None:
 
 def test_several_gpus_are_one_call_of_several_commands() -> None:
     host = view(gpus=(gpu(), gpu(GPU_2)))
-    (write,) = MIG.write(host, list(MIG.wishes(WANT_MIG, host)))
+    (write,) = MIG.write(host, list(MIG.desired_settings(WANT_MIG, host)))
     assert write == ShellWrite(
         commands=(("nvidia-smi", "-i", GPU, "-mig", "1"), ("nvidia-smi", "-i", GPU_2, "-mig", "1"))
     )
@@ -198,12 +201,12 @@ def test_several_gpus_are_one_call_of_several_commands() -> None:
 
 def test_shown_as_it_will_be() -> None:
     host = view(gpus=(gpu(vgpu_mode=VgpuMode.SAME_SIZE, sharing=Sharing.TIME_SLICED), gpu(GPU_2)))
-    (wish, _) = MIG.wishes(WANT_MIG, host)
-    after = MIG.show(host.host, wish)
+    (desired, _) = MIG.desired_settings(WANT_MIG, host)
+    after = MIG.show(host.host, desired)
     assert [one.sharing for one in after.gpus] == [Sharing.MIG, None]
     assert after.gpus[0].vgpu_mode is None
-    (wish, _) = MIG.wishes(WANT_TURNS, host)
-    assert MIG.show(after, wish).gpus[0].sharing is Sharing.TIME_SLICED
+    (desired, _) = MIG.desired_settings(WANT_TURNS, host)
+    assert MIG.show(after, desired).gpus[0].sharing is Sharing.TIME_SLICED
 
 
 @pytest.mark.parametrize(("name", "share"), [("A100", "no framebuffer"), ("L40S", "1/16 of the framebuffer")])

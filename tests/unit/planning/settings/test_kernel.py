@@ -89,7 +89,7 @@ CASES = (
 
 
 def test_no_key_is_no_wish() -> None:
-    assert list(ATS.wishes(hosts(), view())) == []
+    assert list(ATS.desired_settings(hosts(), view())) == []
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, "TRUE"), (False, "FALSE")])
@@ -105,8 +105,8 @@ def test_a_release_without_the_setting_has_none() -> None:
 
 def test_it_takes_a_reboot_and_the_runbook_names_the_setting_of_the_release() -> None:
     host = view(version="7.0.1", facts=kernel("FALSE", "FALSE", "vtdAtsSupport"))
-    wish = wish_of(ATS, hosts(ats=True), host)
-    assert ATS.impact(host, wish) is Impact.HOST_REBOOT
-    how = ATS.how(host, wish)
+    desired = wish_of(ATS, hosts(ats=True), host)
+    assert ATS.impact(host, desired) is Impact.HOST_REBOOT
+    how = ATS.how(host, desired)
     assert how.commands == ("esxcli system settings kernel set --setting=vtdAtsSupport --value=TRUE",)
     assert how.undo[0] == "esxcli system settings kernel set --setting=vtdAtsSupport --value=FALSE"

@@ -47,7 +47,7 @@ def test_what_was_not_read_is_no_manual_step() -> None:
 
 
 def test_without_a_licence_in_the_plan_file_there_is_no_wish() -> None:
-    assert list(LICENCE.wishes(hosts(), PLUS)) == []
+    assert list(LICENCE.desired_settings(hosts(), PLUS)) == []
 
 
 def test_the_runbook_names_the_secret_and_never_a_key() -> None:

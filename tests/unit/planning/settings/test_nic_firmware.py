@@ -152,14 +152,14 @@ CASES = (
 def test_all_parameters_of_a_nic_go_into_one_command_and_each_nic_has_its_own() -> None:
     seen = view(nics=(nic(), nic("vmnic3", NIC_2)))
     entry = asks(SRIOV_EN="True", NUM_OF_VFS="8")
-    wishes = list(FIRMWARE.wishes(entry, seen))
-    (write,) = FIRMWARE.write(seen, wishes)
+    desired_settings = list(FIRMWARE.desired_settings(entry, seen))
+    (write,) = FIRMWARE.write(seen, desired_settings)
     words = ("SRIOV_EN=1", "NUM_OF_VFS=8")
     assert write == ShellWrite(commands=(command(*words), command(*words, pci_id=NIC_2)))
 
 
 def test_a_parameter_that_the_plan_does_not_name_is_no_wish() -> None:
-    assert list(FIRMWARE.wishes(hosts(nics={"use": "passthrough"}), view())) == []
+    assert list(FIRMWARE.desired_settings(hosts(nics={"use": "passthrough"}), view())) == []
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_a_cold_boot_is_asked_for_only_after_a_reboot_in_vain(
 
 
 def test_what_is_not_read_is_supposed_to_take_a_reboot() -> None:
-    wish = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), view(), ATS)
-    assert FIRMWARE.impact(view(), wish) is Impact.HOST_REBOOT
-    assert FIRMWARE.by_hand(view(), wish) == ""
+    desired = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), view(), ATS)
+    assert FIRMWARE.impact(view(), desired) is Impact.HOST_REBOOT
+    assert FIRMWARE.by_hand(view(), desired) == ""
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_the_firmware_of_a_nic_that_is_passed_through_is_its_guests(
     passed = nic(pci={"passthrough_enabled": True, "passthrough_active": True}).pci
     assert passed is not None
     seen = view(nics=(), devices=(passed,), facts={"vmnics": vmnics})
-    wish = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), seen, ATS)
+    desired = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), seen, ATS)
     assert FIRMWARE.read(seen, ATS).is_absent
-    objection = FIRMWARE.objects(seen, wish)
+    objection = FIRMWARE.objects(seen, desired)
     assert objection is not None
     assert objection.code is code
     assert "guest" in objection.remedy

@@ -156,7 +156,7 @@ def test_what_the_host_does_not_have_is_absent() -> None:
 
 def test_without_a_word_about_pvrdma_there_is_no_wish() -> None:
     for entry in (PVRDMA, FIREWALL):
-        assert list(entry.wishes(hosts(), chosen("vmk1"))) == []
+        assert list(entry.desired_settings(hosts(), chosen("vmk1"))) == []
 
 
 def test_a_choice_that_is_on_no_known_network_is_shown_by_its_name() -> None:

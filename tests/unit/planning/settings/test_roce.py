@@ -179,10 +179,10 @@ def test_rules_that_disagree_about_one_driver_are_refused() -> None:
 
 def test_rules_that_agree_are_one_wish() -> None:
     seen = loaded(nics=(nic(), nic("vmnic3", NIC_2)))
-    wish = wish_of(CORE, roce(), seen)
-    assert wish.value == DSCP
-    assert wish.note == ""
-    assert CORE.objects(seen, wish) is None
+    desired = wish_of(CORE, roce(), seen)
+    assert desired.value == DSCP
+    assert desired.note == ""
+    assert CORE.objects(seen, desired) is None
 
 
 def test_one_nic_that_wants_it_turns_it_on_for_the_driver() -> None:
@@ -204,14 +204,14 @@ def test_the_other_nics_of_the_driver_are_named() -> None:
 
 def test_a_nic_of_another_driver_is_refused_by_name() -> None:
     seen = loaded(nics=(nic("vmnic5", driver="bnxtnet"),))
-    wish = wish_of(CORE, roce(), seen, "vmnic5")
+    desired = wish_of(CORE, roce(), seen, "vmnic5")
     assert CORE.read(seen, "vmnic5").is_absent
-    objection = CORE.objects(seen, wish)
+    objection = CORE.objects(seen, desired)
     assert objection is not None
     assert objection.code is Code.NOT_SUPPORTED
     assert "bnxtnet" in objection.message
-    assert list(RDMA.wishes(roce(), seen)) == []
-    assert list(CORE.wishes(hosts(nics={"roce": False}), seen)) == []
+    assert list(RDMA.desired_settings(roce(), seen)) == []
+    assert list(CORE.desired_settings(hosts(nics={"roce": False}), seen)) == []
 
 
 def test_a_module_that_is_not_there_is_refused() -> None:
@@ -224,7 +224,7 @@ def test_a_module_that_is_not_there_is_refused() -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"use": "passthrough", "roce": {}}])
 def test_what_the_host_does_not_drive_is_no_wish(keys: dict[str, Any]) -> None:
-    assert list(CORE.wishes(hosts(nics=keys), loaded())) == []
+    assert list(CORE.desired_settings(hosts(nics=keys), loaded())) == []
 
 
 def test_an_odd_bitmap_is_shown_as_it_is() -> None:

@@ -65,8 +65,10 @@ CASES = (
 
 
 def test_no_key_is_no_wish() -> None:
-    assert list(MODE.wishes(hosts(gpus={"use": "vgpu"}), host(SAME))) == []
-    assert list(MODE.wishes(hosts(gpus={"use": "leave", "vgpu_mode": "mixed_size"}), host(SAME))) == []
+    assert list(MODE.desired_settings(hosts(gpus={"use": "vgpu"}), host(SAME))) == []
+    assert (
+        list(MODE.desired_settings(hosts(gpus={"use": "leave", "vgpu_mode": "mixed_size"}), host(SAME))) == []
+    )
 
 
 def test_what_a_reboot_left_configured_is_written_again_and_not_waited_for() -> None:
@@ -76,9 +78,9 @@ def test_what_a_reboot_left_configured_is_written_again_and_not_waited_for() -> 
 
 
 def test_it_needs_an_empty_gpu_and_is_dropped_by_a_reboot() -> None:
-    wish = wish_of(MODE, WANT_MIXED, host(SAME), GPU)
-    assert MODE.impact(host(SAME), wish) is Impact.HOST_MAINTENANCE
-    assert MODE.is_dropped_by_reboot(host(SAME), wish)
+    desired = wish_of(MODE, WANT_MIXED, host(SAME), GPU)
+    assert MODE.impact(host(SAME), desired) is Impact.HOST_MAINTENANCE
+    assert MODE.is_dropped_by_reboot(host(SAME), desired)
     assert not MODE.is_dropped_by_reboot(host(MIXED), wish_of(MODE, WANT_SAME, host(MIXED), GPU))
 
 

@@ -130,7 +130,7 @@ CASES = (
 def test_each_network_is_one_write() -> None:
     entry = hosts(vmknics=({"network": ROCE, "mtu": 9000}, {"network": "other", "address": "dhcp"}))
     seen = has(address=ADDRESS)
-    assert VMKNIC.write(seen, list(VMKNIC.wishes(entry, seen))) == [
+    assert VMKNIC.write(seen, list(VMKNIC.desired_settings(entry, seen))) == [
         *change(mtu=9000),
         VmknicWrite(network_name="other", address="dhcp"),
     ]
@@ -138,13 +138,13 @@ def test_each_network_is_one_write() -> None:
 
 def test_a_path_of_the_plan_file_is_a_network_too() -> None:
     entry = hosts(vmknics={"network": "/dc1/network/ROCE-111", "address": ADDRESS})
-    wish = wish_of(VMKNIC, entry, has(), "/dc1/network/ROCE-111")
-    assert VMKNIC.write(has(), [wish]) == [VmknicWrite(network_name="ROCE-111", address=ADDRESS)]
-    assert VMKNIC.read(has(address=ADDRESS), wish.device).configured == f"{ADDRESS} mtu 1500"
+    desired = wish_of(VMKNIC, entry, has(), "/dc1/network/ROCE-111")
+    assert VMKNIC.write(has(), [desired]) == [VmknicWrite(network_name="ROCE-111", address=ADDRESS)]
+    assert VMKNIC.read(has(address=ADDRESS), desired.device).configured == f"{ADDRESS} mtu 1500"
 
 
 def test_a_host_without_an_address_of_its_own_is_asked_nothing() -> None:
-    assert list(VMKNIC.wishes(asks(addresses={"esx-09": ADDRESS}), has())) == []
+    assert list(VMKNIC.desired_settings(asks(addresses={"esx-09": ADDRESS}), has())) == []
 
 
 def test_without_an_address_none_is_made() -> None:
@@ -173,17 +173,17 @@ def test_the_next_name_is_the_lowest_that_is_free() -> None:
 
 
 def test_making_one_by_esxcli_takes_three_calls() -> None:
-    wish = wish_of(VMKNIC, asks(address=ADDRESS, mtu=9000), has(), ROCE)
+    desired = wish_of(VMKNIC, asks(address=ADDRESS, mtu=9000), has(), ROCE)
     interface = ("esxcli", "network", "ip", "interface")
     static = ("--type=static", "--ipv4=10.111.0.21", "--netmask=255.255.255.0")
-    assert VMKNIC.other_way(has(), [wish]) == ShellWrite(
+    assert VMKNIC.other_way(has(), [desired]) == ShellWrite(
         commands=(
             (*interface, "add", "--interface-name=vmk1", "--portgroup-name=roce-111"),
             (*interface, "ipv4", "set", "--interface-name=vmk1", *static),
             (*interface, "set", "--interface-name=vmk1", "--mtu=9000"),
         )
     )
-    assert VMKNIC.how(has(), wish).undo == ("esxcli network ip interface remove --interface-name=vmk1",)
+    assert VMKNIC.how(has(), desired).undo == ("esxcli network ip interface remove --interface-name=vmk1",)
 
 
 def test_dhcp_by_esxcli_is_one_call() -> None:

@@ -14,7 +14,7 @@ from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostView, Objection, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView, Objection
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 
@@ -54,9 +54,9 @@ def driver_note(entry: DesiredHosts, view: HostView) -> str:
     return "" if driver_facts(view.facts.software).kind is not None else NO_DRIVER
 
 
-def objection_to(wish: Wish) -> Objection | None:
+def objection_to(desired: DesiredSetting) -> Objection | None:
     """Return what a wish's note says against it."""
-    return _OBJECTIONS.get(wish.note)
+    return _OBJECTIONS.get(desired.note)
 
 
 def architecture(view: HostView, pci_id: str) -> str:

@@ -240,8 +240,8 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     else:
         can_join = boards and all(board is not None and board.nvlink_p2p_profile for board in boards)
         is_new = can_join and is_at_least(host.host.version, (8,))
-        wish = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
-        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {wish}"
+        desired = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
+        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {desired}"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, guide, remedy)
 
 

@@ -15,7 +15,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.placement.candidates import Candidates, Ranked, Wish, make_wish
+from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Ranked, make_query
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions
@@ -85,15 +85,15 @@ class CaseMaker:
             if case.host is None or not (case.host.is_usable or case.desired.power == "on"):
                 return
             owner = case.host.cluster_moid or case.host.compute_moid
-            wish = Wish((owner,), (), frozenset(), frozenset(), case.host.moid)
+            query = CandidateQuery((owner,), (), frozenset(), frozenset(), case.host.moid)
         else:
             place = case.desired.place
-            wish = make_wish(case.clusters, place, case.network_moids, case.datastore_moids)
-        if ranked := self.candidates.of(wish, case.desired, self.findings):
+            query = make_query(case.clusters, place, case.network_moids, case.datastore_moids)
+        if ranked := self.candidates.of(query, case.desired, self.findings):
             case.shape = make_shape(case, ranked, self.reader)
 
     def might_go_to(self, case: Case) -> Ranked:
         """Return the hosts that a VM might go to if it were new."""
         if case.existing is None:
             return case.shape.hosts if case.shape else ()
-        return self.candidates.of(make_wish(case.clusters, case.desired.place), case.desired, Findings())
+        return self.candidates.of(make_query(case.clusters, case.desired.place), case.desired, Findings())

@@ -55,11 +55,11 @@ def _drs(vm: PlacedVm) -> Wanted | None:
 
 
 def _ha(part: str) -> Callable[[PlacedVm], Wanted | None]:
-    def wish(vm: PlacedVm) -> Wanted | None:
+    def desired(vm: PlacedVm) -> Wanted | None:
         stated = getattr(vm.stated("ha"), part, None)
         return Wanted(stated) if isinstance(stated, str) else None
 
-    return wish
+    return desired
 
 
 def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
@@ -106,7 +106,7 @@ _OF_A_CLUSTER = VmSetting(
     topic=Topic.CLUSTER,
     name="",
     source="vSphere API reference, ClusterConfigSpecEx",
-    wish=_drs,
+    desired=_drs,
     carrier=Carrier.CLUSTER,
     words=str,
     default="the cluster's",
@@ -133,7 +133,7 @@ CLUSTER_SETTINGS = (
         name="HA restart",
         plan_key="ha",
         values=RESTART_PRIORITIES,
-        wish=_ha("restart"),
+        desired=_ha("restart"),
         leaves=lambda value: {f"{_DAS}.restartPriority": value},
         govc=_restart_flags,
         objects=_objects_to_ha,
@@ -144,7 +144,7 @@ CLUSTER_SETTINGS = (
         name="HA monitoring",
         plan_key="ha",
         values=tuple(_MONITORING),
-        wish=_ha("monitoring"),
+        desired=_ha("monitoring"),
         leaves=_monitoring_leaves,
         client=lambda value: f"VM Overrides > vSphere HA - VM Monitoring: {value}",
         objects=_objects_to_ha,

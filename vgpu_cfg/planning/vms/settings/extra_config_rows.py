@@ -43,12 +43,12 @@ def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
 
 
 def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
-    def wish(vm: PlacedVm) -> Wanted | None:
+    def desired(vm: PlacedVm) -> Wanted | None:
         has_nics = vm.manages("nics") and vm.nics is not None
         is_asked = has_nics and bool(vm.case.gpus) and asks_gpudirect(vm.desired)
         return Wanted("TRUE", is_default=True) if is_asked and not _is_stated(vm, key) else None
 
-    return wish
+    return desired
 
 
 def _addresses(vm: PlacedVm) -> Wanted | None:
@@ -71,7 +71,7 @@ def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
 
 def _pair(
     key: str,
-    wish: Callable[[PlacedVm], Wanted | None],
+    desired: Callable[[PlacedVm], Wanted | None],
     default: str,
     same: Callable[[SettingValue, VmDetail], bool],
     *,
@@ -83,7 +83,7 @@ def _pair(
         topic=Topic.OPTIONS,
         name=key,
         source=source,
-        wish=wish,
+        desired=desired,
         path=key,
         carrier=Carrier.EXTRA_CONFIG,
         read=lambda detail: current(key, detail),
@@ -130,7 +130,7 @@ EXTRA_CONFIG_SETTINGS = (
         topic=Topic.OPTIONS,
         name="owner mark",
         source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm",
-        wish=_mark,
+        desired=_mark,
         carrier=Carrier.EXTRA_CONFIG,
         leaves=lambda value: dict(
             zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)

@@ -112,7 +112,7 @@ class VmSetting:
     topic: Topic
     name: str
     source: str
-    wish: Callable[[PlacedVm], Wanted | None]
+    desired: Callable[[PlacedVm], Wanted | None]
     path: str = ""
     carrier: Carrier = Carrier.CONFIG
     leaves: Callable[[SettingValue], Mapping[str, SettingValue]] | None = None
