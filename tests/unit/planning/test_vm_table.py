@@ -24,7 +24,7 @@ from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import compare_vm
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
@@ -64,7 +64,7 @@ rows = pytest.mark.parametrize("setting", VM_SETTINGS, ids=lambda setting: setti
 
 
 def placed(desired: DesiredVm = ALL, base: VmDetail | None = None, existing: Vm | None = None) -> PlacedVm:
-    case = Case(
+    resolved = ResolvedVm(
         desired,
         Folder(moid="folder-1", name="training"),
         (CLUSTER,),
@@ -74,7 +74,7 @@ def placed(desired: DesiredVm = ALL, base: VmDetail | None = None, existing: Vm 
         host=HOST,
     )
     return PlacedVm(
-        case=case,
+        resolved=resolved,
         plan="demo",
         cluster=CLUSTER,
         hardware_version=21,

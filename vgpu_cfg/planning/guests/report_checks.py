@@ -14,13 +14,13 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.stage import GuestTurn, present_report
 from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 FIRMWARE = "nic-firmware"
 
 
-def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
+def check_report(resolved: ResolvedVm, turn: GuestTurn, findings: Findings) -> None:
     """Show what a guest reports of the spec that the plan asks for now."""
     report = present_report(turn.spec, turn.known)
     if report is None:
@@ -32,7 +32,7 @@ def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
         remedy = (
             "see /var/log/vgpu-cfg.log in the guest, mend it, and apply again: what is done is not repeated"
         )
-        findings.add_vm(Code.GUEST_FAILED, case.desired, message, remedy)
+        findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
             message = f"{module.name} waits for a hand: {module.why or 'the guest does not say for what'}"
@@ -41,10 +41,10 @@ def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
                 if module.name == FIRMWARE
                 else "do what it says, and apply again"
             )
-            findings.add_vm(Code.GUEST_HAND, case.desired, message, remedy)
+            findings.add_vm(Code.GUEST_HAND, resolved.desired, message, remedy)
 
 
-def check_mark(case: Case, turn: GuestTurn, findings: Findings) -> None:
+def check_mark(resolved: ResolvedVm, turn: GuestTurn, findings: Findings) -> None:
     """Tell of what was staged and is not asked for any more: it stays, since others may use it by now."""
     asked = {module.kind for module in turn.spec.modules}
     left = [name for name in MODULE_ORDER if name in turn.known.mark and name not in asked]
@@ -54,16 +54,18 @@ def check_mark(case: Case, turn: GuestTurn, findings: Findings) -> None:
             f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays"
         )
         findings.add_vm(
-            Code.GUEST_LEFTOVERS, case.desired, message, "remove it in the guest, if it is in the way"
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it is in the way"
         )
     if foreign:
         message = (
             f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
         )
-        findings.add_vm(Code.GUEST_LEFTOVERS, case.desired, message, "use that release, or leave it")
+        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or leave it")
 
 
-def check_keys(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], findings: Findings) -> None:
+def check_keys(
+    resolved: ResolvedVm, turn: GuestTurn, fingerprints: Mapping[str, str], findings: Findings
+) -> None:
     """Say where a guest was staged with other keys than the plan's, so that the tool may not get in."""
     if PLAN_KEYS not in fingerprints:
         return
@@ -84,7 +86,7 @@ def check_keys(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], fin
         if has_login
         else "bring the old seed back (`training.keys`, or keys/ in the state folder), or write `guest.login`"
     )
-    findings.add_vm(Code.GUEST_KEYS_LOST, case.desired, message, remedy)
+    findings.add_vm(Code.GUEST_KEYS_LOST, resolved.desired, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +99,16 @@ class HandOnHost:
     why: str
 
 
-def hands_on_hosts(turns: Iterable[tuple[Case, GuestTurn]]) -> list[HandOnHost]:
+def hands_on_hosts(turns: Iterable[tuple[ResolvedVm, GuestTurn]]) -> list[HandOnHost]:
     """List the guests that wait for their host's restart."""
     found = []
-    for case, turn in turns:
+    for resolved, turn in turns:
         report = present_report(turn.spec, turn.known)
         waiting = (
             [one for one in report.modules if (one.name, one.state) == (FIRMWARE, "hand")] if report else []
         )
-        if waiting and case.host is not None:
-            found.append(HandOnHost(case.name, case.host.name, case.host.moid, waiting[0].why))
+        if waiting and resolved.host is not None:
+            found.append(HandOnHost(resolved.name, resolved.host.name, resolved.host.moid, waiting[0].why))
     return found
 
 

@@ -62,7 +62,7 @@ class Drift:
 
 
 @dataclass(slots=True)
-class HostCase:
+class ResolvedHost:
     """A host of an entry of `hosts`. `is_blocked` where a finding forbids to change anything on it.
 
     `has_refusals` says that something asked cannot be, or was not read: the host is not as asked.

@@ -12,7 +12,7 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
-from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.compare import compare_host
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
@@ -35,7 +35,7 @@ from vgpu_cfg.planning.hosts.sequence import is_by_hand
 class HostWork:
     """What is to be done on one host that has something to change."""
 
-    case: HostCase
+    resolved: ResolvedHost
     phases: Phases
     evacuation: Evacuation
     manual_first: list[Drift]
@@ -49,7 +49,7 @@ class JudgedHost:
     `step` is the switching on by hand that a cold boot waits for.
     """
 
-    case: HostCase
+    resolved: ResolvedHost
     host: Host | None = None
     work: HostWork | None = None
     step: ManualStep | None = None
@@ -63,64 +63,68 @@ class HostJudge:
         """`observed` has the plan's own changes to DRS and vCenter in it."""
         self.desired, self.observed, self.options = desired, observed, options
 
-    def judge(self, case: HostCase, findings: Findings) -> JudgedHost:
+    def judge(self, resolved: ResolvedHost, findings: Findings) -> JudgedHost:
         """Compare one host with the wishes of its case, and judge what that takes."""
-        result = JudgedHost(case)
-        self._judge(case, findings, result)
+        result = JudgedHost(resolved)
+        self._judge(resolved, findings, result)
         return result
 
-    def _judge(self, case: HostCase, findings: Findings, result: JudgedHost) -> None:
-        if case.desired_settings or case.view.facts.mark is not None:
-            check_standing(case, self.desired.name, findings)
-        if not check_reachable(case, self.desired.name, findings):
-            self._wait_for_power(case, result)
+    def _judge(self, resolved: ResolvedHost, findings: Findings, result: JudgedHost) -> None:
+        if resolved.desired_settings or resolved.view.facts.mark is not None:
+            check_standing(resolved, self.desired.name, findings)
+        if not check_reachable(resolved, self.desired.name, findings):
+            self._wait_for_power(resolved, result)
             return
-        compare_host(case, findings, supposes=self.options.supposes)
-        check_owners(case, findings)
-        check_driver_owner(case, case.drifts, findings)
-        check_nodes(case, findings)
-        check_taken_back(case, findings)
-        if case.is_checked_only:
-            _report_differences(case, findings)
-            result.is_in_sync = _is_in_sync(case)
+        compare_host(resolved, findings, supposes=self.options.supposes)
+        check_owners(resolved, findings)
+        check_driver_owner(resolved, resolved.drifts, findings)
+        check_nodes(resolved, findings)
+        check_taken_back(resolved, findings)
+        if resolved.is_checked_only:
+            _report_differences(resolved, findings)
+            result.is_in_sync = _is_in_sync(resolved)
             return
-        check_other_plan(case, self.desired.name, findings)
-        _see_at_cold_boot(case)
-        check_bios(case, findings)
-        check_restarts(case, findings)
-        is_held = check_maintenance(case, findings)
-        mark = case.view.facts.mark
+        check_other_plan(resolved, self.desired.name, findings)
+        _see_at_cold_boot(resolved)
+        check_bios(resolved, findings)
+        check_restarts(resolved, findings)
+        is_held = check_maintenance(resolved, findings)
+        mark = resolved.view.facts.mark
         is_left = mark is not None and mark.plan == self.desired.name
-        if not case.drifts and not is_left:
-            result.is_in_sync = _is_in_sync(case)
+        if not resolved.drifts and not is_left:
+            result.is_in_sync = _is_in_sync(resolved)
             return
-        if case.is_blocked:
+        if resolved.is_blocked:
             return
-        manual_first = [drift for drift in case.drifts if is_by_hand(case, drift) and _comes_first(drift)]
+        manual_first = [
+            drift for drift in resolved.drifts if is_by_hand(resolved, drift) and _comes_first(drift)
+        ]
         phases = make_phases(
-            case.view,
-            [drift for drift in case.drifts if drift not in manual_first],
-            case.right,
+            resolved.view,
+            [drift for drift in resolved.drifts if drift not in manual_first],
+            resolved.right,
         )
-        is_allowed = check_disruption(case, phases, findings)
+        is_allowed = check_disruption(resolved, phases, findings)
         evacuation = Evacuation()
         if not is_held and (phases.needs_empty_host or phases.touches_graphics):
             if phases.needs_empty_host:
-                evacuation = plan_evacuation(case, self.desired, self.observed, self.options, findings)
+                evacuation = plan_evacuation(resolved, self.desired, self.observed, self.options, findings)
             else:
-                evacuation = plan_graphics_pause(case, self.desired, self.observed, self.options, findings)
-        result.host = self._shown(case)
+                evacuation = plan_graphics_pause(
+                    resolved, self.desired, self.observed, self.options, findings
+                )
+        result.host = self._shown(resolved)
         if is_allowed and evacuation.is_possible:
-            result.work = HostWork(case, phases, evacuation, manual_first, is_held)
+            result.work = HostWork(resolved, phases, evacuation, manual_first, is_held)
 
-    def _shown(self, case: HostCase) -> Host:
+    def _shown(self, resolved: ResolvedHost) -> Host:
         """Return the host as it will be once it is prepared."""
-        host = case.view.host
-        for drift in case.drifts:
+        host = resolved.view.host
+        for drift in resolved.drifts:
             host = drift.setting.show(host, drift.desired)
-        if host is not case.view.host:
-            host = _with_profiles(case, host)
-        mark = case.view.facts.mark
+        if host is not resolved.view.host:
+            host = _with_profiles(resolved, host)
+        mark = resolved.view.facts.mark
         if mark is not None and mark.maintenance:
             host = host.model_copy(update={"is_in_maintenance_mode": False})
         if host.system_id is None and any(device.passthrough_active for device in host.pci_devices):
@@ -128,36 +132,38 @@ class HostJudge:
             host = host.model_copy(update={"system_id": ""})
         return host
 
-    def _wait_for_power(self, case: HostCase, result: JudgedHost) -> None:
-        mark = case.view.facts.mark
+    def _wait_for_power(self, resolved: ResolvedHost, result: JudgedHost) -> None:
+        mark = resolved.view.facts.mark
         if mark is None or not mark.maintenance or mark.plan != self.desired.name or mark.restart == "reboot":
             return
-        told = mark.reason if mark.reason.startswith(f"power {case.name} on") else ""
+        told = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
         result.step = ManualStep(
-            id=f"cold boot {case.name}",
-            subject=case.subject,
-            text=told or f"power {case.name} on by hand: this plan shut it down for a cold boot",
-            proof=f"{case.name} is connected in vCenter",
+            id=f"cold boot {resolved.name}",
+            subject=resolved.subject,
+            text=told or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
+            proof=f"{resolved.name} is connected in vCenter",
             is_shown=True,
             impact=Impact.HOST_COLD_BOOT,
-            host_moid=case.view.host.moid,
+            host_moid=resolved.view.host.moid,
         )
-        host = case.view.host
+        host = resolved.view.host
         update = {"is_in_maintenance_mode": False, "connection": Connection.CONNECTED}
         result.host = host.model_copy(update=update)
 
 
-def _is_in_sync(case: HostCase) -> bool:
+def _is_in_sync(resolved: ResolvedHost) -> bool:
     """Whether everything that is asked of a host was told, and is so."""
-    return bool(case.desired_settings) and not (case.drifts or case.is_blocked or case.has_refusals)
+    return bool(resolved.desired_settings) and not (
+        resolved.drifts or resolved.is_blocked or resolved.has_refusals
+    )
 
 
-def _with_profiles(case: HostCase, host: Host) -> Host:
+def _with_profiles(resolved: ResolvedHost, host: Host) -> Host:
     """Add what the catalogue knows of the host's boards: the driver's list was read before the change."""
     told = {profile.name: profile for profile in host.profiles or ()}
     names: dict[str, None] = dict.fromkeys((*told, *host.creatable_profiles))
     for gpu in host.gpus:
-        board = case.view.boards.get(gpu.pci_id)
+        board = resolved.view.boards.get(gpu.pci_id)
         if gpu.is_passthrough or board is None:
             continue
         of_gpu = [one for one in board.profiles if gpu.sharing in (None, one.profile.sharing)]
@@ -167,15 +173,15 @@ def _with_profiles(case: HostCase, host: Host) -> Host:
     return host.model_copy(update={"profiles": profiles, "creatable_profiles": tuple(names)})
 
 
-def _report_differences(case: HostCase, findings: Findings) -> None:
-    for drift in case.drifts:
+def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
+    for drift in resolved.drifts:
         shown = drift.reading.configured or "unset"
         what = f"{drift.setting.title} {drift.desired.device}".rstrip()
         message = f"{what} is {shown}, and the plan asks for {drift.desired.value or 'none'}"
         if drift.kind is DriftKind.PENDING:
             message = f"{what} is set to {shown}, and waits for a restart"
         remedy = "give the entry `mode: enforce` to have it changed"
-        findings.add(Code.SETTING_DIFFERS, case.subject, message, remedy)
+        findings.add(Code.SETTING_DIFFERS, resolved.subject, message, remedy)
 
 
 def _comes_first(drift: Drift) -> bool:
@@ -183,14 +189,14 @@ def _comes_first(drift: Drift) -> bool:
     return drift.impact is Impact.HOST_REBOOT or drift.is_to_be_seen
 
 
-def _see_at_cold_boot(case: HostCase) -> None:
+def _see_at_cold_boot(resolved: ResolvedHost) -> None:
     """Leave to a cold boot of the plan what needs a look into the BIOS: somebody stands there anyway."""
-    if any(drift.impact is Impact.HOST_COLD_BOOT for drift in case.drifts):
-        case.drifts = [
+    if any(drift.impact is Impact.HOST_COLD_BOOT for drift in resolved.drifts):
+        resolved.drifts = [
             replace(drift, impact=Impact.HOST_COLD_BOOT)
-            if drift.is_to_be_seen and is_by_hand(case, drift)
+            if drift.is_to_be_seen and is_by_hand(resolved, drift)
             else drift
-            for drift in case.drifts
+            for drift in resolved.drifts
         ]
 
 

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.host_settings.entry import (
     Reading,
     needs_of,
 )
-from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.host_settings.table import SETTINGS
 
 
@@ -30,50 +30,50 @@ def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[H
             yield setting, desired
 
 
-def compare_host(case: HostCase, findings: Findings, *, supposes: bool = True) -> None:
+def compare_host(resolved: ResolvedHost, findings: Findings, *, supposes: bool = True) -> None:
     """Sort the case's wishes into what is right and what falls short; the rest are findings.
 
     `supposes` as in `PlanOptions`.
     """
     unread: list[tuple[HostSetting, DesiredSetting, Reading]] = []
-    for setting, desired in case.desired_settings.values():
-        reading = setting.read(case.view, desired.device)
+    for setting, desired in resolved.desired_settings.values():
+        reading = setting.read(resolved.view, desired.device)
         if reading.is_absent and not desired.comes_back:
-            _refuse(case, setting, desired, reading, findings)
+            _refuse(resolved, setting, desired, reading, findings)
         elif reading.unread:
             unread.append((setting, desired, reading))
         elif _is_right(setting, desired, reading):
-            if _waits_for_restart(case, desired):
-                _take(case, setting, desired, reading, DriftKind.PENDING, findings)
+            if _waits_for_restart(resolved, desired):
+                _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
             else:
-                case.right.append((setting, desired, reading))
+                resolved.right.append((setting, desired, reading))
         elif reading.configured is not None and setting.same(desired.value, reading.configured):
-            _take(case, setting, desired, reading, DriftKind.PENDING, findings)
+            _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
         else:
-            _take(case, setting, desired, reading, DriftKind.WRONG, findings)
-    _judge_unread(case, unread, findings, supposes=supposes)
-    _keep_right(case)
+            _take(resolved, setting, desired, reading, DriftKind.WRONG, findings)
+    _judge_unread(resolved, unread, findings, supposes=supposes)
+    _keep_right(resolved)
 
 
-def _keep_right(case: HostCase) -> None:
+def _keep_right(resolved: ResolvedHost) -> None:
     """Write along what is set as wanted and would not stay: a GPU without an own type follows the default."""
-    host = case.view.host
-    for drift in case.drifts:
+    host = resolved.view.host
+    for drift in resolved.drifts:
         host = host if drift.kind is DriftKind.PENDING else drift.setting.show(host, drift.desired)
-    if host is case.view.host:
+    if host is resolved.view.host:
         return
-    then = replace(case.view, host=host)
-    for setting, desired, reading in tuple(case.right):
+    then = replace(resolved.view, host=host)
+    for setting, desired, reading in tuple(resolved.right):
         if _is_undone(setting, desired, then):
-            case.right.remove((setting, desired, reading))
-            case.drifts.append(
-                Drift(setting, desired, reading, DriftKind.UNDONE, setting.impact(case.view, desired))
+            resolved.right.remove((setting, desired, reading))
+            resolved.drifts.append(
+                Drift(setting, desired, reading, DriftKind.UNDONE, setting.impact(resolved.view, desired))
             )
-    case.drifts = [
+    resolved.drifts = [
         replace(drift, kind=DriftKind.UNDONE)
         if drift.kind is DriftKind.PENDING and _is_undone(drift.setting, drift.desired, then)
         else drift
-        for drift in case.drifts
+        for drift in resolved.drifts
     ]
 
 
@@ -89,124 +89,137 @@ def _is_right(setting: HostSetting, desired: DesiredSetting, reading: Reading) -
     return all(value is not None and setting.same(desired.value, value) for value in found)
 
 
-def _waits_for_restart(case: HostCase, desired: DesiredSetting) -> bool:
+def _waits_for_restart(resolved: ResolvedHost, desired: DesiredSetting) -> bool:
     """Whether this tool wrote the setting and the host has not restarted since.
 
     It decides where the source tells only what is configured.
     """
-    mark = case.view.facts.mark
+    mark = resolved.view.facts.mark
     if mark is None or desired.id not in mark.waiting:
         return False
-    return is_same_boot(mark.waiting[desired.id], case.view.facts.boot_time)
+    return is_same_boot(mark.waiting[desired.id], resolved.view.facts.boot_time)
 
 
 def _take(
-    case: HostCase,
+    resolved: ResolvedHost,
     setting: HostSetting,
     desired: DesiredSetting,
     reading: Reading,
     kind: DriftKind,
     findings: Findings,
 ) -> None:
-    objection = setting.objects(case.view, desired)
+    objection = setting.objects(resolved.view, desired)
     if objection is not None:
-        _object(case, desired, objection, findings)
+        _object(resolved, desired, objection, findings)
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
         remedy = "see that nothing needs it; vCenter may lose sight of the host"
-        findings.add(Code.NIC_CUT_OFF, case.subject, f"{desired.id}: {desired.cuts_off}", remedy)
-    case.drifts.append(Drift(setting, desired, reading, kind, setting.impact(case.view, desired)))
+        findings.add(Code.NIC_CUT_OFF, resolved.subject, f"{desired.id}: {desired.cuts_off}", remedy)
+    resolved.drifts.append(Drift(setting, desired, reading, kind, setting.impact(resolved.view, desired)))
 
 
 def _refuse(
-    case: HostCase, setting: HostSetting, desired: DesiredSetting, reading: Reading, findings: Findings
+    resolved: ResolvedHost,
+    setting: HostSetting,
+    desired: DesiredSetting,
+    reading: Reading,
+    findings: Findings,
 ) -> None:
-    objection = setting.objects(case.view, desired)
+    objection = setting.objects(resolved.view, desired)
     if objection is not None:
-        _object(case, desired, objection, findings)
+        _object(resolved, desired, objection, findings)
         return
-    case.has_refusals = True
+    resolved.has_refusals = True
     message = f"{desired.id}: {reading.unread or 'the host has no such setting'}"
-    findings.add(Code.NOT_SUPPORTED, case.subject, message, "leave it out for this host")
+    findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "leave it out for this host")
 
 
-def _object(case: HostCase, desired: DesiredSetting, objection: Objection, findings: Findings) -> None:
+def _object(
+    resolved: ResolvedHost, desired: DesiredSetting, objection: Objection, findings: Findings
+) -> None:
     """Report an objection; one that only informs leaves the host as asked."""
-    findings.add(objection.code, case.subject, f"{desired.id}: {objection.message}", objection.remedy)
+    findings.add(objection.code, resolved.subject, f"{desired.id}: {objection.message}", objection.remedy)
     if findings.severity_of(objection.code) is not Severity.INFO:
-        case.has_refusals = True
+        resolved.has_refusals = True
 
 
 def _judge_unread(
-    case: HostCase,
+    resolved: ResolvedHost,
     unread: Iterable[tuple[HostSetting, DesiredSetting, Reading]],
     findings: Findings,
     *,
     supposes: bool,
 ) -> None:
     """Decide over settings that nobody told: supposed to differ where the plan can read them later on."""
-    changing = {drift.setting.key for drift in case.drifts}
+    changing = {drift.setting.key for drift in resolved.drifts}
     closed: list[str] = []
     for setting, desired, reading in unread:
-        if case.view.facts.done.get(desired.id) == desired.value:
-            case.right.append((setting, desired, reading))  # somebody gave their word, as nothing can show it
-        elif case.is_checked_only:
+        if resolved.view.facts.done.get(desired.id) == desired.value:
+            resolved.right.append(
+                (setting, desired, reading)
+            )  # somebody gave their word, as nothing can show it
+        elif resolved.is_checked_only:
             message = f"{desired.id} is not known: {reading.unread}"
             remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
-            case.has_refusals = True
-            findings.add(Code.CHECK_UNREAD, case.subject, message, remedy)
-        elif _may_be_told_yet(case, setting, desired):
+            resolved.has_refusals = True
+            findings.add(Code.CHECK_UNREAD, resolved.subject, message, remedy)
+        elif _may_be_told_yet(resolved, setting, desired):
             closed.append(desired.id)
-            case.has_refusals = True
-        elif changing & {*needs_of(setting, desired), *setting.after} or setting.by_hand(case.view, desired):
-            _take(case, setting, desired, reading, DriftKind.SUPPOSED, findings)
+            resolved.has_refusals = True
+        elif changing & {*needs_of(setting, desired), *setting.after} or setting.by_hand(
+            resolved.view, desired
+        ):
+            _take(resolved, setting, desired, reading, DriftKind.SUPPOSED, findings)
             changing.add(setting.key)
-        elif setting.facts & SHELL_GROUPS and case.view.facts.shell is None:
+        elif setting.facts & SHELL_GROUPS and resolved.view.facts.shell is None:
             closed.append(desired.id)
-            case.has_refusals = True
+            resolved.has_refusals = True
             if supposes:
-                _take(case, setting, desired, reading, DriftKind.SUPPOSED, findings)
+                _take(resolved, setting, desired, reading, DriftKind.SUPPOSED, findings)
                 changing.add(setting.key)
-        elif (objection := setting.objects(case.view, desired)) is not None:
-            _object(case, desired, objection, findings)
+        elif (objection := setting.objects(resolved.view, desired)) is not None:
+            _object(resolved, desired, objection, findings)
         else:
-            case.has_refusals = True
+            resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
             remedy = "mend that and plan again; nothing is guessed"
-            findings.add(Code.SETTING_UNREAD, case.subject, message, remedy)
+            findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
-        _report_closed(case, closed, findings)
+        _report_closed(resolved, closed, findings)
 
 
-def _may_be_told_yet(case: HostCase, setting: HostSetting, desired: DesiredSetting) -> bool:
+def _may_be_told_yet(resolved: ResolvedHost, setting: HostSetting, desired: DesiredSetting) -> bool:
     """Whether a look at the host is all that a setting takes, and the shell may spare it once it is open."""
-    is_open = case.view.facts.shell is not None or case.entry.access.ssh == "off"
-    is_look = bool(setting.by_hand(case.view, desired)) and setting.impact(case.view, desired) is Impact.NONE
+    is_open = resolved.view.facts.shell is not None or resolved.entry.access.ssh == "off"
+    is_look = (
+        bool(setting.by_hand(resolved.view, desired))
+        and setting.impact(resolved.view, desired) is Impact.NONE
+    )
     return is_look and not is_open and bool(setting.facts & SHELL_GROUPS)
 
 
-def _report_closed(case: HostCase, closed: list[str], findings: Findings) -> None:
-    access = case.entry.access
+def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings) -> None:
+    access = resolved.entry.access
     if access.ssh == "off":
         message = (
             f"without the host's shell nobody can tell {listed(closed, shown=6)}: set and proven by hand"
         )
         remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
-    elif case.view.facts.lockdown not in ("", NO_LOCKDOWN):
+    elif resolved.view.facts.lockdown not in ("", NO_LOCKDOWN):
         message = f"the host is in lockdown mode, so its shell cannot tell {listed(closed, shown=6)}"
         remedy = (
             "end lockdown mode for the time of the work, or give `access: {ssh: off}` and do these by hand"
         )
-        findings.add(Code.LOCKDOWN, case.subject, message, remedy)
+        findings.add(Code.LOCKDOWN, resolved.subject, message, remedy)
         return
-    elif case.view.facts.unread.keys() & SHELL_GROUPS:
-        reason = next(text for group, text in case.view.facts.unread.items() if group in SHELL_GROUPS)
+    elif resolved.view.facts.unread.keys() & SHELL_GROUPS:
+        reason = next(text for group, text in resolved.view.facts.unread.items() if group in SHELL_GROUPS)
         message = f"the host's shell did not answer: {reason}"
         findings.add(
-            Code.SETTING_UNREAD, case.subject, message, "mend `access`, and plan again", Severity.ERROR
+            Code.SETTING_UNREAD, resolved.subject, message, "mend `access`, and plan again", Severity.ERROR
         )
         return
     else:
         message = f"not read, the host's shell is closed: {listed(closed, shown=6)}"
         remedy = "`plan --open-shell` opens it to read, as `apply` does; only what differs is changed"
-    findings.add(Code.SHELL_CLOSED, case.subject, message, remedy)
+    findings.add(Code.SHELL_CLOSED, resolved.subject, message, remedy)

@@ -15,14 +15,14 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.match import matches_gpu, matches_nic, passed_through_nics
 from vgpu_cfg.planning.host_settings.nics.vmknics import network_name, vmknic_on
-from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, ResolvedHost
 
 
-def check_bios(case: HostCase, findings: Findings) -> None:
+def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
     """Say what only a hand can set while the host is off: nothing on the host has a way to it."""
-    for drift in case.drifts:
+    for drift in resolved.drifts:
         if not (drift.impact is Impact.HOST_COLD_BOOT or drift.is_to_be_seen) or drift.setting.write(
-            case.view, [drift.desired]
+            resolved.view, [drift.desired]
         ):
             continue
         found = f"is {drift.reading.configured}, and the plan needs {drift.desired.value}"
@@ -31,18 +31,18 @@ def check_bios(case: HostCase, findings: Findings) -> None:
         remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` takes your word"
         if drift.is_to_be_seen:
             remedy = "look into the BIOS before the host is worked on; `apply --done` takes your word"
-        findings.add(Code.BIOS_DIFFERS, case.subject, f"{drift.setting.title} {found}", remedy)
+        findings.add(Code.BIOS_DIFFERS, resolved.subject, f"{drift.setting.title} {found}", remedy)
 
 
-def check_restarts(case: HostCase, findings: Findings) -> None:
+def check_restarts(resolved: ResolvedHost, findings: Findings) -> None:
     """Say of what a restart was to bring that it did not, and what follows."""
-    mark = case.view.facts.mark
+    mark = resolved.view.facts.mark
     if mark is None:
         return
-    for drift in case.drifts:
+    for drift in resolved.drifts:
         if drift.kind is not DriftKind.PENDING or drift.desired.id not in mark.waiting:
             continue
-        if is_same_boot(mark.waiting[drift.desired.id], case.view.facts.boot_time):
+        if is_same_boot(mark.waiting[drift.desired.id], resolved.view.facts.boot_time):
             continue
         message = (
             f"{drift.desired.id} is set to {drift.desired.value}, and the host has restarted since: "
@@ -50,24 +50,24 @@ def check_restarts(case: HostCase, findings: Findings) -> None:
         )
         is_cold = drift.impact is Impact.HOST_COLD_BOOT
         remedy = "the plan switches the host off and on" if is_cold else "the plan restarts it once more"
-        findings.add(Code.EXTRA_RESTART, case.subject, message, remedy)
+        findings.add(Code.EXTRA_RESTART, resolved.subject, message, remedy)
 
 
-def check_matches(cases: Sequence[HostCase], findings: Findings) -> None:
+def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) -> None:
     """Complain of a `match` that fits no device of any host that its entry means."""
-    entries = {id(case.entry): case.entry for case in cases}
+    entries = {id(resolved.entry): resolved.entry for resolved in resolved_hosts}
     for key, entry in entries.items():
-        hosts = [case for case in cases if id(case.entry) == key]
+        hosts = [resolved for resolved in resolved_hosts if id(resolved.entry) == key]
         matches: tuple[GpuMatch | NicMatch, ...] = (
             *(rule.match for rule in entry.gpus),
             *(rule.match for rule in entry.nics),
         )
         for match in matches:
-            if not _told(match) or any(_fits(match, case) for case in hosts):
+            if not _told(match) or any(_fits(match, resolved) for resolved in hosts):
                 continue
             what = "NIC" if isinstance(match, NicMatch) else "GPU"
-            names = listed(case.name for case in hosts)
-            in_use = sorted({name for case in hosts for name in _in_use(match, case)})
+            names = listed(resolved.name for resolved in hosts)
+            in_use = sorted({name for resolved in hosts for name in _in_use(match, resolved)})
             message = f"no {what} of {names} fits the match {{{_told(match)}}}"
             remedy = "`vgpu-cfg inventory --host NAME` lists the devices of a host with their names"
             if in_use:
@@ -78,7 +78,7 @@ def check_matches(cases: Sequence[HostCase], findings: Findings) -> None:
 
 
 def check_vmknic_networks(
-    cases: Sequence[HostCase], desired: DesiredPlan, observed: Inventory, findings: Findings
+    resolved_hosts: Sequence[ResolvedHost], desired: DesiredPlan, observed: Inventory, findings: Findings
 ) -> None:
     """Complain of a VMkernel NIC on a network that is neither there nor made by the plan.
 
@@ -87,35 +87,37 @@ def check_vmknic_networks(
     known = [network.name for network in observed.networks]
     made = [network.name for network in desired.networks if network.switch]
     folded = {name.casefold() for name in (*known, *made)}
-    for case in cases:
-        for wanted in case.entry.vmknics:
+    for resolved in resolved_hosts:
+        for wanted in resolved.entry.vmknics:
             name = network_name(wanted.network)
-            if name.casefold() in folded or vmknic_on(case.view, name) is not None:
+            if name.casefold() in folded or vmknic_on(resolved.view, name) is not None:
                 continue
             message = f"there is no network {name!r} to put a VMkernel NIC on"
             remedy = did_you_mean(name, [*known, *made], noun="networks")
-            findings.add(Code.NETWORK_NOT_FOUND, case.subject, message, remedy)
+            findings.add(Code.NETWORK_NOT_FOUND, resolved.subject, message, remedy)
 
 
-def _fits(match: GpuMatch | NicMatch, case: HostCase) -> bool:
-    view = case.view
+def _fits(match: GpuMatch | NicMatch, resolved: ResolvedHost) -> bool:
+    view = resolved.view
     if isinstance(match, GpuMatch):
         return any(matches_gpu(match, gpu, view) for gpu in view.host.gpus)
     return any(
         matches_nic(match, nic, view)
-        and (match.vmnic is not None or _rules_switch(match, case) or not view.facts.uplink_of(nic.device))
+        and (
+            match.vmnic is not None or _rules_switch(match, resolved) or not view.facts.uplink_of(nic.device)
+        )
         for nic in (*view.host.nics, *passed_through_nics(view))
     )
 
 
-def _rules_switch(match: NicMatch, case: HostCase) -> bool:
+def _rules_switch(match: NicMatch, resolved: ResolvedHost) -> bool:
     """Whether the rule makes uplinks: then the NICs that already are some are meant too."""
-    return any(rule.match == match and rule.switch for rule in case.entry.nics)
+    return any(rule.match == match and rule.switch for rule in resolved.entry.nics)
 
 
-def _in_use(match: GpuMatch | NicMatch, case: HostCase) -> Iterator[str]:
+def _in_use(match: GpuMatch | NicMatch, resolved: ResolvedHost) -> Iterator[str]:
     if isinstance(match, NicMatch):
-        yield from (nic.device for nic in case.view.host.nics if matches_nic(match, nic, case.view))
+        yield from (nic.device for nic in resolved.view.host.nics if matches_nic(match, nic, resolved.view))
 
 
 def _told(match: GpuMatch | NicMatch) -> str:

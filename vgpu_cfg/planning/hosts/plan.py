@@ -13,7 +13,7 @@ from vgpu_cfg.model.plan.change import Change, SetClusterOption, SetVCenterOptio
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
-from vgpu_cfg.planning.host_settings.select import clusters_of, host_cases, waves_of
+from vgpu_cfg.planning.host_settings.select import clusters_of, resolve_hosts, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
 from vgpu_cfg.planning.hosts.assess import HostJudge, HostWork, JudgedHost
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
@@ -63,21 +63,24 @@ class HostPlanner:
         """`cluster_options` are the plan's changes to DRS and vCenter: hosts wait for those they need."""
         self.observed = with_options(observed, cluster_options)
         self.findings, self.cluster_options = findings, cluster_options
-        self.cases = host_cases(desired, self.observed, catalog, options, findings)
+        self.resolved_hosts = resolve_hosts(desired, self.observed, catalog, options, findings)
         if not options.only:
-            check_matches(self.cases, findings)
-        check_vmknic_networks(self.cases, desired, self.observed, findings)
-        for case in self.cases:
-            case.desired_settings = {
-                wanted.id: (setting, wanted) for setting, wanted in desired_settings_of(case.entry, case.view)
+            check_matches(self.resolved_hosts, findings)
+        check_vmknic_networks(self.resolved_hosts, desired, self.observed, findings)
+        for resolved in self.resolved_hosts:
+            resolved.desired_settings = {
+                wanted.id: (setting, wanted)
+                for setting, wanted in desired_settings_of(resolved.entry, resolved.view)
             }
         self._judge = HostJudge(desired, self.observed, options)
         self._judged = {
-            case.view.host.moid: self._judge.judge(case, findings)
-            for case in self.cases
-            if not is_derivable(case)
+            resolved.view.host.moid: self._judge.judge(resolved, findings)
+            for resolved in self.resolved_hosts
+            if not is_derivable(resolved)
         }
-        self.alternatives = Alternatives(self.cases, self._judge, desired, self.observed, catalog, findings)
+        self.alternatives = Alternatives(
+            self.resolved_hosts, self._judge, desired, self.observed, catalog, findings
+        )
 
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
@@ -86,34 +89,34 @@ class HostPlanner:
 
     def plan(self, chosen: Mapping[str, Alternative] = MappingProxyType({})) -> HostPlans:
         """Put the changes of all hosts in order. `chosen` are the hosts (moids) prepared for VMs, and how."""
-        for moid, case in self.alternatives.cases.items():
+        for moid, resolved in self.alternatives.resolved_hosts.items():
             if moid in chosen:
-                case.desired_settings = dict(chosen[moid].desired_settings)
-            self._judged[moid] = self._judge.judge(case, self.findings)
+                resolved.desired_settings = dict(chosen[moid].desired_settings)
+            self._judged[moid] = self._judge.judge(resolved, self.findings)
         result = HostPlans()
-        judged = [self._judged[case.view.host.moid] for case in self.cases]
+        judged = [self._judged[resolved.view.host.moid] for resolved in self.resolved_hosts]
         for one in judged:
             _take(one, result)
         works = [one.work for one in judged if one.work is not None]
-        by_moid = {work.case.view.host.moid: work for work in works}
-        for number, wave in enumerate(waves_of([work.case for work in works]), start=1):
-            for case in wave:
-                case.wave = f"wave {number}"
-            self._sequence([by_moid[case.view.host.moid] for case in wave], result)
+        by_moid = {work.resolved.view.host.moid: work for work in works}
+        for number, wave in enumerate(waves_of([work.resolved for work in works]), start=1):
+            for resolved in wave:
+                resolved.wave = f"wave {number}"
+            self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], result)
         check_window(
-            [work.case for work in works if work.phases.needs_empty_host], self.observed, self.findings
+            [work.resolved for work in works if work.phases.needs_empty_host], self.observed, self.findings
         )
-        check_drivers(self.cases, self.findings)
+        check_drivers(self.resolved_hosts, self.findings)
         return result
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
         """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
         down = [work for work in works if work.phases.needs_empty_host and not work.is_held]
-        evacuations = {work.case.view.host.moid: work.evacuation for work in down}
+        evacuations = {work.resolved.view.host.moid: work.evacuation for work in down}
         most = min(
             (
                 hosts_down(group, evacuations, self.observed, self.findings)
-                for group in clusters_of([work.case for work in down]).values()
+                for group in clusters_of([work.resolved for work in down]).values()
             ),
             default=1,
         )
@@ -121,14 +124,14 @@ class HostPlanner:
             return
         canaries: list[str] = []
         for index, work in enumerate(works):
-            is_canary = index < work.case.entry.disruption.canary
+            is_canary = index < work.resolved.entry.disruption.canary
             sequence = HostSequence(
-                work.case,
+                work.resolved,
                 work.phases,
                 work.evacuation,
                 max_down=most,
                 first_needs=(
-                    *needed_options(work.case, work.evacuation, self.cluster_options),
+                    *needed_options(work.resolved, work.evacuation, self.cluster_options),
                     *(() if is_canary else canaries),
                 ),
                 manual_first=work.manual_first,
@@ -136,9 +139,9 @@ class HostPlanner:
             )
             changes = sequence.build()
             result.changes += changes
-            result.ready_after[work.case.view.host.moid] = _ready_after(changes, work.case.name)
+            result.ready_after[work.resolved.view.host.moid] = _ready_after(changes, work.resolved.name)
             if is_canary:
-                canaries.append(_ready_after(changes, work.case.name))
+                canaries.append(_ready_after(changes, work.resolved.name))
 
 
 def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
@@ -150,9 +153,9 @@ def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
 
 
 def _take(judged: JudgedHost, result: HostPlans) -> None:
-    moid = judged.case.view.host.moid
+    moid = judged.resolved.view.host.moid
     if judged.is_in_sync:
-        result.in_sync.append(judged.case.name)
+        result.in_sync.append(judged.resolved.name)
     if judged.host is not None:
         result.prepared[moid] = judged.host
     if judged.step is not None:

@@ -27,7 +27,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
 from vgpu_cfg.planning.host_settings.entry import HostView, target
-from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.phases import Phases, make_calls
 from vgpu_cfg.planning.vms.new_vms import change_id
@@ -46,19 +46,19 @@ def exit_id(host: str) -> str:
     return f"leave maintenance {host}"
 
 
-def is_by_hand(case: HostCase, drift: Drift) -> bool:
+def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
     """Whether no way to write a setting is open to the tool on this host."""
     if drift.is_written:
         return False
-    writes = drift.setting.write(case.view, [drift.desired])
+    writes = drift.setting.write(resolved.view, [drift.desired])
     if not writes:
         return True
-    return _needs_shell(writes) and not has_shell(case)
+    return _needs_shell(writes) and not has_shell(resolved)
 
 
-def has_shell(case: HostCase) -> bool:
+def has_shell(resolved: ResolvedHost) -> bool:
     """Whether the plan file opens the host's shell to the tool."""
-    return case.entry.access.ssh != "off"
+    return resolved.entry.access.ssh != "off"
 
 
 def _needs_shell(writes: Iterable[HostWrite]) -> bool:
@@ -69,7 +69,7 @@ def _needs_shell(writes: Iterable[HostWrite]) -> bool:
 class HostSequence:
     """Builds the chain of one host's changes: each needs the one before it."""
 
-    case: HostCase
+    resolved: ResolvedHost
     phases: Phases
     evacuation: Evacuation
     max_down: int = 1
@@ -98,14 +98,14 @@ class HostSequence:
             settles = tuple(target(drift.desired, drift.reading) for drift in drifts)
             self._append(
                 RestartService(
-                    id=f"restart {service} {self.case.name}",
+                    id=f"restart {service} {self.resolved.name}",
                     service=service,
                     settles=settles,
                     impact=Impact.SERVICE_RESTART,
                     **self._common,
                 )
             )
-        if is_down or self.case.view.facts.mark is not None:
+        if is_down or self.resolved.view.facts.mark is not None:
             self._exit()
         self._switch_on(switched_off)
         return self.changes
@@ -113,16 +113,16 @@ class HostSequence:
     @property
     def _is_marked(self) -> bool:
         """Whether the host stands in maintenance mode for this plan already."""
-        mark = self.case.view.facts.mark
-        return mark is not None and mark.maintenance and self.case.view.host.is_in_maintenance_mode
+        mark = self.resolved.view.facts.mark
+        return mark is not None and mark.maintenance and self.resolved.view.host.is_in_maintenance_mode
 
     @property
     def _common(self) -> dict[str, Any]:
         return {
-            "subject": self.case.subject,
-            "host": self.case.ref,
-            "host_moid": self.case.view.host.moid,
-            "wave": self.case.wave,
+            "subject": self.resolved.subject,
+            "host": self.resolved.ref,
+            "host_moid": self.resolved.view.host.moid,
+            "wave": self.resolved.wave,
         }
 
     def _append(self, change: Change) -> None:
@@ -141,7 +141,7 @@ class HostSequence:
                     subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
                     vm=VmRef(name=vm.name, moid=vm.moid),
                     impact=Impact.POWER_CYCLE,
-                    host_moid=self.case.view.host.moid,
+                    host_moid=self.resolved.view.host.moid,
                 )
             )
             offs.append(self.changes[-1].id)
@@ -156,16 +156,16 @@ class HostSequence:
                     id=change_id("power on", vm.name),
                     subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
                     vm=VmRef(name=vm.name, moid=vm.moid),
-                    host_moid=self.case.view.host.moid,
+                    host_moid=self.resolved.view.host.moid,
                 )
             )
         self._last = before
 
     def _enter(self) -> None:
-        disruption = self.case.entry.disruption
+        disruption = self.resolved.entry.disruption
         self._append(
             EnterMaintenance(
-                id=enter_id(self.case.name),
+                id=enter_id(self.resolved.name),
                 reason=self._reason(),
                 evacuates=tuple(vm.name for vm in self.evacuation.moved),
                 vsan=disruption.vsan,
@@ -185,7 +185,7 @@ class HostSequence:
     def _exit(self) -> None:
         everything = [(drift.setting, drift.desired, drift.reading) for drift in self.phases.everything]
         # What nothing shows stands by somebody's word, and cannot be read back.
-        told = [one for one in self.case.right if not one[2].unread]
+        told = [one for one in self.resolved.right if not one[2].unread]
         shown = self._shown(len(self.phases.drifts))
         unique = {
             desired.id: target(desired, reading)
@@ -194,7 +194,7 @@ class HostSequence:
         }
         self._append(
             ExitMaintenance(
-                id=exit_id(self.case.name),
+                id=exit_id(self.resolved.name),
                 settles=tuple(unique.values()),
                 is_held=self.is_held,
                 **self._common,
@@ -203,25 +203,25 @@ class HostSequence:
 
     def _shown(self, phases: int) -> HostView:
         """Return the host as it will be after so many stretches: some settings hide others from it."""
-        host = self.case.view.host
+        host = self.resolved.view.host
         for phase in self.phases.drifts[:phases]:
             for drift in phase:
                 host = drift.setting.show(host, drift.desired)
-        return replace(self.case.view, host=host)
+        return replace(self.resolved.view, host=host)
 
     def _write(self, phase: Sequence[Drift], index: int) -> None:
         written: list[Drift] = []
         for drift in phase:
-            if drift.is_written or _is_cold_by_hand(self.case, drift):
+            if drift.is_written or _is_cold_by_hand(self.resolved, drift):
                 continue
-            if is_by_hand(self.case, drift):
+            if is_by_hand(self.resolved, drift):
                 self._add_manual(drift)
             else:
                 written.append(drift)
         for group, drifts in make_calls(written):
             desired_settings = [drift.desired for drift in drifts]
-            writes = drifts[0].setting.write(self.case.view, desired_settings)
-            other_way = drifts[0].setting.other_way(self.case.view, desired_settings)
+            writes = drifts[0].setting.write(self.resolved.view, desired_settings)
+            other_way = drifts[0].setting.other_way(self.resolved.view, desired_settings)
             for write, covered in _shares(writes, drifts):
                 self._append(self._change(group, write, other_way, covered, index))
 
@@ -231,7 +231,7 @@ class HostSequence:
         targets = tuple(target(drift.desired, drift.reading) for drift in drifts)
         self._written += targets
         what = targets[0].id if len(targets) == 1 else group
-        name = f"set {what} on {self.case.name}"
+        name = f"set {what} on {self.resolved.name}"
         taken = {change.id for change in self.changes}
         if name in taken:
             name = f"{name} after restart {index}" if index else f"{name} again"
@@ -259,7 +259,7 @@ class HostSequence:
         if not self.phases.cold[index]:
             self._append(
                 RebootHost(
-                    id=f"reboot {self.case.name}{number}",
+                    id=f"reboot {self.resolved.name}{number}",
                     settles=settles,
                     impact=Impact.HOST_REBOOT,
                     **self._common,
@@ -268,71 +268,73 @@ class HostSequence:
             return
         self._append(
             ShutDownHost(
-                id=f"shut down {self.case.name}{number}", impact=Impact.HOST_COLD_BOOT, **self._common
+                id=f"shut down {self.resolved.name}{number}", impact=Impact.HOST_COLD_BOOT, **self._common
             )
         )
-        by_hand = [drift for drift in phase if _is_cold_by_hand(self.case, drift)]
-        texts = [drift.setting.by_hand(self.case.view, drift.desired) for drift in by_hand]
-        text = f"power {self.case.name} on by hand"
+        by_hand = [drift for drift in phase if _is_cold_by_hand(self.resolved, drift)]
+        texts = [drift.setting.by_hand(self.resolved.view, drift.desired) for drift in by_hand]
+        text = f"power {self.resolved.name} on by hand"
         if texts:
             text = f"{text}; on the way, in its BIOS: {'; '.join(texts)}"
         self._append(
             ManualStep(
-                id=f"cold boot {self.case.name}{number}",
-                subject=self.case.subject,
+                id=f"cold boot {self.resolved.name}{number}",
+                subject=self.resolved.subject,
                 text=text,
-                proof="; ".join(dict.fromkeys(_proof(self.case, drift) for drift in phase if drift.restarts)),
+                proof="; ".join(
+                    dict.fromkeys(_proof(self.resolved, drift) for drift in phase if drift.restarts)
+                ),
                 proves=settles,
                 impact=Impact.HOST_COLD_BOOT,
-                host_moid=self.case.view.host.moid,
+                host_moid=self.resolved.view.host.moid,
             )
         )
 
     def _add_manual(self, drift: Drift) -> None:
-        writes = drift.setting.write(self.case.view, [drift.desired])
+        writes = drift.setting.write(self.resolved.view, [drift.desired])
         commands = tuple(
             shlex.join(command)
             for write in writes
             if isinstance(write, ShellWrite)
             for command in write.commands
         )
-        text = drift.setting.by_hand(self.case.view, drift.desired)
+        text = drift.setting.by_hand(self.resolved.view, drift.desired)
         if not text:
             what = f"{drift.setting.title} {drift.desired.device}".rstrip()
             text = f"set {what} to {drift.desired.value or 'none'} on the host's shell"
         if writes and drift.restarts:
-            text = f"with {self.case.name} in maintenance mode: {text}; then reboot it"
-        how = _filled(self.case, drift, drift.setting.how(self.case.view, drift.desired).commands)
+            text = f"with {self.resolved.name} in maintenance mode: {text}; then reboot it"
+        how = _filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
         self._append(
             ManualStep(
-                id=f"by hand {self.case.name}: {drift.desired.id}",
-                subject=self.case.subject,
+                id=f"by hand {self.resolved.name}: {drift.desired.id}",
+                subject=self.resolved.subject,
                 text=text,
-                proof=_proof(self.case, drift),
+                proof=_proof(self.resolved, drift),
                 commands=commands or how,
                 proves=(target(drift.desired, drift.reading),),
                 edits=(_edit(drift),),
                 impact=drift.impact,
-                host_moid=self.case.view.host.moid,
+                host_moid=self.resolved.view.host.moid,
             )
         )
 
 
-def _is_cold_by_hand(case: HostCase, drift: Drift) -> bool:
-    return drift.impact is Impact.HOST_COLD_BOOT and is_by_hand(case, drift)
+def _is_cold_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
+    return drift.impact is Impact.HOST_COLD_BOOT and is_by_hand(resolved, drift)
 
 
-def _proof(case: HostCase, drift: Drift) -> str:
-    return "; ".join(_filled(case, drift, drift.setting.how(case.view, drift.desired).verify))
+def _proof(resolved: ResolvedHost, drift: Drift) -> str:
+    return "; ".join(_filled(resolved, drift, drift.setting.how(resolved.view, drift.desired).verify))
 
 
-def _filled(case: HostCase, drift: Drift, lines: Iterable[str]) -> tuple[str, ...]:
+def _filled(resolved: ResolvedHost, drift: Drift, lines: Iterable[str]) -> tuple[str, ...]:
     """Put names and values where a setting's command lines have {host}, {device} and {value}.
 
     Of a parameter of a device's firmware, the device is its address.
     """
     values = {
-        "{host}": case.name,
+        "{host}": resolved.name,
         "{device}": drift.desired.device.partition(" ")[0],
         "{value}": drift.desired.value,
     }

@@ -17,7 +17,7 @@ from vgpu_cfg.planning.placement.demand import Shape, make_variants
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
 from vgpu_cfg.planning.vms.lookup.baseline import Stage, hosts_in_order, set_stage
-from vgpu_cfg.planning.vms.lookup.vm_resolver import CaseMaker
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,21 @@ class Ground:
         plan would do to hosts, and its other VMs, do not count before they are there.
         """
         findings = Findings.for_plan(desired)
-        maker = CaseMaker(desired, self.observed, self.catalog, findings)
-        case = maker.case(vm, maker.site.folder_of(vm), None)
+        resolver = VmResolver(desired, self.observed, self.catalog, findings)
+        resolved = resolver.resolve(vm, resolver.site.folder_of(vm), None)
         profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.kind == "vgpu")
-        if case is None:
+        if resolved is None:
             return Fits((), profiles, errors=_errors(findings))
-        if case.is_hopeless:
-            return Fits((), profiles, case.cpus, case.memory_mib, _errors(findings))
-        maker.shape(case)
-        shape = self._narrowed(case.shape, wants_host)
+        if resolved.is_hopeless:
+            return Fits((), profiles, resolved.cpus, resolved.memory_mib, _errors(findings))
+        resolver.shape(resolved)
+        shape = self._narrowed(resolved.shape, wants_host)
         states: Sequence[HostState] = set_stage(
             self.hosts, self.observed, (), (), self.reader, findings
         ).states
         found = how_many(states, shape) if shape is not None else ()
         errors = _errors(findings) if shape is None else ()
-        return Fits(found, profiles, case.cpus, case.memory_mib, errors)
+        return Fits(found, profiles, resolved.cpus, resolved.memory_mib, errors)
 
     def _narrowed(self, shape: Shape | None, wants_host: Callable[[str], bool]) -> Shape | None:
         if shape is None:

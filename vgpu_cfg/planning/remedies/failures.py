@@ -11,12 +11,12 @@ from vgpu_cfg.planning.placement.place import Placed, Verdict
 from vgpu_cfg.planning.remedies.fixes import FindMovables, Mend, smallest_mend
 from vgpu_cfg.planning.remedies.refusals import Refusal, explain_refusal
 from vgpu_cfg.planning.vms.lookup.baseline import Stage
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def report_failures(
     placed: Placed,
-    cases: Sequence[Case],
+    resolved_vms: Sequence[ResolvedVm],
     stage: Stage,
     findings: Findings,
     movables: FindMovables,
@@ -27,14 +27,14 @@ def report_failures(
     """
     refusals: dict[Shape, Refusal] = {}
     mend = smallest_mend(placed, movables)
-    for case in cases:
-        failure = placed.failed.get(case.name)
+    for resolved in resolved_vms:
+        failure = placed.failed.get(resolved.name)
         if failure is None:
             continue
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(demand.shape, placed, stage)
-        _report(case, refusals[demand.shape], verdict, mend, findings)
+        _report(resolved, refusals[demand.shape], verdict, mend, findings)
 
 
 def _refusal(shape: Shape, placed: Placed, stage: Stage) -> Refusal:
@@ -43,7 +43,9 @@ def _refusal(shape: Shape, placed: Placed, stage: Stage) -> Refusal:
     return explain_refusal(placed.initial if is_alone else placed.hosts, shape, stage.claims)
 
 
-def _report(case: Case, refusal: Refusal, verdict: Verdict, mend: Mend | None, findings: Findings) -> None:
+def _report(
+    resolved: ResolvedVm, refusal: Refusal, verdict: Verdict, mend: Mend | None, findings: Findings
+) -> None:
     helps = f"{mend.words}, and all fit; or " if mend is not None else ""
     if verdict is Verdict.UNDECIDED:
         message = (
@@ -51,6 +53,6 @@ def _report(case: Case, refusal: Refusal, verdict: Verdict, mend: Mend | None, f
             f"{refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
-        findings.refuse_vm(Code.UNDECIDED, case.desired, message, helps + remedy)
+        findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, helps + remedy)
         return
-    findings.refuse_vm(refusal.code, case.desired, refusal.message, helps + refusal.remedy)
+    findings.refuse_vm(refusal.code, resolved.desired, refusal.message, helps + refusal.remedy)

@@ -80,7 +80,7 @@ class Judgement(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _VmOnHost:
     """A VM with its host and what the judgements share."""
 
     vm: Vm
@@ -121,13 +121,15 @@ def judge(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[Judgement, ...
     if vm.detail is None:
         return (*found, _unknown(Judged.FIRMWARE, "its configuration could not be read"))
     reader = CapacityReader(observed, catalog)
-    case = _Case(vm, vm.detail, host, reader.read(host, without=frozenset({vm.moid})), reader, catalog)
-    found.append(_hardware_version(case))
+    resolved = _VmOnHost(
+        vm, vm.detail, host, reader.read(host, without=frozenset({vm.moid})), reader, catalog
+    )
+    found.append(_hardware_version(resolved))
     if vm.detail.vgpus or vm.detail.passthrough:
-        found += [_firmware(case), _memory(case), _mmio(case), *_cpus(case)]
-    found += _passthrough(case)
+        found += [_firmware(resolved), _memory(resolved), _mmio(resolved), *_cpus(resolved)]
+    found += _passthrough(resolved)
     if vm.detail.vgpus:
-        found += [_graphics_type(case), _gpu_room(case)]
+        found += [_graphics_type(resolved), _gpu_room(resolved)]
     return tuple(found)
 
 
@@ -139,25 +141,26 @@ def _host(host: Host) -> Judgement:
     return _right(Judged.HOST, "host in use")
 
 
-def _hardware_version(case: _Case) -> Judgement:
-    version, detail = case.detail.hardware_version, case.detail
-    newest = highest_version(case.host)
+def _hardware_version(resolved: _VmOnHost) -> Judgement:
+    version, detail = resolved.detail.hardware_version, resolved.detail
+    newest = highest_version(resolved.host)
     if version is None:
         return _unknown(Judged.HARDWARE_VERSION, "its hardware version was not read")
     vgpus, passed = len(detail.vgpus), len(detail.passthrough)
     dynamic = sum(not device.is_fixed for device in detail.passthrough)
     least = least_version(vgpus, dynamic, vgpus + passed)
-    upgrade = f"govc vm.upgrade -version={least} -vm {case.path}"
+    upgrade = f"govc vm.upgrade -version={least} -vm {resolved.path}"
     if newest is not None and version > newest:
         return _wrong(
-            Judged.HARDWARE_VERSION, f"hardware version {version}, and {case.host.name} runs up to {newest}"
+            Judged.HARDWARE_VERSION,
+            f"hardware version {version}, and {resolved.host.name} runs up to {newest}",
         )
     if version < least:
         return _wrong(
             Judged.HARDWARE_VERSION, f"hardware version {version}, and its devices need {least}", upgrade
         )
-    if vgpus > vgpu_limit(case.host, version):
-        says = f"{vgpus} vGPUs, and hardware version {version} allows {vgpu_limit(case.host, version)}"
+    if vgpus > vgpu_limit(resolved.host, version):
+        says = f"{vgpus} vGPUs, and hardware version {version} allows {vgpu_limit(resolved.host, version)}"
         return _wrong(Judged.HARDWARE_VERSION, says)
     if passed > passthrough_limit(version):
         most = passthrough_limit(version)
@@ -166,8 +169,8 @@ def _hardware_version(case: _Case) -> Judgement:
     return _right(Judged.HARDWARE_VERSION, f"hardware version {version}")
 
 
-def _firmware(case: _Case) -> Judgement:
-    match case.detail.firmware.lower():
+def _firmware(resolved: _VmOnHost) -> Judgement:
+    match resolved.detail.firmware.lower():
         case "efi":
             return _right(Judged.FIRMWARE, "EFI")
         case "":
@@ -176,26 +179,26 @@ def _firmware(case: _Case) -> Judgement:
             return _wrong(
                 Judged.FIRMWARE,
                 f"firmware {other}, needs EFI (a guest installed in BIOS mode does not boot then)",
-                f"govc device.boot -vm {case.path} -firmware efi",
+                f"govc device.boot -vm {resolved.path} -firmware efi",
             )
 
 
-def _memory(case: _Case) -> Judgement:
-    detail = case.detail
+def _memory(resolved: _VmOnHost) -> Judgement:
+    detail = resolved.detail
     if detail.memory_reservation_locked or detail.memory_reservation_mib >= detail.memory_mib > 0:
         return _right(Judged.MEMORY, "memory all reserved")
     says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, needs all"
-    return _wrong(Judged.MEMORY, says, f"govc vm.change -vm {case.path} -memory-pin=true")
+    return _wrong(Judged.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
 
 
-def _mmio(case: _Case) -> Judgement:
-    boards = case.boards()
+def _mmio(resolved: _VmOnHost) -> Judgement:
+    boards = resolved.boards()
     needed = mmio_size_gb(boards) if boards else None
     if needed is None:
         return _right(Judged.MMIO, "64-bit MMIO (its devices need none)")
-    use, size = case.settings.get(USE_KEY.lower()), case.settings.get(SIZE_KEY.lower())
-    command = f"govc vm.change -vm {case.path} -e {USE_KEY}=TRUE -e {SIZE_KEY}={needed}"
-    if (use or "").upper() != "TRUE" and case.detail.memory_mib < MMIO_FROM_MIB:
+    use, size = resolved.settings.get(USE_KEY.lower()), resolved.settings.get(SIZE_KEY.lower())
+    command = f"govc vm.change -vm {resolved.path} -e {USE_KEY}=TRUE -e {SIZE_KEY}={needed}"
+    if (use or "").upper() != "TRUE" and resolved.detail.memory_mib < MMIO_FROM_MIB:
         return _unknown(Judged.MMIO, "64-bit MMIO is off, which NVIDIA asks for from 32 GiB of memory on")
     if (use or "").upper() != "TRUE":
         return _wrong(Judged.MMIO, f"{USE_KEY} {use or 'is not set'}, needs TRUE", command)
@@ -209,30 +212,30 @@ def _mmio(case: _Case) -> Judgement:
     return _right(Judged.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
 
 
-def _cpus(case: _Case) -> Iterator[Judgement]:
-    cpus = case.detail.cpus
-    if not case.detail.vgpus or cpus <= MOST_CPUS:
+def _cpus(resolved: _VmOnHost) -> Iterator[Judgement]:
+    cpus = resolved.detail.cpus
+    if not resolved.detail.vgpus or cpus <= MOST_CPUS:
         return
-    if case.settings.get(VIOMMU_KEY.lower(), "").upper() == "TRUE":
+    if resolved.settings.get(VIOMMU_KEY.lower(), "").upper() == "TRUE":
         yield _right(Judged.CPUS, f"{cpus} vCPUs with {VIOMMU_KEY}")
     else:
         says = f"{cpus} vCPUs need a virtual IOMMU, which is refused beside a vGPU without {VIOMMU_KEY}"
         yield _wrong(Judged.CPUS, says)
 
 
-def _passthrough(case: _Case) -> Iterator[Judgement]:
-    wrong = [says for device in case.detail.passthrough if (says := _passthrough_fault(case, device))]
+def _passthrough(resolved: _VmOnHost) -> Iterator[Judgement]:
+    wrong = [says for device in resolved.detail.passthrough if (says := _passthrough_fault(resolved, device))]
     if wrong:
         yield _wrong(Judged.PASSTHROUGH, "; ".join(wrong))
-    elif case.detail.passthrough:
+    elif resolved.detail.passthrough:
         yield _right(Judged.PASSTHROUGH, "passthrough active and free")
 
 
-def _passthrough_fault(case: _Case, device: PassthroughDevice) -> str:
+def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
     """Say what is wrong with a passed-through device, "" where nothing is."""
-    host = case.host
+    host = resolved.host
     if device.pci_id is None:
-        return _dynamic_fault(case, device)
+        return _dynamic_fault(resolved, device)
     pci = host.device(device.pci_id)
     if pci is None:
         return f"{host.name} has no device {device.pci_id}"
@@ -241,22 +244,22 @@ def _passthrough_fault(case: _Case, device: PassthroughDevice) -> str:
         return f"{device.pci_id} is not in passthrough mode{waits}"
     if host.system_id and device.system_id and host.system_id != device.system_id:
         return f"{device.pci_id} was configured for another host (systemId)"
-    slot = next((one for one in case.capacity.slots if one.pci.pci_id == device.pci_id), None)
+    slot = next((one for one in resolved.capacity.slots if one.pci.pci_id == device.pci_id), None)
     if slot is not None and slot.holder is not None:
         return f"{device.pci_id} is held by {slot.holder}"
     return ""
 
 
-def _dynamic_fault(case: _Case, device: PassthroughDevice) -> str:
+def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
     fitting = [
         slot
-        for slot in case.capacity.slots
+        for slot in resolved.capacity.slots
         if (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
         and (not device.label or slot.pci.hardware_label == device.label)
     ]
     what = f"labelled {device.label}" if device.label else "of the ids that it allows"
     if not fitting:
-        return f"{case.host.name} has no device {what}"
+        return f"{resolved.host.name} has no device {what}"
     if not any(slot.pci.passthrough_active for slot in fitting):
         return f"no device {what} is in passthrough mode"
     if not any(slot.pci.passthrough_active and slot.holder is None for slot in fitting):
@@ -264,10 +267,10 @@ def _dynamic_fault(case: _Case, device: PassthroughDevice) -> str:
     return ""
 
 
-def _graphics_type(case: _Case) -> Judgement:
-    types = Counter(gpu.graphics_type for gpu in case.host.gpus if not gpu.is_passthrough)
+def _graphics_type(resolved: _VmOnHost) -> Judgement:
+    types = Counter(gpu.graphics_type for gpu in resolved.host.gpus if not gpu.is_passthrough)
     if not types:
-        return _wrong(Judged.GRAPHICS_TYPE, f"{case.host.name} has no GPU that could give a vGPU")
+        return _wrong(Judged.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU that could give a vGPU")
     if GraphicsType.SHARED_DIRECT in types:
         return _right(Judged.GRAPHICS_TYPE, "graphics type sharedDirect")
     if set(types) == {None}:
@@ -276,13 +279,13 @@ def _graphics_type(case: _Case) -> Judgement:
     return _wrong(Judged.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, needs sharedDirect")
 
 
-def _gpu_room(case: _Case) -> Judgement:
+def _gpu_room(resolved: _VmOnHost) -> Judgement:
     """Put the VM's vGPUs on the host's GPUs as they are held now, one after the other."""
-    if case.vm.is_on:
+    if resolved.vm.is_on:
         return _right(Judged.GPU_ROOM, "room on the GPUs (it runs)")
-    trial = [gpu.copy() for gpu in case.capacity.gpus]
-    for vgpu in sorted(case.detail.vgpus, key=lambda one: one.profile, reverse=True):
-        needs = case.reader.needs(vgpu.profile)
+    trial = [gpu.copy() for gpu in resolved.capacity.gpus]
+    for vgpu in sorted(resolved.detail.vgpus, key=lambda one: one.profile, reverse=True):
+        needs = resolved.reader.needs(vgpu.profile)
         if not needs:
             return _unknown(Judged.GPU_ROOM, f"no board is known to have {vgpu.profile}")
         refusals: list[tuple[str, Code]] = []
@@ -290,26 +293,26 @@ def _gpu_room(case: _Case) -> Judgement:
             need = needs.get(gpu.board_key or "")
             refusal = Code.NO_SUCH_BOARD if need is None else gpu.refuse(need)
             if refusal is None and need is not None:
-                gpu.take(need, case.vm.name)
+                gpu.take(need, resolved.vm.name)
                 break
             refusals.append((gpu.pci_id, refusal or Code.NO_SUCH_BOARD))
         else:
-            return _wrong(Judged.GPU_ROOM, _no_room(case, vgpu.profile, refusals))
+            return _wrong(Judged.GPU_ROOM, _no_room(resolved, vgpu.profile, refusals))
     return _right(Judged.GPU_ROOM, "room on the GPUs")
 
 
-def _no_room(case: _Case, profile: str, refusals: list[tuple[str, Code]]) -> str:
+def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]) -> str:
     by_code: dict[Code, list[str]] = {}
     for pci_id, code in refusals:
         by_code.setdefault(code, []).append(pci_id)
-    held = {gpu.pci_id: sorted({one.vm for one in gpu.held}) for gpu in case.capacity.gpus if gpu.held}
+    held = {gpu.pci_id: sorted({one.vm for one in gpu.held}) for gpu in resolved.capacity.gpus if gpu.held}
     reasons = []
     for code, pci_ids in by_code.items():
         holders = sorted({name for pci_id in pci_ids for name in held.get(pci_id, ())})
         by = f", with {', '.join(holders)}" if holders else ""
         reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, CHECKS[code].title)}{by} ({code})")
     told = "; ".join(reasons) or "it has no GPU for vGPUs"
-    return f"no GPU of {case.host.name} takes {profile} now: {told}"
+    return f"no GPU of {resolved.host.name} takes {profile} now: {told}"
 
 
 def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] | None:

@@ -22,43 +22,43 @@ from vgpu_cfg.planning.findings.wording import counted, listed, node_list
 from vgpu_cfg.planning.placement.candidates import forbidden_by, host_group_not_found
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, choosable_gpus, held_nodes
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.rules import is_of_plan
 
-Residents = Mapping[tuple[str, str], Sequence[Case]]
+Residents = Mapping[tuple[str, str], Sequence[ResolvedVm]]
 """The VMs of the plan that have a host, by line and host name."""
 
 _R = TypeVar("_R", ClusterRule, VmHostRule)
 
 
-def check_not_hosts(case: Case, hosts: Sequence[Host], findings: Findings) -> None:
+def check_not_hosts(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findings) -> None:
     """Warn of a glob of `place.not_hosts` that excludes nothing: it may be misspelled."""
-    for glob in case.desired.place.not_hosts:
+    for glob in resolved.desired.place.not_hosts:
         if not any(matches_any(host.name, (glob,)) for host in hosts):
             message = f"`place.not_hosts` names {glob}, which no host is called"
             remedy = "compare it with the names of the hosts"
-            findings.add_vm(Code.NO_HOST_MATCHES, case.desired, message, remedy, Severity.WARNING)
+            findings.add_vm(Code.NO_HOST_MATCHES, resolved.desired, message, remedy, Severity.WARNING)
 
 
-def check_existing_place(case: Case, cluster: Cluster | None, findings: Findings) -> None:
+def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings: Findings) -> None:
     """Judge a VM that exists on the host where it is: whether `place` would let a new one go there."""
-    vm, place = case.desired, case.desired.place
-    if "place" in vm.ignore or case.host is None:
+    vm, place = resolved.desired, resolved.desired.place
+    if "place" in vm.ignore or resolved.host is None:
         return
-    if place.host_group and not any(one.host_group(place.host_group) for one in case.clusters):
-        code, message, remedy = host_group_not_found(place.host_group, case.clusters)
+    if place.host_group and not any(one.host_group(place.host_group) for one in resolved.clusters):
+        code, message, remedy = host_group_not_found(place.host_group, resolved.clusters)
         findings.add_vm(code, vm, message, remedy)
         return
-    if cluster is None or cluster.moid not in {one.moid for one in case.clusters}:
+    if cluster is None or cluster.moid not in {one.moid for one in resolved.clusters}:
         return
-    reason = forbidden_by(place, case.host, cluster)
+    reason = forbidden_by(place, resolved.host, cluster)
     if not reason:
         return
-    message = f"it is on {case.host.name}, {reason}"
+    message = f"it is on {resolved.host.name}, {reason}"
     remedy = "move it by hand: `apply` moves nothing"
-    is_ruled = cluster.drs_enabled and not _is_member(place.host_group, case.host, cluster)
+    is_ruled = cluster.drs_enabled and not _is_member(place.host_group, resolved.host, cluster)
     severity = None
-    if is_ruled and place.must and _starts_here(case):
+    if is_ruled and place.must and _starts_here(resolved):
         message += "; the plan's own rule will not let it start there"
         severity = Severity.ERROR
     elif is_ruled and cluster.drs_behavior == "fullyAutomated":
@@ -67,12 +67,12 @@ def check_existing_place(case: Case, cluster: Cluster | None, findings: Findings
 
 
 def check_others_rules(
-    case: Case, cluster: Cluster | None, observed: Inventory, plan: str, findings: Findings
+    resolved: ResolvedVm, cluster: Cluster | None, observed: Inventory, plan: str, findings: Findings
 ) -> None:
     """Name the mandatory DRS rules, other than the plan's, that forbid a VM the host where it is."""
-    if case.existing is None or case.host is None or cluster is None or not cluster.drs_enabled:
+    if resolved.existing is None or resolved.host is None or cluster is None or not cluster.drs_enabled:
         return
-    vm, host = case.existing, case.host
+    vm, host = resolved.existing, resolved.host
     found = [
         *(
             (rule.name, why)
@@ -85,16 +85,16 @@ def check_others_rules(
             if (why := _away(rule, vm, host, cluster))
         ),
     ]
-    severity = Severity.ERROR if _starts_here(case) else None
+    severity = Severity.ERROR if _starts_here(resolved) else None
     for name, why in found:
         message = f"the DRS rule {name} of {cluster.name}, which must hold, forbids it {host.name}: {why}"
         remedy = "change the rule or its groups in vCenter, or move the VM by hand"
-        findings.add_vm(Code.RULE_OF_OTHERS, case.desired, message, remedy, severity)
+        findings.add_vm(Code.RULE_OF_OTHERS, resolved.desired, message, remedy, severity)
 
 
-def check_spread_numa(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+def check_spread_numa(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
     """Warn where ESXi may put two VMs of a line on one NUMA node, since it chooses the GPU."""
-    vm = case.desired
+    vm = resolved.desired
     if vm.place.spread is not Spread.NUMA or vm.numa.policy is not NumaPolicy.FOLLOW_GPU:
         return
     choosable = set(choosable_gpus(initial, fit)) if fit.variant else set()
@@ -105,7 +105,7 @@ def check_spread_numa(case: Case, fit: Fit, initial: HostState, findings: Findin
     is_whole = all(need.is_full for need in fit.variant) and max(per_node.values(), default=0) <= 1
     nodes = set(per_node) if not is_whole else set()
     if len(nodes) <= 1:
-        nodes = assignable_nodes(case, initial)
+        nodes = assignable_nodes(resolved, initial)
     if len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
         message = (
@@ -118,44 +118,48 @@ def check_spread_numa(case: Case, fit: Fit, initial: HostState, findings: Findin
 
 def check_numa_residents(residents: Residents, findings: Findings) -> None:
     """Report running VMs of a line that should each have a NUMA node of their own and share one."""
-    for (_, host_name), cases in residents.items():
-        wanted = [case for case in cases if case.desired.place.spread is Spread.NUMA and case.keeps_gpus]
-        by_node: dict[int, list[Case]] = {}
-        for case in wanted:
-            for node in held_nodes(case) or ():
-                by_node.setdefault(node, []).append(case)
+    for (_, host_name), resolved_vms in residents.items():
+        wanted = [
+            resolved
+            for resolved in resolved_vms
+            if resolved.desired.place.spread is Spread.NUMA and resolved.keeps_gpus
+        ]
+        by_node: dict[int, list[ResolvedVm]] = {}
+        for resolved in wanted:
+            for node in held_nodes(resolved) or ():
+                by_node.setdefault(node, []).append(resolved)
         for node, together in sorted(by_node.items()):
             if len(together) < 2:
                 continue
-            names = listed((case.name for case in together), shown=6)
-            is_must = any(case.desired.place.must for case in together)
-            for case in together:
+            names = listed((resolved.name for resolved in together), shown=6)
+            is_must = any(resolved.desired.place.must for resolved in together)
+            for resolved in together:
                 message = f"{names} should have NUMA nodes of their own, and share node {node} of {host_name}"
                 remedy = "power them off and on one by one, or name GPUs with `pin`"
                 severity = None if is_must else Severity.INFO
-                findings.add_vm(Code.SPREAD_UNMET, case.desired, message, remedy, severity)
+                findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
 
 
 def check_pack(residents: Residents, findings: Findings) -> None:
     """Tell of the lines that should go to few hosts and go to more than one."""
     lines: dict[str, list[str]] = {}
-    packed: dict[str, list[Case]] = {}
-    for (line, host_name), cases in residents.items():
-        if any(case.desired.place.pack for case in cases):
-            packed.setdefault(line, []).extend(cases)
+    packed: dict[str, list[ResolvedVm]] = {}
+    for (line, host_name), resolved_vms in residents.items():
+        if any(resolved.desired.place.pack for resolved in resolved_vms):
+            packed.setdefault(line, []).extend(resolved_vms)
         lines.setdefault(line, []).append(host_name)
-    for line, cases in packed.items():
+    for line, resolved_vms in packed.items():
         hosts = sorted(set(lines[line]))
         if len(hosts) < 2:
             continue
         message = f"the VMs of this line are on {counted(len(hosts), 'host')}: {listed(hosts, shown=6)}"
         remedy = "free room on one of them, and move VMs by hand: `apply` moves nothing"
-        for case in cases:
-            findings.add_vm(Code.PACK_UNMET, case.desired, message, remedy)
+        for resolved in resolved_vms:
+            findings.add_vm(Code.PACK_UNMET, resolved.desired, message, remedy)
 
 
 def check_keep_free(
-    wanted: Iterable[tuple[Case, Sequence[Host]]],
+    wanted: Iterable[tuple[ResolvedVm, Sequence[Host]]],
     observed: Inventory,
     leaving: Collection[str],
     findings: Findings,
@@ -165,14 +169,14 @@ def check_keep_free(
     `wanted` are VMs that ask for free hosts, each with the hosts that it might go to; of VMs with the
     same hosts the largest number counts. `leaving` are moids of VMs that the plan deletes.
     """
-    groups: dict[tuple[str, ...], list[Case]] = {}
+    groups: dict[tuple[str, ...], list[ResolvedVm]] = {}
     hosts: dict[tuple[str, ...], Sequence[Host]] = {}
-    for case, might in wanted:
+    for resolved, might in wanted:
         moids = tuple(sorted(host.moid for host in might))
-        groups.setdefault(moids, []).append(case)
+        groups.setdefault(moids, []).append(resolved)
         hosts[moids] = might
-    for moids, cases in groups.items():
-        asked = max(case.desired.place.keep_free for case in cases)
+    for moids, resolved_vms in groups.items():
+        asked = max(resolved.desired.place.keep_free for resolved in resolved_vms)
         busy = [host.name for host in hosts[moids] if _has_gpu_vms(host, observed, leaving)]
         free = len(moids) - len(busy)
         if free >= asked:
@@ -184,8 +188,8 @@ def check_keep_free(
         if busy:
             message += f": some run on {listed(sorted(busy), shown=6)}"
         remedy = "move VMs away by hand, name more hosts, or ask for fewer"
-        for case in cases:
-            findings.add_vm(Code.KEEP_FREE_UNMET, case.desired, message, remedy)
+        for resolved in resolved_vms:
+            findings.add_vm(Code.KEEP_FREE_UNMET, resolved.desired, message, remedy)
 
 
 def _is_member(host_group: str | None, host: Host, cluster: Cluster) -> bool:
@@ -194,9 +198,9 @@ def _is_member(host_group: str | None, host: Host, cluster: Cluster) -> bool:
     return not host_group or (group is not None and host.moid in group.host_moids)
 
 
-def _starts_here(case: Case) -> bool:
+def _starts_here(resolved: ResolvedVm) -> bool:
     """Whether the plan powers a VM on where it is registered."""
-    return case.fit is not None and case.desired.power is DesiredPower.ON
+    return resolved.fit is not None and resolved.desired.power is DesiredPower.ON
 
 
 def _held(rules: Iterable[_R], plan: str) -> Iterator[_R]:

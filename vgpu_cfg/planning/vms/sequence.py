@@ -13,7 +13,7 @@ from vgpu_cfg.planning.findings.wording import counted, listed
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
 from vgpu_cfg.planning.placement.start_queues import BoardStarts, Order, judge_starts, make_contest
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 
@@ -27,7 +27,7 @@ class Sequenced:
 
 def order_power_ons(
     changes: Sequence[Change],
-    cases: Mapping[str, Case],
+    resolved_vms: Mapping[str, ResolvedVm],
     freeing: Mapping[str, Sequence[str]],
     states: Sequence[HostState],
     findings: Findings,
@@ -40,14 +40,14 @@ def order_power_ons(
     by_moid = {state.host.moid: state for state in states}
     needs: dict[str, list[str]] = {}
     contests: list[StartContest] = []
-    for host_moid, group in _starts(changes, cases).items():
+    for host_moid, group in _starts(changes, resolved_vms).items():
         by_vm = {start.vm: change_id for start, change_id in group}
         for found in judge_starts(by_moid[host_moid], [start for start, _ in group]):
             if found.order is Order.ONE_BY_ONE:
                 contests.append(make_contest(found))
                 continue
             if found.order is Order.UNKNOWN:
-                _report(found, cases, findings)
+                _report(found, resolved_vms, findings)
             for before, after in pairwise(power_on_tiers(found.starts)):
                 for name in after:
                     needs.setdefault(by_vm[name], []).extend(by_vm[one] for one in before)
@@ -67,13 +67,21 @@ def order_power_ons(
     return Sequenced(ordered, contests)
 
 
-def _starts(changes: Iterable[Change], cases: Mapping[str, Case]) -> dict[str, list[tuple[Start, str]]]:
+def _starts(
+    changes: Iterable[Change], resolved_vms: Mapping[str, ResolvedVm]
+) -> dict[str, list[tuple[Start, str]]]:
     """List per host the VMs with vGPUs that are powered on, with the id of the change."""
     found: dict[str, list[tuple[Start, str]]] = {}
     for change in changes:
-        case = cases.get(change.subject.name)
-        if isinstance(change, PowerOnVm) and change.host_moid and case and case.fit and case.fit.variant:
-            start = Start(case.name, case.fit.variant)
+        resolved = resolved_vms.get(change.subject.name)
+        if (
+            isinstance(change, PowerOnVm)
+            and change.host_moid
+            and resolved
+            and resolved.fit
+            and resolved.fit.variant
+        ):
+            start = Start(resolved.name, resolved.fit.variant)
             found.setdefault(change.host_moid, []).append((start, change.id))
     return found
 
@@ -82,7 +90,7 @@ def _own_changes(changes: Iterable[Change]) -> dict[str, str]:
     return {change.id: change.subject.name for change in changes}
 
 
-def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -> None:
+def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings: Findings) -> None:
     """Name one of the VMs that could be left without a GPU: of the smallest vGPUs, which start last."""
     last = min(found.starts, key=lambda start: (start.size, start.vm))
     counts: dict[str, int] = {}
@@ -97,11 +105,14 @@ def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -
         "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "
         f"{{{Code.POWER_ON_ORDER}: warning}} to try"
     )
-    findings.add_vm(Code.POWER_ON_ORDER, cases[last.vm].desired, message, remedy)
+    findings.add_vm(Code.POWER_ON_ORDER, resolved_vms[last.vm].desired, message, remedy)
 
 
 def check_left_out(
-    contests: Iterable[StartContest], changes: Iterable[Change], cases: Mapping[str, Case], findings: Findings
+    contests: Iterable[StartContest],
+    changes: Iterable[Change],
+    resolved_vms: Mapping[str, ResolvedVm],
+    findings: Findings,
 ) -> None:
     """Warn where VMs start without others that could then find no GPU."""
     started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
@@ -113,4 +124,4 @@ def check_left_out(
                 "ESXi's choice"
             )
             remedy = "start them together, or those with the larger vGPUs first"
-            findings.add_vm(Code.ONLY_MAY_STRAND, cases[name].desired, message, remedy)
+            findings.add_vm(Code.ONLY_MAY_STRAND, resolved_vms[name].desired, message, remedy)

@@ -10,7 +10,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, Plan
-from vgpu_cfg.planning.host_settings.resolved_host import HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.host_settings.select import make_view
 
 GPU = {"board": "A100", "pci": "0000:21:00.0", "node": 0}
@@ -39,11 +39,11 @@ def plan(observed: Inventory, *vms: DesiredVm, **entry: Any) -> Plan:
     return planned(wanted(*vms, **entry), observed)
 
 
-def case(observed: Inventory, name: str = "esx-01", **entry: Any) -> HostCase:
+def resolved(observed: Inventory, name: str = "esx-01", **entry: Any) -> ResolvedHost:
     """Make the case of one host, with nothing compared yet."""
     found = next(one for one in observed.hosts if one.name == name)
     row = DesiredHosts.model_validate({"cluster": "gpu"} | entry)
-    return HostCase(row, make_view(found, observed, load_catalog()), "wave 1")
+    return ResolvedHost(row, make_view(found, observed, load_catalog()), "wave 1")
 
 
 def kinds(found: Plan) -> list[str]:

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.hosts.assess import HostJudge
 from vgpu_cfg.planning.hosts.plan import HostPlanner
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.vms.lookup.vm_resolver import CaseMaker
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner
 
 MIG, HALF, WHOLE = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"
@@ -82,7 +82,7 @@ def test_the_world_is_planned_once(observed: Inventory, vms: list[DesiredVm], lo
         HostPlanner.__init__,
         HostPlanner.plan,
         VmPlanner.__init__,
-        CaseMaker.__post_init__,
+        VmResolver.__post_init__,
     )
     found = counted(lambda: plan(observed, *vms), *functions)
     assert found == [1, 1, 1, 1, looks]

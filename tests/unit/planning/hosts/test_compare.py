@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.desired_plans import codes
-from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, case, estate, host, plan
+from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, estate, host, plan, resolved
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, HostCase
+from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.compare import compare_host, desired_settings_of
 
 CLOSED = {"shell": False}
 
 
-def compared(row: dict[str, Any], **entry: Any) -> tuple[HostCase, list[str]]:
+def compared(row: dict[str, Any], **entry: Any) -> tuple[ResolvedHost, list[str]]:
     findings = Findings()
-    one = case(estate(row), **entry)
+    one = resolved(estate(row), **entry)
     one.desired_settings = {
         desired.id: (setting, desired) for setting, desired in desired_settings_of(one.entry, one.view)
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
@@ -30,11 +30,13 @@ def served(name: str = "A100") -> HostView:
 WITHOUT_IOMMU = view(gpus=(gpu(pci=NO_IOMMU),), nics=(nic(pci=NO_IOMMU),))
 
 CASES = (
-    Case("bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"),
-    Case(
+    ResolvedVm(
+        "bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"
+    ),
+    ResolvedVm(
         "bios_sriov", Situation.RIGHT, view(nics=(nic(pci=IN_BEING),)), hosts(bios={"sriov": True}), "enabled"
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.WRONG,
         view(facts=says("Non SR-IOV")),
@@ -42,7 +44,7 @@ CASES = (
         "enabled",
         by_hand="SR-IOV Global Enable",
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.OFF,
         view(facts=says("SR-IOV")),
@@ -50,7 +52,7 @@ CASES = (
         "disabled",
         by_hand="set BIOS SR-IOV to disabled",
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.PENDING,
         view(facts=says("SR-IOV")),
@@ -58,7 +60,7 @@ CASES = (
         "enabled",
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.NOT_OFFERED,
         view(facts=says("Non SR-IOV")),
@@ -66,7 +68,7 @@ CASES = (
         "enabled",
         by_hand="set BIOS SR-IOV to enabled",
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.UNREAD,
         view(),
@@ -74,8 +76,8 @@ CASES = (
         "enabled",
         unread="no GPU's driver",
     ),
-    Case("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
-    Case(
+    ResolvedVm("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
+    ResolvedVm(
         "bios_above_4g",
         Situation.WRONG,
         served(),
@@ -83,7 +85,7 @@ CASES = (
         "disabled",
         by_hand="Memory Mapped I/O above 4GB",
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.OFF,
         served(),
@@ -91,7 +93,7 @@ CASES = (
         "disabled",
         by_hand="set BIOS 64-bit BARs to disabled",
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.PENDING,
         served(),
@@ -99,7 +101,7 @@ CASES = (
         "enabled",
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.NOT_OFFERED,
         view(),
@@ -107,7 +109,7 @@ CASES = (
         "enabled",
         by_hand="Above 4G Decoding",
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.UNREAD,
         view(),
@@ -115,8 +117,8 @@ CASES = (
         "enabled",
         unread="nothing shows it",
     ),
-    Case("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
-    Case(
+    ResolvedVm("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
+    ResolvedVm(
         "bios_iommu",
         Situation.WRONG,
         WITHOUT_IOMMU,
@@ -124,7 +126,7 @@ CASES = (
         "enabled",
         by_hand="Virtualization Technology",
     ),
-    Case(
+    ResolvedVm(
         "bios_iommu",
         Situation.OFF,
         view(),
@@ -132,8 +134,10 @@ CASES = (
         "disabled",
         by_hand="set BIOS IOMMU to disabled",
     ),
-    Case("bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True),
-    Case(
+    ResolvedVm(
+        "bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True
+    ),
+    ResolvedVm(
         "bios_iommu",
         Situation.NOT_OFFERED,
         WITHOUT_IOMMU,
@@ -141,7 +145,7 @@ CASES = (
         "enabled",
         by_hand="Intel VT-d",
     ),
-    Case(
+    ResolvedVm(
         "bios_iommu",
         Situation.UNREAD,
         view(gpus=(), nics=()),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -37,8 +37,8 @@ def by_esxcli(module: str, options: str) -> EsxcliWrite:
 
 
 CASES = (
-    Case("nmlx5_core", Situation.RIGHT, loaded(DSCP), roce(), DSCP),
-    Case(
+    ResolvedVm("nmlx5_core", Situation.RIGHT, loaded(DSCP), roce(), DSCP),
+    ResolvedVm(
         "nmlx5_core",
         Situation.RIGHT,
         loaded("max_vfs=4 trust_state=2 pfcrx=8 pfctx=8"),
@@ -46,9 +46,11 @@ CASES = (
         DSCP,
         found=DSCP,
     ),
-    Case("nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP),
-    Case("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
-    Case(
+    ResolvedVm(
+        "nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP
+    ),
+    ResolvedVm("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
+    ResolvedVm(
         "nmlx5_core",
         Situation.WRONG,
         loaded("dcbx=1 max_vfs=4,4"),
@@ -61,7 +63,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.WRONG,
         loaded(f"dcbx=1 {DSCP}"),
@@ -71,7 +73,7 @@ CASES = (
             ModuleWrite(module="nmlx5_core", options="dcbx=1 pfctx=0x20 pfcrx=0x20", before=f"dcbx=1 {DSCP}"),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.WRONG,
         loaded("pfctx=0x08 trust_state=2"),
@@ -85,7 +87,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.OFF,
         loaded(f"dcbx=1 {DSCP} max_vfs=4"),
@@ -95,8 +97,8 @@ CASES = (
             ModuleWrite(module="nmlx5_core", options="dcbx=1 max_vfs=4", before=f"dcbx=1 {DSCP} max_vfs=4"),
         ),
     ),
-    Case("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
-    Case(
+    ResolvedVm("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
+    ResolvedVm(
         "nmlx5_core",
         Situation.NOT_OFFERED,
         loaded("dcbx=1"),
@@ -104,7 +106,7 @@ CASES = (
         DSCP,
         other=by_esxcli("nmlx5_core", f"dcbx=1 {DSCP}"),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "the account may not"}}),
@@ -112,10 +114,12 @@ CASES = (
         DSCP,
         unread="the account may not",
     ),
-    Case("nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"),
-    Case("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
-    Case("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
-    Case(
+    ResolvedVm(
+        "nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"
+    ),
+    ResolvedVm("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
+    ResolvedVm("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.WRONG,
         loaded(rdma="debug=1 dscp_force=24"),
@@ -129,7 +133,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.WRONG,
         loaded(rdma=MARKS),
@@ -137,7 +141,7 @@ CASES = (
         "pcp_force=4",
         writes=(ModuleWrite(module="nmlx5_rdma", options="pcp_force=4", before=MARKS),),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.OFF,
         loaded(rdma=f"{MARKS} debug=1"),
@@ -145,9 +149,11 @@ CASES = (
         "",
         writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1", before=f"{MARKS} debug=1"),),
     ),
-    Case("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
-    Case("nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)),
-    Case(
+    ResolvedVm("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
+    ResolvedVm(
+        "nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)
+    ),
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "no privilege"}}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, view
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import GraphicsWrite
@@ -30,9 +30,9 @@ def host(mode: VgpuMode | None, name: str = "L40S", **more: Any) -> HostView:
 
 
 CASES = (
-    Case("vgpu_mode", Situation.RIGHT, host(MIXED), WANT_MIXED, "mixed_size", GPU),
-    Case("vgpu_mode", Situation.RIGHT, host(None, version="8.0.2"), WANT_SAME, "same_size", GPU),
-    Case(
+    ResolvedVm("vgpu_mode", Situation.RIGHT, host(MIXED), WANT_MIXED, "mixed_size", GPU),
+    ResolvedVm("vgpu_mode", Situation.RIGHT, host(None, version="8.0.2"), WANT_SAME, "same_size", GPU),
+    ResolvedVm(
         "vgpu_mode",
         Situation.WRONG,
         host(SAME),
@@ -41,7 +41,7 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(vgpu_modes={GPU: MIXED}),),
     ),
-    Case(
+    ResolvedVm(
         "vgpu_mode",
         Situation.OFF,
         host(MIXED),
@@ -50,8 +50,10 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(vgpu_modes={GPU: SAME}),),
     ),
-    Case("vgpu_mode", Situation.PENDING, host(MIXED), WANT_MIXED, "mixed_size", GPU, has_one_value=True),
-    Case(
+    ResolvedVm(
+        "vgpu_mode", Situation.PENDING, host(MIXED), WANT_MIXED, "mixed_size", GPU, has_one_value=True
+    ),
+    ResolvedVm(
         "vgpu_mode",
         Situation.NOT_OFFERED,
         host(SAME),
@@ -60,7 +62,9 @@ CASES = (
         GPU,
         by_hand="Graphics Devices > {device} > Edit: Mixed size",
     ),
-    Case("vgpu_mode", Situation.UNREAD, host(None), WANT_MIXED, "mixed_size", GPU, unread="no vGPU mode"),
+    ResolvedVm(
+        "vgpu_mode", Situation.UNREAD, host(None), WANT_MIXED, "mixed_size", GPU, unread="no vGPU mode"
+    ),
 )
 
 

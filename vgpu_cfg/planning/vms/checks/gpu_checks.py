@@ -18,33 +18,35 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.placement.demand import make_variants
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 MOST_CPUS_BESIDE_VGPU = 128
 
 
 def check_gpus(
-    case: Case, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
+    resolved: ResolvedVm, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
 ) -> None:
     """Judge the GPUs that a VM will have; what makes them impossible marks the case as hopeless."""
-    vm = case.desired
-    vgpus = [gpu for gpu in case.gpus if gpu.kind == "vgpu"]
+    vm = resolved.desired
+    vgpus = [gpu for gpu in resolved.gpus if gpu.kind == "vgpu"]
     unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profile)]
     for gpu in unknown:
         _refuse_unknown(vm, gpu, catalog, offered, findings)
     if unknown:
-        case.is_hopeless = True
+        resolved.is_hopeless = True
         return
-    if vgpus and not make_variants(case.gpus, reader.needs):
+    if vgpus and not make_variants(resolved.gpus, reader.needs):
         _refuse_mixture(vm, vgpus, findings)
-        case.is_hopeless = True
+        resolved.is_hopeless = True
         return
     for gpu in vgpus:
         for profile in gpu.profile:
             _check_profile(vm, profile.name, catalog, findings)
     _check_unified_memory(vm, vgpus, catalog, findings)
-    if vgpus and case.cpus > MOST_CPUS_BESIDE_VGPU:
-        message = f"{case.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
+    if vgpus and resolved.cpus > MOST_CPUS_BESIDE_VGPU:
+        message = (
+            f"{resolved.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
+        )
         remedy = "take 128 or fewer, or see the page of this code for the settings that were reported to help"
         findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
 

@@ -17,7 +17,7 @@ from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import demands_of, line_of, starting_of
 
 
@@ -44,7 +44,7 @@ def hosts_in_order(observed: Inventory) -> list[Host]:
 def set_stage(
     hosts: list[Host],
     observed: Inventory,
-    cases: Sequence[Case],
+    resolved_vms: Sequence[ResolvedVm],
     deleted: Iterable[Vm],
     reader: CapacityReader,
     findings: Findings,
@@ -56,7 +56,7 @@ def set_stage(
     VG139 none, what is only guessed of NVLink bridges does not.
     """
     stage = Stage(hosts)
-    freed = StateReader(observed, cases, deleted, findings)
+    freed = StateReader(observed, resolved_vms, deleted, findings)
     for index, host in enumerate(hosts):
         state, capacity = freed.read(index, host, reader)
         stage.states.append(state)
@@ -73,7 +73,11 @@ class StateReader:
     """
 
     def __init__(
-        self, observed: Inventory, cases: Sequence[Case], deleted: Iterable[Vm], findings: Findings
+        self,
+        observed: Inventory,
+        resolved_vms: Sequence[ResolvedVm],
+        deleted: Iterable[Vm],
+        findings: Findings,
     ) -> None:
         self._observed = observed
         is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
@@ -81,9 +85,15 @@ class StateReader:
         self._heeds_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
         self._heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
         self.kept = {
-            case.existing.moid: case for case in cases if case.existing is not None and case.stays_put
+            resolved.existing.moid: resolved
+            for resolved in resolved_vms
+            if resolved.existing is not None and resolved.stays_put
         }
-        leaving = {case.existing.moid for case in cases if case.existing is not None and not case.stays_put}
+        leaving = {
+            resolved.existing.moid
+            for resolved in resolved_vms
+            if resolved.existing is not None and not resolved.stays_put
+        }
         self._without = frozenset(leaving | {vm.moid for vm in deleted})
 
     def read(self, index: int, host: Host, reader: CapacityReader) -> tuple[HostState, HostCapacity]:
@@ -105,18 +115,18 @@ class StateReader:
         return state, capacity
 
 
-def _promise(state: HostState, vm: Vm, case: Case | None) -> None:
+def _promise(state: HostState, vm: Vm, resolved: ResolvedVm | None) -> None:
     """Take what a VM reserves that stays as it is; own VMs count with what they will have."""
     detail = vm.detail
     if detail is None or not vm.is_on:
         return
     nodes = nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, ""))
-    if case is None:
+    if resolved is None:
         locked = detail.memory_mib if detail.memory_reservation_locked else 0
         state.promise(detail.cpus if nodes else 0, max(locked, detail.memory_reservation_mib), nodes)
         return
-    state.promise(case.cpus, case.memory_mib, nodes)
-    if line := line_of(case):
+    state.promise(resolved.cpus, resolved.memory_mib, nodes)
+    if line := line_of(resolved):
         state.residents[line] = state.residents.get(line, 0) + 1
         for node in nodes:
             state.node_lines[node] = state.node_lines.get(node, frozenset()) | {line}
@@ -128,12 +138,12 @@ def _unknown_boards(capacity: HostCapacity) -> list[str]:
     return [gpu.pci_id for gpu in capacity.gpus if gpu.board is None]
 
 
-def place_cases(stage: Stage, cases: Sequence[Case]) -> Placed:
+def place_vms(stage: Stage, resolved_vms: Sequence[ResolvedVm]) -> Placed:
     """Give every case that needs one its place; those without one are among the placed's failures."""
-    demands = demands_of(cases)
-    placed = expect_gpus(place_startable(stage.states, demands, PLACERS, starting_of(cases)), demands)
-    for case in cases:
-        case.fit = placed.fits.get(case.name)
-        if case.fit is not None:
-            case.host = stage.hosts[case.fit.host]
+    demands = demands_of(resolved_vms)
+    placed = expect_gpus(place_startable(stage.states, demands, PLACERS, starting_of(resolved_vms)), demands)
+    for resolved in resolved_vms:
+        resolved.fit = placed.fits.get(resolved.name)
+        if resolved.fit is not None:
+            resolved.host = stage.hosts[resolved.fit.host]
     return placed

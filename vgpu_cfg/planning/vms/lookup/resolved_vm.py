@@ -31,7 +31,7 @@ _MAY_READ = "see that its host is connected, and that the account may read it"
 
 
 @dataclass(slots=True)
-class Case:
+class ResolvedVm:
     """A desired VM, what it is made from or is already, and where it goes.
 
     `base` is what it is compared with: its own detail where it exists, else its template's.
@@ -99,12 +99,12 @@ class Lookup:
     new_macs: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
-def make_case(
+def resolve_vm(
     vm: DesiredVm, folder: Folder | None, existing: Vm | None, lookup: Lookup, findings: Findings
-) -> Case | None:
+) -> ResolvedVm | None:
     """Look everything up that a VM names; None where too little is there to go on."""
     if existing is not None and folder is not None:
-        return _existing_case(vm, folder, existing, lookup, findings)
+        return _resolve_existing(vm, folder, existing, lookup, findings)
     loud = lookup.loud
     template = loud.template_of(vm)
     clusters = loud.clusters_of(vm)
@@ -120,55 +120,55 @@ def make_case(
     if folder is None or is_missing:
         return None
     base = template.detail if template is not None and template.detail is not None else VmDetail()
-    case = Case(vm, folder, clusters, base, template=template, nics=nics, network_moids=moids)
-    case.gpus = vm.gpus
-    case.datastore = datastore
-    case.cpus, case.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
+    resolved = ResolvedVm(vm, folder, clusters, base, template=template, nics=nics, network_moids=moids)
+    resolved.gpus = vm.gpus
+    resolved.datastore = datastore
+    resolved.cpus, resolved.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
     if template is not None:
         _check_template(vm, template, base, findings)
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
         message = f"the guest id {vm.source.guest_id!r} does not name a 64-bit system, which GPUs need"
         findings.add_vm(Code.GUEST_ID_ODD, vm, message, "as in ubuntu64Guest or rhel9_64Guest")
-    if not case.cpus or not case.memory_mib:
+    if not resolved.cpus or not resolved.memory_mib:
         message = "neither the plan nor the template says how many CPUs or how much memory the VM has"
         findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "write `cpus` and `memory`")
-        case.is_hopeless = True
-    case.is_hopeless |= not clusters or case.datastore is None
-    return case
+        resolved.is_hopeless = True
+    resolved.is_hopeless |= not clusters or resolved.datastore is None
+    return resolved
 
 
-def leave_protected(case: Case, protect: ProtectEntry, findings: Findings) -> None:
+def leave_protected(resolved: ResolvedVm, protect: ProtectEntry, findings: Findings) -> None:
     """Take protected clusters out; one that the plan file names itself is a contradiction."""
-    protected = [cluster for cluster in case.clusters if protects_cluster(protect, cluster)]
-    for cluster in protected if case.desired.clusters and case.existing is None else ():
+    protected = [cluster for cluster in resolved.clusters if protects_cluster(protect, cluster)]
+    for cluster in protected if resolved.desired.clusters and resolved.existing is None else ():
         message = f"the cluster {cluster.name} is protected by the plan file"
         remedy = "remove it from `protect`, or name another cluster"
-        findings.refuse_vm(Code.PROTECTED, case.desired, message, remedy)
-    case.clusters = tuple(cluster for cluster in case.clusters if cluster not in protected)
-    case.is_hopeless |= not case.clusters and case.existing is None
+        findings.refuse_vm(Code.PROTECTED, resolved.desired, message, remedy)
+    resolved.clusters = tuple(cluster for cluster in resolved.clusters if cluster not in protected)
+    resolved.is_hopeless |= not resolved.clusters and resolved.existing is None
 
 
-def _existing_case(
+def _resolve_existing(
     vm: DesiredVm, folder: Folder, existing: Vm, lookup: Lookup, findings: Findings
-) -> Case | None:
+) -> ResolvedVm | None:
     if existing.detail is None:
         message = "it could not be read in detail"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
     base = existing.detail
     clusters, template = lookup.quiet.clusters_of(vm), lookup.quiet.template_of(vm)
-    case = Case(vm, folder, clusters, base, existing=existing, template=template)
+    resolved = ResolvedVm(vm, folder, clusters, base, existing=existing, template=template)
     if vm.is_managed("nics"):
-        case.nics, case.network_moids = _nics(vm, lookup.loud, lookup.new_macs, is_new=False)
-    case.gpus = effective_gpus(vm, base)
+        resolved.nics, resolved.network_moids = _nics(vm, lookup.loud, lookup.new_macs, is_new=False)
+    resolved.gpus = effective_gpus(vm, base)
     host = lookup.quiet.observed.host_by_moid.get(existing.host_moid or "")
     has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
-    case.keeps_gpus = existing.is_on and has_wanted_gpus(
-        case.gpus, base, lookup.device_names, has_device_groups=has_groups
+    resolved.keeps_gpus = existing.is_on and has_wanted_gpus(
+        resolved.gpus, base, lookup.device_names, has_device_groups=has_groups
     )
-    case.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus
-    case.memory_mib = vm.memory_mib if vm.memory_mib and vm.is_managed("memory") else base.memory_mib
-    return case
+    resolved.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus
+    resolved.memory_mib = vm.memory_mib if vm.memory_mib and vm.is_managed("memory") else base.memory_mib
+    return resolved
 
 
 def _nics(

@@ -19,12 +19,12 @@ from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, R
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Case, Lookup, leave_protected, make_case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm, leave_protected, resolve_vm
 from vgpu_cfg.planning.vms.lookup.shapes import make_shape
 
 
 @dataclass(slots=True)
-class CaseMaker:
+class VmResolver:
     """What is read once of an estate for a plan, and the plan's VMs looked up in it."""
 
     desired: DesiredPlan
@@ -53,7 +53,7 @@ class CaseMaker:
         """Return the plan's VMs in the order in which they are asked about."""
         return sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
 
-    def cases(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[Case]:
+    def resolved_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
         for vm in self.in_order():
             folder = folders[vm.name]
@@ -63,37 +63,39 @@ class CaseMaker:
                 remedy = "remove it from `protect`, or the VM from the plan file"
                 self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
             elif folder is None or vm.name not in owned.blocked:
-                case = self.case(vm, folder, owned.existing.get(vm.name))
-                if case is not None:
-                    yield case
+                resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
+                if resolved is not None:
+                    yield resolved
 
-    def case(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> Case | None:
+    def resolve(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> ResolvedVm | None:
         """Look up everything that one VM names; None where too little is there to go on."""
-        case = make_case(vm, folder, existing, self.lookup, self.findings)
-        if case is None:
+        resolved = resolve_vm(vm, folder, existing, self.lookup, self.findings)
+        if resolved is None:
             return None
-        case.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
-        case.keeps_gpus &= has_wanted_functions(case.nics, case.base, case.host)
-        leave_protected(case, self.desired.protect, self.findings)
-        return case
+        resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
+        resolved.keeps_gpus &= has_wanted_functions(resolved.nics, resolved.base, resolved.host)
+        leave_protected(resolved, self.desired.protect, self.findings)
+        return resolved
 
-    def shape(self, case: Case) -> None:
+    def shape(self, resolved: ResolvedVm) -> None:
         """Say what a VM needs that must be given a place; others get no shape."""
-        if case.is_hopeless or case.keeps_gpus:
+        if resolved.is_hopeless or resolved.keeps_gpus:
             return
-        if case.existing is not None:
-            if case.host is None or not (case.host.is_usable or case.desired.power == "on"):
+        if resolved.existing is not None:
+            if resolved.host is None or not (resolved.host.is_usable or resolved.desired.power == "on"):
                 return
-            owner = case.host.cluster_moid or case.host.compute_moid
-            query = CandidateQuery((owner,), (), frozenset(), frozenset(), case.host.moid)
+            owner = resolved.host.cluster_moid or resolved.host.compute_moid
+            query = CandidateQuery((owner,), (), frozenset(), frozenset(), resolved.host.moid)
         else:
-            place = case.desired.place
-            query = make_query(case.clusters, place, case.network_moids, case.datastore_moids)
-        if ranked := self.candidates.of(query, case.desired, self.findings):
-            case.shape = make_shape(case, ranked, self.reader)
+            place = resolved.desired.place
+            query = make_query(resolved.clusters, place, resolved.network_moids, resolved.datastore_moids)
+        if ranked := self.candidates.of(query, resolved.desired, self.findings):
+            resolved.shape = make_shape(resolved, ranked, self.reader)
 
-    def might_go_to(self, case: Case) -> Ranked:
+    def might_go_to(self, resolved: ResolvedVm) -> Ranked:
         """Return the hosts that a VM might go to if it were new."""
-        if case.existing is None:
-            return case.shape.hosts if case.shape else ()
-        return self.candidates.of(make_query(case.clusters, case.desired.place), case.desired, Findings())
+        if resolved.existing is None:
+            return resolved.shape.hosts if resolved.shape else ()
+        return self.candidates.of(
+            make_query(resolved.clusters, resolved.desired.place), resolved.desired, Findings()
+        )

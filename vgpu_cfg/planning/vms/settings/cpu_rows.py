@@ -72,14 +72,14 @@ def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
 
 
 def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    if not value or not vm.case.gpus or vm.nodes == 1:
+    if not value or not vm.resolved.gpus or vm.nodes == 1:
         return None
     message = f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}"
     return Objection(Code.HOT_ADD, message, "drop `cpu_hot_add`")
 
 
 def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    if not value or not (vm.case.gpus or vm.functions):
+    if not value or not (vm.resolved.gpus or vm.functions):
         return None
     message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
     return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")

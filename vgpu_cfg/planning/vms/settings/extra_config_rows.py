@@ -45,7 +45,7 @@ def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
 def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
     def desired(vm: PlacedVm) -> Wanted | None:
         has_nics = vm.manages("nics") and vm.nics is not None
-        is_asked = has_nics and bool(vm.case.gpus) and asks_gpudirect(vm.desired)
+        is_asked = has_nics and bool(vm.resolved.gpus) and asks_gpudirect(vm.desired)
         return Wanted("TRUE", is_default=True) if is_asked and not _is_stated(vm, key) else None
 
     return desired

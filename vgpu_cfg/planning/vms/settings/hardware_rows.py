@@ -19,7 +19,7 @@ _SETTINGS = "VirtualMachine.Config.Settings"
 
 def needs_efi(vm: PlacedVm) -> bool:
     """Whether the firmware is ours to decide: a VM without GPUs keeps its template's."""
-    return bool(vm.case.gpus) or vm.is_scratch
+    return bool(vm.resolved.gpus) or vm.is_scratch
 
 
 def _version(vm: PlacedVm) -> Wanted | None:
