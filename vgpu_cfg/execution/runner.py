@@ -125,7 +125,7 @@ class _Run:
             parallel=options.parallel,
             per_host=options.per_host,
             down=hosts.down_before() if hosts is not None else (),
-            turns=session.turns,
+            start_queues=session.start_queues,
         )
         self._changes = {change.id: change for change in changes}
         session.note = self._note
@@ -149,7 +149,7 @@ class _Run:
         self._abandon("the run was left while this went on")
         reason = self._why_not_begun()
         for change in self._scheduler.drop_waiting():
-            self._skip(change, self._session.turns.why_waiting(change) or reason)
+            self._skip(change, self._session.start_queues.why_waiting(change) or reason)
         if self._hosts is not None:
             self._hosts.shells.close()
         return Report(

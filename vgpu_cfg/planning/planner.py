@@ -27,7 +27,7 @@ from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
 from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.start_queues import narrow_contests
+from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
@@ -291,7 +291,7 @@ class _Planning:
         if chosen is not None:
             changes = only_chosen(changes, chosen)
         changes = guests.order(changes)
-        contests = tuple(narrow_contests(result.contests, changes))
+        contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(
             result.contests, changes, {resolved.name: resolved for resolved in resolved_vms}, self.findings
         )

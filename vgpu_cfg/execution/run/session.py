@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
-from vgpu_cfg.execution.run.start_queues import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef
@@ -72,7 +72,7 @@ class RunSession:
     read then, `half_made` the names of VMs that were made and do not yet show what was
     asked to what they lack. `half_staged` says of VMs how far their guests are that are being set up.
     `networks` maps the names of switches and portgroups that this
-    run made to their moids, `readings` a change's id to what its settings showed. `turns` say
+    run made to their moids, `readings` a change's id to what its settings showed. `start_queues` say
     which VM starts next, where that depends on the GPUs that others were given.
     """
 
@@ -92,7 +92,7 @@ class RunSession:
     networks: dict[str, str] = field(default_factory=dict)
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
     planned_versions: Mapping[str, str] = field(default_factory=dict)
-    turns: StartTurns = field(default_factory=StartTurns)
+    start_queues: StartQueues = field(default_factory=StartQueues)
 
     def __post_init__(self) -> None:
         self.planned_versions = {
@@ -100,7 +100,7 @@ class RunSession:
             for change in self.plan.changes
             if isinstance(change, ReconfigureVm) and change.vm.moid and change.spec.change_version
         }
-        self.turns = StartTurns(self.plan.contests)
+        self.start_queues = StartQueues(self.plan.contests)
 
     def check_going_on(self) -> None:
         """Raise Interrupted where the run is to start no more tasks."""

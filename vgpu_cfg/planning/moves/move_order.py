@@ -16,7 +16,7 @@ from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.start_queues import board_gpus
-from vgpu_cfg.planning.placement.start_search import Position, StartGame, TooManyPositions, start_size
+from vgpu_cfg.planning.placement.start_search import Position, SearchTooLarge, StartSearch, start_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +105,18 @@ def _is_certain(
 ) -> bool:
     """Whether all that comes, in this order, gets GPUs, and all that starts then can after any of it."""
     gpus, peer_sets = board_gpus(host, board_key)
-    game = StartGame.of([*coming, *following], gpus, peer_sets)
-    reached: set[Position] = {game.position(gpus)}
+    search = StartSearch.of([*coming, *following], gpus, peer_sets)
+    reached: set[Position] = {search.position(gpus)}
     try:
         for variant in coming:
             step: set[Position] = set()
             for position in reached:
-                outcomes = game.outcomes(position, variant)
+                outcomes = search.outcomes(position, variant)
                 if outcomes is None:
                     return False
                 step |= outcomes
             reached = step
-        left = game.counted(following)
-        return all(game.is_won(position, left) for position in reached)
-    except TooManyPositions:
+        left = search.counted(following)
+        return all(search.can_all_start(position, left) for position in reached)
+    except SearchTooLarge:
         return False

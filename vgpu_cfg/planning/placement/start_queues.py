@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.plan.change import Change, GpuLoad, PowerOnVm, StartContest
+from vgpu_cfg.model.plan.change import Change, GpuLoad, PowerOnVm, StartQueue
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_search import StartGame, TooManyPositions
+from vgpu_cfg.planning.placement.start_search import SearchTooLarge, StartSearch
 
 
-class Order(Enum):
+class StartOrder(Enum):
     """What is known of an order in which all VMs of a host start, whatever ESXi chooses."""
 
     BY_SIZE = "by size"
@@ -35,30 +35,30 @@ class BoardStarts:
     host: HostState
     board_key: str
     starts: tuple[Start, ...]
-    order: Order
+    order: StartOrder
 
 
-def judge_starts(host: HostState, starts: Sequence[Start]) -> Iterator[BoardStarts]:
+def order_starts(host: HostState, starts: Sequence[Start]) -> Iterator[BoardStarts]:
     """Judge the starts of a host, each board by itself; `host` is as it is before any of them."""
     for board_key in sorted({start.variant[0].board_key for start in starts}):
         own = tuple(start for start in starts if start.variant[0].board_key == board_key)
         yield BoardStarts(host, board_key, own, _order(host, board_key, own))
 
 
-def _order(host: HostState, board_key: str, starts: Sequence[Start]) -> Order:
+def _order(host: HostState, board_key: str, starts: Sequence[Start]) -> StartOrder:
     gpus, peer_sets = board_gpus(host, board_key)
     variants = [start.variant for start in starts]
-    game = StartGame.of(variants, gpus, peer_sets)
-    position, left = game.position(gpus), game.counted(variants)
+    search = StartSearch.of(variants, gpus, peer_sets)
+    position, left = search.position(gpus), search.counted(variants)
     try:
-        if game.is_safe_by_size(position, left):
-            return Order.BY_SIZE
-    except TooManyPositions:
+        if search.is_safe_by_size(position, left):
+            return StartOrder.BY_SIZE
+    except SearchTooLarge:
         pass  # starting one by one may be decided all the same
     try:
-        return Order.ONE_BY_ONE if game.is_won(position, left) else Order.UNKNOWN
-    except TooManyPositions:
-        return Order.UNKNOWN
+        return StartOrder.ONE_BY_ONE if search.can_all_start(position, left) else StartOrder.UNKNOWN
+    except SearchTooLarge:
+        return StartOrder.UNKNOWN
 
 
 def board_gpus(host: HostState, board_key: str) -> tuple[list[GpuState], tuple[frozenset[int], ...]]:
@@ -74,10 +74,10 @@ def board_gpus(host: HostState, board_key: str) -> tuple[list[GpuState], tuple[f
     return [host.gpus[index] for index in own], tuple(known)
 
 
-def make_contest(found: BoardStarts) -> StartContest:
+def make_queue(found: BoardStarts) -> StartQueue:
     """Write down what whoever starts the VMs must know."""
     gpus, peer_sets = board_gpus(found.host, found.board_key)
-    return StartContest(
+    return StartQueue(
         host_moid=found.host.host.moid,
         gpus=tuple(
             GpuLoad(
@@ -98,29 +98,29 @@ def make_contest(found: BoardStarts) -> StartContest:
     )
 
 
-def narrow_contests(contests: Iterable[StartContest], changes: Iterable[Change]) -> Iterator[StartContest]:
+def narrow_queues(contests: Iterable[StartQueue], changes: Iterable[Change]) -> Iterator[StartQueue]:
     """Leave out the VMs that a narrowed plan does not start: their turn would never be over."""
     started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
-    for contest in contests:
-        starts = {vm: profiles for vm, profiles in contest.starts.items() if vm in started}
+    for queue in contests:
+        starts = {vm: profiles for vm, profiles in queue.starts.items() if vm in started}
         if len(starts) > 1:
-            yield contest.model_copy(update={"starts": starts})
+            yield queue.model_copy(update={"starts": starts})
 
 
-class Turns:
+class QueueProgress:
     """A contest as it goes on: whose turn it is, given the GPUs that those before were given."""
 
-    def __init__(self, contest: StartContest, catalog: Catalog) -> None:
+    def __init__(self, queue: StartQueue, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._board = contest.gpus[0].board if contest.gpus else ""
-        self._gpus = {load.pci_id: self._gpu(load) for load in contest.gpus}
+        self._board = queue.gpus[0].board if queue.gpus else ""
+        self._gpus = {load.pci_id: self._gpu(load) for load in queue.gpus}
         places = {pci_id: place for place, pci_id in enumerate(self._gpus)}
-        sets = tuple(frozenset(places[pci_id] for pci_id in one) for one in contest.peer_sets)
+        sets = tuple(frozenset(places[pci_id] for pci_id in one) for one in queue.peer_sets)
         self._variants = {
             vm: tuple(replace(self._need(name), peers=peers) for name, peers in profiles)
-            for vm, profiles in contest.starts.items()
+            for vm, profiles in queue.starts.items()
         }
-        self._game = StartGame.of(self._variants.values(), list(self._gpus.values()), sets)
+        self._search = StartSearch.of(self._variants.values(), list(self._gpus.values()), sets)
         self._absent: set[str] = set()
         self._next: frozenset[str] | None = None
 
@@ -137,10 +137,10 @@ class Turns:
     def next_vms(self) -> frozenset[str]:
         """Name the VMs of which one may start next; none where any could take the place of an absent one."""
         if self._next is None:
-            left = self._game.counted(self._variants.values())
+            left = self._search.counted(self._variants.values())
             among = {self._variants[vm] for vm in self.waiting}
-            position = self._game.position(self._gpus.values())
-            kind = self._game.next_kind(position, left, among, or_any=not self._absent)
+            position = self._search.position(self._gpus.values())
+            kind = self._search.next_kind(position, left, among, or_any=not self._absent)
             self._next = frozenset(vm for vm in self.waiting if self._variants[vm] == kind)
         return self._next
 
@@ -177,10 +177,10 @@ class Turns:
         )
 
 
-def turns_of(contests: Iterable[StartContest], catalog: Catalog) -> Mapping[str, Turns]:
+def progress_by_vm(contests: Iterable[StartQueue], catalog: Catalog) -> Mapping[str, QueueProgress]:
     """Return the turns of every VM that is in a contest."""
-    found: dict[str, Turns] = {}
-    for contest in contests:
-        turns = Turns(contest, catalog)
-        found |= dict.fromkeys(contest.starts, turns)
+    found: dict[str, QueueProgress] = {}
+    for queue in contests:
+        progress = QueueProgress(queue, catalog)
+        found |= dict.fromkeys(queue.starts, progress)
     return found

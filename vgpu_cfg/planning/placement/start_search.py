@@ -19,21 +19,21 @@ from vgpu_cfg.planning.placement.demand import Variant
 
 Position = tuple[int, ...]
 """The GPUs, each by the number of its state."""
-Left = tuple[int, ...]
+Remaining = tuple[int, ...]
 """How many VMs of each kind are still to be started."""
-Memory = dict[tuple[Position, Left], bool]
-Judge = Callable[[Position, Left], bool]
+Cache = dict[tuple[Position, Remaining], bool]
+Predicate = Callable[[Position, Remaining], bool]
 
 _MOST_VMS = 120
 """More are not looked through: every start is a level of the search."""
 
 
-class TooManyPositions(Exception):
+class SearchTooLarge(Exception):
     """The game is too large to look through."""
 
 
 @dataclass(slots=True)
-class StartGame:
+class StartSearch:
     """The VMs that are to start on one host's GPUs of one board; `kinds` are their vGPUs, the largest first.
 
     `peer_sets` are the sets of GPUs, by index, of which a device group takes one whole; empty where the
@@ -48,13 +48,13 @@ class StartGame:
     _states: list[GpuState] = field(default_factory=list)
     _steps: dict[tuple[int, VgpuNeed], int | None] = field(default_factory=dict)
     _rooms: dict[tuple[int, VgpuNeed], int] = field(default_factory=dict)
-    _won: Memory = field(default_factory=dict)
-    _safe: Memory = field(default_factory=dict)
+    _startable: Cache = field(default_factory=dict)
+    _safe: Cache = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, variants: Iterable[Variant], gpus: Sequence[GpuState], peer_sets: tuple[frozenset[int], ...] = ()
-    ) -> StartGame:
+    ) -> StartSearch:
         """Make the game for VMs with these vGPUs."""
         kinds = sorted(
             set(variants), key=lambda kind: (*start_size(kind), [need.name for need in kind]), reverse=True
@@ -62,7 +62,7 @@ class StartGame:
         uses_sets = any(need.peers is not None for kind in kinds for need in kind)
         return cls(tuple(kinds), gpus, peer_sets if uses_sets else ())
 
-    def counted(self, variants: Iterable[Variant]) -> Left:
+    def counted(self, variants: Iterable[Variant]) -> Remaining:
         """Count VMs by kind."""
         counts = dict.fromkeys(self.kinds, 0)
         for variant in variants:
@@ -73,28 +73,28 @@ class StartGame:
         """Return the position that GPUs are in; where none is part of a set, their order does not matter."""
         return self._ordered([self._number(gpu) for gpu in gpus])
 
-    def is_won(self, position: Position, left: Left) -> bool:
-        """Whether some order starts all VMs whatever ESXi chooses. Raises TooManyPositions."""
+    def can_all_start(self, position: Position, left: Remaining) -> bool:
+        """Whether some order starts all VMs whatever ESXi chooses. Raises SearchTooLarge."""
         if not any(left):
             return True
         if (quick := self._quickly(position, left)) is not None:
             return quick
         if sum(left) > _MOST_VMS:
-            raise TooManyPositions
-        known = self._won.get((position, left))
+            raise SearchTooLarge
+        known = self._startable.get((position, left))
         if known is None:
-            known = any(self._is_good(kind, position, left) for kind, count in enumerate(left) if count)
-            self._keep(self._won, (position, left), known=known)
+            known = any(self._is_safe_next(kind, position, left) for kind, count in enumerate(left) if count)
+            self._keep(self._startable, (position, left), known=known)
         return known
 
-    def is_safe_by_size(self, position: Position, left: Left) -> bool:
-        """Whether all start in any order that has larger vGPUs before smaller. Raises TooManyPositions."""
+    def is_safe_by_size(self, position: Position, left: Remaining) -> bool:
+        """Whether all start in any order that has larger vGPUs before smaller. Raises SearchTooLarge."""
         if not any(left):
             return True
         if self._is_simple():
             return self._is_simply_safe(position, left)
         if sum(left) > _MOST_VMS:
-            raise TooManyPositions
+            raise SearchTooLarge
         known = self._safe.get((position, left))
         if known is None:
             largest = max(start_size(kind) for kind, count in zip(self.kinds, left, strict=True) if count)
@@ -107,7 +107,7 @@ class StartGame:
         return known
 
     def next_kind(
-        self, position: Position, left: Left, among: Collection[Variant], *, or_any: bool
+        self, position: Position, left: Remaining, among: Collection[Variant], *, or_any: bool
     ) -> Variant | None:
         """Return the kind to start next, `among` some, so that all that are left can follow.
 
@@ -116,20 +116,20 @@ class StartGame:
         kinds = [index for index, count in enumerate(left) if count and self.kinds[index] in among]
         for index in kinds:
             try:
-                if self._is_good(index, position, left):
+                if self._is_safe_next(index, position, left):
                     return self.kinds[index]
-            except TooManyPositions:
+            except SearchTooLarge:
                 break
         return self.kinds[kinds[0]] if kinds and or_any else None
 
-    def _is_good(self, kind: int, position: Position, left: Left) -> bool:
-        return self._all(self.is_won, kind, position, left)
+    def _is_safe_next(self, kind: int, position: Position, left: Remaining) -> bool:
+        return self._all(self.can_all_start, kind, position, left)
 
-    def _all(self, judge: Judge, kind: int, position: Position, left: Left) -> bool:
+    def _all(self, holds: Predicate, kind: int, position: Position, left: Remaining) -> bool:
         """Whether a VM of a kind starts whatever is chosen, and all is well after each choice."""
         after = _minus_one(left, kind)
         outcomes = self.outcomes(position, self.kinds[kind])
-        return outcomes is not None and all(judge(one, after) for one in outcomes)
+        return outcomes is not None and all(holds(one, after) for one in outcomes)
 
     def outcomes(self, position: Position, variant: Variant) -> set[Position] | None:
         """Return what a start can come to; None where some choice of ESXi's leaves a vGPU without a GPU."""
@@ -171,7 +171,7 @@ class StartGame:
             if (single := self._step(number, need)) is not None:
                 yield self._ordered([*at[:index], single, *at[index + 1 :]])
 
-    def _quickly(self, position: Position, left: Left) -> bool | None:
+    def _quickly(self, position: Position, left: Remaining) -> bool | None:
         """Decide without a search: one kind of single vGPUs, or sizes that lock a GPU each."""
         kinds = [kind for kind, count in zip(self.kinds, left, strict=True) if count]
         if len(kinds) == 1 and len(kinds[0]) == 1:
@@ -179,7 +179,7 @@ class StartGame:
         if not self._is_simple():
             return None
         idle = self._idle(position)
-        return sum(self._to_open(position, sizes, count) for sizes, count in self._bystart_size(left)) <= idle
+        return sum(self._to_open(position, sizes, count) for sizes, count in self._by_size(left)) <= idle
 
     def _is_simple(self) -> bool:
         """Whether every GPU takes one size only, and every VM has one vGPU or several whole GPUs."""
@@ -191,17 +191,17 @@ class StartGame:
             and len({need.series for kind in self.kinds for need in kind}) == 1
         )
 
-    def _is_simply_safe(self, position: Position, left: Left) -> bool:
+    def _is_simply_safe(self, position: Position, left: Remaining) -> bool:
         """Let each size open as many idle GPUs as it has VMs, the largest first, and see what is left."""
         idle = self._idle(position)
-        for need, count in self._bystart_size(left):
+        for need, count in self._by_size(left):
             free = sum(self._room(number, need) for number in position if self._states[number].held)
             if free + idle * need.max_per_gpu < count:
                 return False
             idle -= min(idle, count)
         return True
 
-    def _bystart_size(self, left: Left) -> list[tuple[VgpuNeed, int]]:
+    def _by_size(self, left: Remaining) -> list[tuple[VgpuNeed, int]]:
         """Count the vGPUs that are left by size, the largest first; each size by one of its profiles."""
         counts: dict[int, tuple[VgpuNeed, int]] = {}
         for kind, count in zip(self.kinds, left, strict=True):
@@ -248,10 +248,10 @@ class StartGame:
     def _ordered(self, numbers: list[int]) -> Position:
         return tuple(numbers) if self.peer_sets else tuple(sorted(numbers))
 
-    def _keep(self, memory: Memory, key: tuple[Position, Left], *, known: bool) -> None:
-        if len(memory) >= self.most_positions:
-            raise TooManyPositions
-        memory[key] = known
+    def _keep(self, cache: Cache, key: tuple[Position, Remaining], *, known: bool) -> None:
+        if len(cache) >= self.most_positions:
+            raise SearchTooLarge
+        cache[key] = known
 
 
 def start_size(variant: Variant) -> tuple[int, int, int]:
@@ -261,5 +261,5 @@ def start_size(variant: Variant) -> tuple[int, int, int]:
     return (peers, *largest)
 
 
-def _minus_one(left: Left, kind: int) -> Left:
+def _minus_one(left: Remaining, kind: int) -> Remaining:
     return (*left[:kind], left[kind] - 1, *left[kind + 1 :])

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartContest
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartQueue
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, listed
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
-from vgpu_cfg.planning.placement.start_queues import BoardStarts, Order, judge_starts, make_contest
+from vgpu_cfg.planning.placement.start_queues import BoardStarts, StartOrder, make_queue, order_starts
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
@@ -22,7 +22,7 @@ class Sequenced:
     """The changes with all their needs, and the hosts whose VMs start one by one."""
 
     changes: list[Change]
-    contests: list[StartContest] = field(default_factory=list)
+    contests: list[StartQueue] = field(default_factory=list)
 
 
 def order_power_ons(
@@ -39,14 +39,14 @@ def order_power_ons(
     """
     by_moid = {state.host.moid: state for state in states}
     needs: dict[str, list[str]] = {}
-    contests: list[StartContest] = []
+    contests: list[StartQueue] = []
     for host_moid, group in _starts(changes, resolved_vms).items():
         by_vm = {start.vm: change_id for start, change_id in group}
-        for found in judge_starts(by_moid[host_moid], [start for start, _ in group]):
-            if found.order is Order.ONE_BY_ONE:
-                contests.append(make_contest(found))
+        for found in order_starts(by_moid[host_moid], [start for start, _ in group]):
+            if found.order is StartOrder.ONE_BY_ONE:
+                contests.append(make_queue(found))
                 continue
-            if found.order is Order.UNKNOWN:
+            if found.order is StartOrder.UNKNOWN:
                 _report(found, resolved_vms, findings)
             for before, after in pairwise(power_on_tiers(found.starts)):
                 for name in after:
@@ -109,16 +109,16 @@ def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings
 
 
 def check_left_out(
-    contests: Iterable[StartContest],
+    contests: Iterable[StartQueue],
     changes: Iterable[Change],
     resolved_vms: Mapping[str, ResolvedVm],
     findings: Findings,
 ) -> None:
     """Warn where VMs start without others that could then find no GPU."""
     started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
-    for contest in contests:
-        others = sorted(contest.starts.keys() - started)
-        for name in sorted(contest.starts.keys() & started) if others else ():
+    for queue in contests:
+        others = sorted(queue.starts.keys() - started)
+        for name in sorted(queue.starts.keys() & started) if others else ():
             message = (
                 f"started without {listed(others, shown=6)}, it may take a GPU that they need: which one is "
                 "ESXi's choice"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartContest, VmRef
+from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartQueue, VmRef
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.hardware import highest_version
@@ -72,7 +72,7 @@ class VmPlans:
     in_sync: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     freeing: dict[str, list[str]] = field(default_factory=dict)
-    contests: list[StartContest] = field(default_factory=list)
+    contests: list[StartQueue] = field(default_factory=list)
     overrides: dict[str, list[Overridden]] = field(default_factory=dict)
 
 

@@ -131,8 +131,8 @@ def _parts(
 ) -> tuple[Part, ...]:
     match change:
         case PowerOnVm():
-            contest = next((one for one in plan.contests if change.subject.name in one.starts), None)
-            return (power_on_part(change, contest),)
+            queue = next((one for one in plan.contests if change.subject.name in one.starts), None)
+            return (power_on_part(change, queue),)
         case (
             CreateVm()
             | UpgradeVm()

@@ -24,7 +24,7 @@ from vgpu_cfg.model.plan.change import (
     SetOverrides,
     SetRule,
     StageGuest,
-    StartContest,
+    StartQueue,
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.vm_spec import (
@@ -333,7 +333,7 @@ def _overrides_removed(change: SetOverrides) -> Iterator[str]:
             )
 
 
-def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
+def power_on_part(change: PowerOnVm, queue: StartQueue | None) -> Part:
     """Tell how a VM is powered on, and what to heed where those of its host start one by one."""
     name = change.vm.name
     pin = ""
@@ -345,7 +345,7 @@ def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
             f"({now}), shut it down, set numa.nodeAffinity to the GPU's node, and power it on again."
         )
     return Part(
-        what=f"Power on {name}.{pin}{_turn(name, contest)}",
+        what=f"Power on {name}.{pin}{_turn(name, queue)}",
         client=f"{name} > Actions > Power > Power On",
         commands=(command("govc", "vm.power", "-on", name),),
         expected=f"{name} is powered on, and its guest boots",
@@ -354,10 +354,10 @@ def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
     )
 
 
-def _turn(name: str, contest: StartContest | None) -> str:
-    if contest is None:
+def _turn(name: str, queue: StartQueue | None) -> str:
+    if queue is None:
         return ""
-    others = fold_names(sorted(vm for vm in contest.starts if vm != name))
+    others = fold_names(sorted(vm for vm in queue.starts if vm != name))
     return (
         f" Not together with {others}: one at a time, and after each see which GPU it got. Start a size only "
         "while it still has to open an idle GPU, or once every size has all that it needs; `vgpu-cfg apply` "
