@@ -10,7 +10,12 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice, Vm
-from vgpu_cfg.planning.remedies.start_conditions import Judged, Judgement, Verdict, judge
+from vgpu_cfg.planning.remedies.start_conditions import (
+    ConditionKind,
+    ConditionState,
+    StartCondition,
+    check_conditions,
+)
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 RIGHT_MMIO = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "128"}
@@ -46,18 +51,18 @@ def estate(
     return vm, observed.model_copy(update={"vms": (*others, vm)})
 
 
-def judged(vm: Vm, observed: Inventory) -> dict[Judged, Judgement]:
-    found = judge(vm, observed, load_catalog())
+def judged(vm: Vm, observed: Inventory) -> dict[ConditionKind, StartCondition]:
+    found = check_conditions(vm, observed, load_catalog())
     assert len({one.about for one in found}) == len(found)
     return {one.about: one for one in found}
 
 
 def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
     found = judged(*estate())
-    assert {one.verdict for one in found.values()} == {Verdict.RIGHT}
-    assert set(found) == set(Judged) - {Judged.CPUS, Judged.PASSTHROUGH}
-    assert found[Judged.MMIO].says == "64-bit MMIO 128 GB"
-    assert found[Judged.HARDWARE_VERSION].says == "hardware version 21"
+    assert {one.verdict for one in found.values()} == {ConditionState.RIGHT}
+    assert set(found) == set(ConditionKind) - {ConditionKind.CPUS, ConditionKind.PASSTHROUGH}
+    assert found[ConditionKind.MMIO].says == "64-bit MMIO 128 GB"
+    assert found[ConditionKind.HARDWARE_VERSION].says == "hardware version 21"
     assert not any(one.command for one in found.values())
 
 
@@ -66,93 +71,96 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
     [
         (
             {"firmware": "bios"},
-            Judged.FIRMWARE,
+            ConditionKind.FIRMWARE,
             "firmware bios, needs EFI",
             "device.boot -vm {} -firmware efi",
         ),
         (
             {"memory_reservation_locked": False, "memory_reservation_mib": 1024},
-            Judged.MEMORY,
+            ConditionKind.MEMORY,
             "1024 of 65536 MiB reserved",
             "vm.change -vm {} -memory-pin=true",
         ),
         (
             {"extra_config": {}},
-            Judged.MMIO,
+            ConditionKind.MMIO,
             "pciPassthru.use64bitMMIO is not set, needs TRUE",
             "vm.change -vm {} -e pciPassthru.use64bitMMIO=TRUE -e pciPassthru.64bitMMIOSizeGB=128",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.use64bitMMIO": "FALSE"}},
-            Judged.MMIO,
+            ConditionKind.MMIO,
             "pciPassthru.use64bitMMIO FALSE, needs TRUE",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "64"}},
-            Judged.MMIO,
+            ConditionKind.MMIO,
             "pciPassthru.64bitMMIOSizeGB 64, needs 128",
             "vm.change",
         ),
         (
             {"extra_config": {"pciPassthru.use64bitMMIO": "TRUE"}},
-            Judged.MMIO,
+            ConditionKind.MMIO,
             "pciPassthru.64bitMMIOSizeGB is not set, needs 128",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "much"}},
-            Judged.MMIO,
+            ConditionKind.MMIO,
             "pciPassthru.64bitMMIOSizeGB much, needs 128",
             "vm.change",
         ),
-        ({"hardware_version": 22}, Judged.HARDWARE_VERSION, "esx-01 runs up to 21", ""),
+        ({"hardware_version": 22}, ConditionKind.HARDWARE_VERSION, "esx-01 runs up to 21", ""),
         (
             {"hardware_version": 10},
-            Judged.HARDWARE_VERSION,
+            ConditionKind.HARDWARE_VERSION,
             "its devices need 11",
             "vm.upgrade -version=11 -vm {}",
         ),
-        ({"cpus": 129}, Judged.CPUS, "129 vCPUs need a virtual IOMMU", ""),
+        ({"cpus": 129}, ConditionKind.CPUS, "129 vCPUs need a virtual IOMMU", ""),
     ],
 )
 def test_what_is_wrong_with_the_vm_is_said_with_the_command_that_mends_it(
-    detail: dict[str, Any], about: Judged, says: str, command: str
+    detail: dict[str, Any], about: ConditionKind, says: str, command: str
 ) -> None:
     found = judged(*estate(**detail))
-    assert found[about].verdict is Verdict.WRONG
+    assert found[about].verdict is ConditionState.WRONG
     assert says in found[about].says
     assert command.format("/dc1/vm/training/late") in found[about].command
     assert bool(command) is bool(found[about].command)
-    assert [one.about for one in found.values() if one.verdict is not Verdict.RIGHT] == [about]
+    assert [one.about for one in found.values() if one.verdict is not ConditionState.RIGHT] == [about]
 
 
 @pytest.mark.parametrize(
     ("detail", "about"),
     [
-        ({"memory_reservation_locked": False, "memory_reservation_mib": 65536}, Judged.MEMORY),
+        ({"memory_reservation_locked": False, "memory_reservation_mib": 65536}, ConditionKind.MEMORY),
         (
             {"extra_config": {"PCIpassthru.use64bitmmio": "true", "pciPassthru.64bitMMIOSizeGB": "512"}},
-            Judged.MMIO,
+            ConditionKind.MMIO,
         ),
-        ({"firmware": "EFI"}, Judged.FIRMWARE),
-        ({"cpus": 129, "extra_config": RIGHT_MMIO | {"pciPassthru.vmiop.allowViommu": "TRUE"}}, Judged.CPUS),
+        ({"firmware": "EFI"}, ConditionKind.FIRMWARE),
+        (
+            {"cpus": 129, "extra_config": RIGHT_MMIO | {"pciPassthru.vmiop.allowViommu": "TRUE"}},
+            ConditionKind.CPUS,
+        ),
     ],
 )
-def test_what_is_right_in_another_way_is_right(detail: dict[str, Any], about: Judged) -> None:
-    assert judged(*estate(**detail))[about].verdict is Verdict.RIGHT
+def test_what_is_right_in_another_way_is_right(detail: dict[str, Any], about: ConditionKind) -> None:
+    assert judged(*estate(**detail))[about].verdict is ConditionState.RIGHT
 
 
 @pytest.mark.parametrize(
     ("detail", "about"),
     [
-        ({"firmware": ""}, Judged.FIRMWARE),
-        ({"hardware_version": None}, Judged.HARDWARE_VERSION),
-        ({"extra_config": {}, "memory_mib": 16384}, Judged.MMIO),
+        ({"firmware": ""}, ConditionKind.FIRMWARE),
+        ({"hardware_version": None}, ConditionKind.HARDWARE_VERSION),
+        ({"extra_config": {}, "memory_mib": 16384}, ConditionKind.MMIO),
     ],
 )
-def test_what_is_not_known_is_not_called_right(detail: dict[str, Any], about: Judged) -> None:
-    assert judged(*estate(**detail))[about].verdict is Verdict.UNKNOWN
+def test_what_is_not_known_is_not_called_right(detail: dict[str, Any], about: ConditionKind) -> None:
+    assert judged(*estate(**detail))[about].verdict is ConditionState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -164,20 +172,22 @@ def test_what_is_not_known_is_not_called_right(detail: dict[str, Any], about: Ju
 )
 def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
     found = judged(*estate(host))
-    assert found[Judged.HOST].verdict is Verdict.WRONG
-    assert found[Judged.HOST].says == says
+    assert found[ConditionKind.HOST].verdict is ConditionState.WRONG
+    assert found[ConditionKind.HOST].says == says
 
 
 def test_gpus_of_another_graphics_type() -> None:
     found = judged(*estate({"gpus": [a100(type="shared")]}))
-    assert found[Judged.GRAPHICS_TYPE].says == "graphics type of the GPUs is shared, needs sharedDirect"
-    assert found[Judged.GRAPHICS_TYPE].verdict is Verdict.WRONG
-    assert found[Judged.GPU_ROOM].verdict is Verdict.WRONG
+    assert (
+        found[ConditionKind.GRAPHICS_TYPE].says == "graphics type of the GPUs is shared, needs sharedDirect"
+    )
+    assert found[ConditionKind.GRAPHICS_TYPE].verdict is ConditionState.WRONG
+    assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
 
 
 def test_a_host_without_gpus_for_vgpus() -> None:
     found = judged(*estate({"gpus": [a100(passthrough=True)]}))
-    assert found[Judged.GRAPHICS_TYPE].says == "esx-01 has no GPU that could give a vGPU"
+    assert found[ConditionKind.GRAPHICS_TYPE].says == "esx-01 has no GPU that could give a vGPU"
 
 
 @pytest.mark.parametrize(
@@ -190,20 +200,20 @@ def test_a_host_without_gpus_for_vgpus() -> None:
 def test_a_gpu_that_is_taken_names_its_holder(wanted: str, running: str, why: str) -> None:
     holder = {"host": "esx-01", "gpus": [running], "on": [A], "memory_gib": 16}
     found = judged(*estate(vms={"early": holder}, vgpus=(VgpuDevice(key=13000, profile=wanted),)))
-    assert found[Judged.GPU_ROOM].verdict is Verdict.WRONG
-    assert found[Judged.GPU_ROOM].says == f"no GPU of esx-01 takes {wanted} now: {A} {why}"
+    assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
+    assert found[ConditionKind.GPU_ROOM].says == f"no GPU of esx-01 takes {wanted} now: {A} {why}"
 
 
 def test_a_second_gpu_that_is_free_is_room() -> None:
     holder = {"host": "esx-01", "gpus": ["grid_a100-10c"], "on": [A], "memory_gib": 16}
     found = judged(*estate({"gpus": [a100(), a100(B)]}, vms={"early": holder}))
-    assert found[Judged.GPU_ROOM].verdict is Verdict.RIGHT
+    assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.RIGHT
 
 
 def test_a_vm_that_runs_has_its_room() -> None:
     vm, observed = estate()
     running = vm.model_copy(update={"power_state": PowerState.ON})
-    assert judged(running, observed)[Judged.GPU_ROOM].says == "room on the GPUs (it runs)"
+    assert judged(running, observed)[ConditionKind.GPU_ROOM].says == "room on the GPUs (it runs)"
 
 
 def test_a_profile_that_nobody_knows_is_not_judged() -> None:
@@ -212,17 +222,19 @@ def test_a_profile_that_nobody_knows_is_not_judged() -> None:
     (vgpu,) = vm.detail.vgpus
     odd = vm.detail.model_copy(update={"vgpus": (vgpu.model_copy(update={"profile": "grid_z9-7c"}),)})
     found = judged(vm.model_copy(update={"detail": odd}), observed)
-    assert found[Judged.GPU_ROOM].verdict is Verdict.UNKNOWN
-    assert found[Judged.MMIO].verdict is Verdict.UNKNOWN
+    assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.UNKNOWN
+    assert found[ConditionKind.MMIO].verdict is ConditionState.UNKNOWN
 
 
 # ---------------------------------------------------------------- passthrough
 
 
-def with_device(host: dict[str, Any] | None, vms: dict[str, Any] | None = None, **device: Any) -> Judgement:
+def with_device(
+    host: dict[str, Any] | None, vms: dict[str, Any] | None = None, **device: Any
+) -> StartCondition:
     """Judge a VM that has one passed-through device and no vGPU."""
     vm, observed = estate(host, vms, vgpus=(), passthrough=(PassthroughDevice(key=13000, **device),))
-    return judged(vm, observed)[Judged.PASSTHROUGH]
+    return judged(vm, observed)[ConditionKind.PASSTHROUGH]
 
 
 PASSED = {"gpus": [a100(passthrough=True, label="big")]}
@@ -267,17 +279,20 @@ def test_a_device_that_cannot_be_attached(
     host: dict[str, Any] | None, device: dict[str, Any], says: str
 ) -> None:
     found = with_device(host, **device)
-    assert found.verdict is Verdict.WRONG
+    assert found.verdict is ConditionState.WRONG
     assert found.says == says
 
 
 def test_a_vm_without_devices_is_judged_by_host_and_version_only() -> None:
-    assert set(judged(*estate(vgpus=(), firmware="bios"))) == {Judged.HOST, Judged.HARDWARE_VERSION}
+    assert set(judged(*estate(vgpus=(), firmware="bios"))) == {
+        ConditionKind.HOST,
+        ConditionKind.HARDWARE_VERSION,
+    }
 
 
 def test_a_vm_whose_host_or_configuration_was_not_read() -> None:
     vm, observed = estate()
-    lost = judge(vm.model_copy(update={"host_moid": None}), observed, load_catalog())
-    assert [one.verdict for one in lost] == [Verdict.UNKNOWN]
-    light = judge(vm.model_copy(update={"detail": None}), observed, load_catalog())
-    assert [one.verdict for one in light] == [Verdict.RIGHT, Verdict.UNKNOWN]
+    lost = check_conditions(vm.model_copy(update={"host_moid": None}), observed, load_catalog())
+    assert [one.verdict for one in lost] == [ConditionState.UNKNOWN]
+    light = check_conditions(vm.model_copy(update={"detail": None}), observed, load_catalog())
+    assert [one.verdict for one in light] == [ConditionState.RIGHT, ConditionState.UNKNOWN]

@@ -48,7 +48,7 @@ _REFUSALS: Mapping[Code, str] = {
 """Why one GPU does not take a vGPU; a check's title is about all of them."""
 
 
-class Verdict(StrEnum):
+class ConditionState(StrEnum):
     """Whether a thing is as a start needs it."""
 
     RIGHT = "right"
@@ -56,7 +56,7 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Judged(StrEnum):
+class ConditionKind(StrEnum):
     """The things that are judged."""
 
     HOST = "host"
@@ -70,11 +70,11 @@ class Judged(StrEnum):
     GPU_ROOM = "gpu_room"
 
 
-class Judgement(Frozen):
+class StartCondition(Frozen):
     """What was found of one thing, in words; `command` would put it right where one command can."""
 
-    about: Judged
-    verdict: Verdict
+    about: ConditionKind
+    verdict: ConditionState
     says: str
     command: str = ""
 
@@ -112,14 +112,14 @@ class _VmOnHost:
         return found
 
 
-def judge(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[Judgement, ...]:
+def check_conditions(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[StartCondition, ...]:
     """Judge everything that a start of this VM needs, as far as it was read."""
     host = observed.host_by_moid.get(vm.host_moid or "")
     if host is None:
-        return (_unknown(Judged.HOST, "its host was not read"),)
+        return (_unknown(ConditionKind.HOST, "its host was not read"),)
     found = [_host(host)]
     if vm.detail is None:
-        return (*found, _unknown(Judged.FIRMWARE, "its configuration could not be read"))
+        return (*found, _unknown(ConditionKind.FIRMWARE, "its configuration could not be read"))
     reader = CapacityReader(observed, catalog)
     resolved = _VmOnHost(
         vm, vm.detail, host, reader.read(host, without=frozenset({vm.moid})), reader, catalog
@@ -133,102 +133,108 @@ def judge(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[Judgement, ...
     return tuple(found)
 
 
-def _host(host: Host) -> Judgement:
+def _host(host: Host) -> StartCondition:
     if host.connection is not Connection.CONNECTED:
-        return _wrong(Judged.HOST, f"{host.name} is {host.connection.value}")
+        return _wrong(ConditionKind.HOST, f"{host.name} is {host.connection.value}")
     if host.is_in_maintenance_mode:
-        return _wrong(Judged.HOST, f"{host.name} is in maintenance mode")
-    return _right(Judged.HOST, "host in use")
+        return _wrong(ConditionKind.HOST, f"{host.name} is in maintenance mode")
+    return _right(ConditionKind.HOST, "host in use")
 
 
-def _hardware_version(resolved: _VmOnHost) -> Judgement:
+def _hardware_version(resolved: _VmOnHost) -> StartCondition:
     version, detail = resolved.detail.hardware_version, resolved.detail
     newest = highest_version(resolved.host)
     if version is None:
-        return _unknown(Judged.HARDWARE_VERSION, "its hardware version was not read")
+        return _unknown(ConditionKind.HARDWARE_VERSION, "its hardware version was not read")
     vgpus, passed = len(detail.vgpus), len(detail.passthrough)
     dynamic = sum(not device.is_fixed for device in detail.passthrough)
     least = least_version(vgpus, dynamic, vgpus + passed)
     upgrade = f"govc vm.upgrade -version={least} -vm {resolved.path}"
     if newest is not None and version > newest:
         return _wrong(
-            Judged.HARDWARE_VERSION,
+            ConditionKind.HARDWARE_VERSION,
             f"hardware version {version}, and {resolved.host.name} runs up to {newest}",
         )
     if version < least:
         return _wrong(
-            Judged.HARDWARE_VERSION, f"hardware version {version}, and its devices need {least}", upgrade
+            ConditionKind.HARDWARE_VERSION,
+            f"hardware version {version}, and its devices need {least}",
+            upgrade,
         )
     if vgpus > vgpu_limit(resolved.host, version):
         says = f"{vgpus} vGPUs, and hardware version {version} allows {vgpu_limit(resolved.host, version)}"
-        return _wrong(Judged.HARDWARE_VERSION, says)
+        return _wrong(ConditionKind.HARDWARE_VERSION, says)
     if passed > passthrough_limit(version):
         most = passthrough_limit(version)
         says = f"{passed} passed-through devices, and hardware version {version} allows {most}"
-        return _wrong(Judged.HARDWARE_VERSION, says)
-    return _right(Judged.HARDWARE_VERSION, f"hardware version {version}")
+        return _wrong(ConditionKind.HARDWARE_VERSION, says)
+    return _right(ConditionKind.HARDWARE_VERSION, f"hardware version {version}")
 
 
-def _firmware(resolved: _VmOnHost) -> Judgement:
+def _firmware(resolved: _VmOnHost) -> StartCondition:
     match resolved.detail.firmware.lower():
         case "efi":
-            return _right(Judged.FIRMWARE, "EFI")
+            return _right(ConditionKind.FIRMWARE, "EFI")
         case "":
-            return _unknown(Judged.FIRMWARE, "its firmware was not read")
+            return _unknown(ConditionKind.FIRMWARE, "its firmware was not read")
         case other:
             return _wrong(
-                Judged.FIRMWARE,
+                ConditionKind.FIRMWARE,
                 f"firmware {other}, needs EFI (a guest installed in BIOS mode does not boot then)",
                 f"govc device.boot -vm {resolved.path} -firmware efi",
             )
 
 
-def _memory(resolved: _VmOnHost) -> Judgement:
+def _memory(resolved: _VmOnHost) -> StartCondition:
     detail = resolved.detail
     if detail.memory_reservation_locked or detail.memory_reservation_mib >= detail.memory_mib > 0:
-        return _right(Judged.MEMORY, "memory all reserved")
+        return _right(ConditionKind.MEMORY, "memory all reserved")
     says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, needs all"
-    return _wrong(Judged.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
+    return _wrong(ConditionKind.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
 
 
-def _mmio(resolved: _VmOnHost) -> Judgement:
+def _mmio(resolved: _VmOnHost) -> StartCondition:
     boards = resolved.boards()
     needed = mmio_size_gb(boards) if boards else None
     if needed is None:
-        return _right(Judged.MMIO, "64-bit MMIO (its devices need none)")
+        return _right(ConditionKind.MMIO, "64-bit MMIO (its devices need none)")
     use, size = resolved.settings.get(USE_KEY.lower()), resolved.settings.get(SIZE_KEY.lower())
     command = f"govc vm.change -vm {resolved.path} -e {USE_KEY}=TRUE -e {SIZE_KEY}={needed}"
     if (use or "").upper() != "TRUE" and resolved.detail.memory_mib < MMIO_FROM_MIB:
-        return _unknown(Judged.MMIO, "64-bit MMIO is off, which NVIDIA asks for from 32 GiB of memory on")
+        return _unknown(
+            ConditionKind.MMIO, "64-bit MMIO is off, which NVIDIA asks for from 32 GiB of memory on"
+        )
     if (use or "").upper() != "TRUE":
-        return _wrong(Judged.MMIO, f"{USE_KEY} {use or 'is not set'}, needs TRUE", command)
+        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}, needs TRUE", command)
     if None in boards:
-        return _unknown(Judged.MMIO, "a device's board is not in the catalogue, so the MMIO size is open")
+        return _unknown(
+            ConditionKind.MMIO, "a device's board is not in the catalogue, so the MMIO size is open"
+        )
     given = int(size) if size is not None and size.strip().isdigit() else None
     if size is None and needed > DEFAULT_MMIO_GB:
-        return _wrong(Judged.MMIO, f"{SIZE_KEY} is not set, needs {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set, needs {needed}", command)
     if size is not None and (given is None or given < needed):
-        return _wrong(Judged.MMIO, f"{SIZE_KEY} {size}, needs {needed}", command)
-    return _right(Judged.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}, needs {needed}", command)
+    return _right(ConditionKind.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
 
 
-def _cpus(resolved: _VmOnHost) -> Iterator[Judgement]:
+def _cpus(resolved: _VmOnHost) -> Iterator[StartCondition]:
     cpus = resolved.detail.cpus
     if not resolved.detail.vgpus or cpus <= MOST_CPUS:
         return
     if resolved.settings.get(VIOMMU_KEY.lower(), "").upper() == "TRUE":
-        yield _right(Judged.CPUS, f"{cpus} vCPUs with {VIOMMU_KEY}")
+        yield _right(ConditionKind.CPUS, f"{cpus} vCPUs with {VIOMMU_KEY}")
     else:
         says = f"{cpus} vCPUs need a virtual IOMMU, which is refused beside a vGPU without {VIOMMU_KEY}"
-        yield _wrong(Judged.CPUS, says)
+        yield _wrong(ConditionKind.CPUS, says)
 
 
-def _passthrough(resolved: _VmOnHost) -> Iterator[Judgement]:
+def _passthrough(resolved: _VmOnHost) -> Iterator[StartCondition]:
     wrong = [says for device in resolved.detail.passthrough if (says := _passthrough_fault(resolved, device))]
     if wrong:
-        yield _wrong(Judged.PASSTHROUGH, "; ".join(wrong))
+        yield _wrong(ConditionKind.PASSTHROUGH, "; ".join(wrong))
     elif resolved.detail.passthrough:
-        yield _right(Judged.PASSTHROUGH, "passthrough active and free")
+        yield _right(ConditionKind.PASSTHROUGH, "passthrough active and free")
 
 
 def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
@@ -267,27 +273,27 @@ def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
     return ""
 
 
-def _graphics_type(resolved: _VmOnHost) -> Judgement:
+def _graphics_type(resolved: _VmOnHost) -> StartCondition:
     types = Counter(gpu.graphics_type for gpu in resolved.host.gpus if not gpu.is_passthrough)
     if not types:
-        return _wrong(Judged.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU that could give a vGPU")
+        return _wrong(ConditionKind.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU that could give a vGPU")
     if GraphicsType.SHARED_DIRECT in types:
-        return _right(Judged.GRAPHICS_TYPE, "graphics type sharedDirect")
+        return _right(ConditionKind.GRAPHICS_TYPE, "graphics type sharedDirect")
     if set(types) == {None}:
-        return _unknown(Judged.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
+        return _unknown(ConditionKind.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
     shown = ", ".join(sorted(kind.value for kind in types if kind is not None))
-    return _wrong(Judged.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, needs sharedDirect")
+    return _wrong(ConditionKind.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, needs sharedDirect")
 
 
-def _gpu_room(resolved: _VmOnHost) -> Judgement:
+def _gpu_room(resolved: _VmOnHost) -> StartCondition:
     """Put the VM's vGPUs on the host's GPUs as they are held now, one after the other."""
     if resolved.vm.is_on:
-        return _right(Judged.GPU_ROOM, "room on the GPUs (it runs)")
+        return _right(ConditionKind.GPU_ROOM, "room on the GPUs (it runs)")
     trial = [gpu.copy() for gpu in resolved.capacity.gpus]
     for vgpu in sorted(resolved.detail.vgpus, key=lambda one: one.profile, reverse=True):
         needs = resolved.reader.needs(vgpu.profile)
         if not needs:
-            return _unknown(Judged.GPU_ROOM, f"no board is known to have {vgpu.profile}")
+            return _unknown(ConditionKind.GPU_ROOM, f"no board is known to have {vgpu.profile}")
         refusals: list[tuple[str, Code]] = []
         for gpu in trial:
             need = needs.get(gpu.board_key or "")
@@ -297,8 +303,8 @@ def _gpu_room(resolved: _VmOnHost) -> Judgement:
                 break
             refusals.append((gpu.pci_id, refusal or Code.NO_SUCH_BOARD))
         else:
-            return _wrong(Judged.GPU_ROOM, _no_room(resolved, vgpu.profile, refusals))
-    return _right(Judged.GPU_ROOM, "room on the GPUs")
+            return _wrong(ConditionKind.GPU_ROOM, _no_room(resolved, vgpu.profile, refusals))
+    return _right(ConditionKind.GPU_ROOM, "room on the GPUs")
 
 
 def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]) -> str:
@@ -324,13 +330,13 @@ def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] |
     return None if first is None else (*first, None)
 
 
-def _right(about: Judged, says: str) -> Judgement:
-    return Judgement(about=about, verdict=Verdict.RIGHT, says=says)
+def _right(about: ConditionKind, says: str) -> StartCondition:
+    return StartCondition(about=about, verdict=ConditionState.RIGHT, says=says)
 
 
-def _wrong(about: Judged, says: str, command: str = "") -> Judgement:
-    return Judgement(about=about, verdict=Verdict.WRONG, says=says, command=command)
+def _wrong(about: ConditionKind, says: str, command: str = "") -> StartCondition:
+    return StartCondition(about=about, verdict=ConditionState.WRONG, says=says, command=command)
 
 
-def _unknown(about: Judged, says: str) -> Judgement:
-    return Judgement(about=about, verdict=Verdict.UNKNOWN, says=says)
+def _unknown(about: ConditionKind, says: str) -> StartCondition:
+    return StartCondition(about=about, verdict=ConditionState.UNKNOWN, says=says)

@@ -18,7 +18,7 @@ from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.planning.findings.checks import Check
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.start_conditions import Judgement
+from vgpu_cfg.planning.remedies.start_conditions import StartCondition
 from vgpu_cfg.render.layout.lines import both_ends, hanging
 
 _LABEL = 8
@@ -185,8 +185,8 @@ def _changed(found: Diagnosis) -> str:
     return f"last reconfigured{when} by {task.user or 'somebody'} ({task.task})"
 
 
-def _said(judgements: Iterable[Judgement]) -> str:
-    return ", ".join(one.says for one in judgements)
+def _said(conditions: Iterable[StartCondition]) -> str:
+    return ", ".join(one.says for one in conditions)
 
 
 def _clock(time: datetime) -> str:

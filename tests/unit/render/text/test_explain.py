@@ -9,15 +9,15 @@ import pytest
 from vgpu_cfg.knowledge.faults import explanation_of
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.start_conditions import Judged, Judgement, Verdict
+from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState, StartCondition
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.explain import operation_words, render_diagnosis, state_words
 
 VM = Vm(moid="vm-1", name="hvd-02", power_state=PowerState.OFF)
 
 
-def judgement(says: str, verdict: Verdict = Verdict.RIGHT) -> Judgement:
-    return Judgement(about=Judged.MMIO, verdict=verdict, says=says)
+def judgement(says: str, verdict: ConditionState = ConditionState.RIGHT) -> StartCondition:
+    return StartCondition(about=ConditionKind.MMIO, verdict=verdict, says=says)
 
 
 def shown(**fields: Any) -> str:
@@ -48,8 +48,8 @@ def test_the_state_names_power_host_and_owner() -> None:
 
 def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> None:
     text = shown(
-        others=(judgement("firmware bios, needs EFI", Verdict.WRONG),),
-        unknown=(judgement("size not read", Verdict.UNKNOWN),),
+        others=(judgement("firmware bios, needs EFI", ConditionState.WRONG),),
+        unknown=(judgement("size not read", ConditionState.UNKNOWN),),
         notes=("first", "second"),
     )
     assert "\n  also     firmware bios, needs EFI\n" in text
@@ -70,7 +70,8 @@ def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
 
 def test_a_cause_that_shows_needs_no_more_proof() -> None:
     text = shown(
-        explanation=explanation_of("mmio-too-small"), causes=(judgement("size 64, needs 128", Verdict.WRONG),)
+        explanation=explanation_of("mmio-too-small"),
+        causes=(judgement("size 64, needs 128", ConditionState.WRONG),),
     )
     assert "\n  cause    size 64, needs 128\n" in text
     assert "be sure" not in text
