@@ -14,7 +14,7 @@ from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.estate.ownership import Ownership, judge_ownership, marked_moids
+from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids
 from vgpu_cfg.planning.estate.site import check_networks
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -99,7 +99,7 @@ class _Planning:
         """Go through the stages."""
         check_networks(self.desired, self.site, self.findings)
         folders = self.resolver.folders()
-        owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
         resolved_vms = self._resolved(folders, owned, book)
@@ -124,8 +124,8 @@ class _Planning:
         self._remove(deleted, result)
         for resolved in resolved_vms:
             planner.plan_vm(resolved, placed, result)
-        self._judge_places(resolved_vms, stage)
-        self._judge_keep_free(resolved_vms, deleted)
+        self._assess_places(resolved_vms, stage)
+        self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
         result.changes = guests.stage(resolved_vms, result.changes, result.in_sync)
         by_name = {resolved.name: resolved for resolved in resolved_vms}
@@ -146,7 +146,7 @@ class _Planning:
         ]
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
-        changes += rdma.judge(resolved_vms, result.placements, changes)
+        changes += rdma.assess(resolved_vms, result.placements, changes)
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 
@@ -156,7 +156,7 @@ class _Planning:
         """Look up the plan's VMs, and say what each needs of its host."""
         self.resolver.lookup = replace(self.resolver.lookup, new_macs=book.default_macs)
         resolved_vms = list(self.resolver.resolved_vms(folders, owned))
-        self._judge(resolved_vms)
+        self._assess(resolved_vms)
         for resolved in resolved_vms:
             self.resolver.shape(resolved)
         return resolved_vms
@@ -182,7 +182,7 @@ class _Planning:
             self.desired, self.as_read, addresses, result.placements, self.options, self.findings
         )
 
-    def _judge(self, resolved_vms: Sequence[ResolvedVm]) -> None:
+    def _assess(self, resolved_vms: Sequence[ResolvedVm]) -> None:
         """Say what can be said before any host is looked at."""
         offered = OfferedBy(self.hosts)
         today = self.observed.read_at.date()
@@ -246,7 +246,7 @@ class _Planning:
             if vm.host_moid is not None and vm.is_on:
                 result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)
 
-    def _judge_places(self, resolved_vms: Sequence[ResolvedVm], stage: Stage) -> None:
+    def _assess_places(self, resolved_vms: Sequence[ResolvedVm], stage: Stage) -> None:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
@@ -270,7 +270,7 @@ class _Planning:
             check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
         check_lone_members(resolved_vms, self.hosts, self.observed.vms, self.catalog, self.findings)
 
-    def _judge_keep_free(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> None:
+    def _assess_keep_free(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> None:
         wanted = [
             (resolved, [self.hosts[index] for index, _ in self.resolver.might_go_to(resolved)])
             for resolved in resolved_vms

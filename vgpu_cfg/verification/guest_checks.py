@@ -44,10 +44,10 @@ def ask_staged(view: GuestView) -> Asking:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
         raise UnreadableOutput(REPORT_FILE, "no report", line=answer.stdout[:200]) from error
-    return _judge_report(report, view.spec)
+    return _assess_report(report, view.spec)
 
 
-def _judge_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
+def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     old = [one.name for one in report.modules if _is_old(one, wanted)]
     if report.state == "done" and not old:
         return passed(f"{len(report.modules)} modules")

@@ -203,11 +203,11 @@ def ask_host_licences(view: HostView) -> Asking:
         return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licences of running vGPUs")
     names = {vm.name for vm in view.vms}
     running = [one for listed in parse_vgpus(answer.stdout).values() for one in listed]
-    judged = [one for one in running if view.licence_of_all or one.vm_name in names]
-    if not judged:
+    assessed = [one for one in running if view.licence_of_all or one.vm_name in names]
+    if not assessed:
         return skipped("no vGPU runs here that it is to judge")
-    bad = [f"{one.vm_name}: {one.licence or 'not told'}" for one in judged if not _is_licensed(one.licence)]
-    expected = f"Licensed, each of {len(judged)}"
+    bad = [f"{one.vm_name}: {one.licence or 'not told'}" for one in assessed if not _is_licensed(one.licence)]
+    expected = f"Licensed, each of {len(assessed)}"
     if bad:
         return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)
     return passed(expected, expected)

@@ -248,7 +248,7 @@ def ask_roce(view: GuestView) -> Asking:
         if roce.owns_port:
             answer = yield Command(("mlnx_qos", "-i", nic.interface))
             if not is_absent(answer):
-                faults, words = _judge_qos(roce, answer.stdout or answer.stderr)
+                faults, words = _assess_qos(roce, answer.stdout or answer.stderr)
                 wrong += [f"{nic.interface} {fault}" for fault in faults]
                 told.append(words)
         answer = yield Command(("cat", f"{_SYSFS}/{nic.device}/tc/{nic.port}/traffic_class"))
@@ -269,7 +269,7 @@ def ask_roce(view: GuestView) -> Asking:
     return passed(", ".join(dict.fromkeys(told)), expected)
 
 
-def _judge_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
+def _assess_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
     seen = parse_qos(text)
     faults = [] if seen.trust == roce.trust else [f"trusts {seen.trust}, not {roce.trust}"]
     if seen.protected != {roce.priority}:

@@ -165,7 +165,7 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
             return _without_cuda()
         rates = [nic.line_rate_gbps for nic in (own, other) if nic.line_rate_gbps]
         found.append((measured.average_gbps, min(rates, default=None), own.device))
-    return _judge(view, found, share, gpu=gpu)
+    return _assess(view, found, share, gpu=gpu)
 
 
 def _without_cuda() -> Verdict:
@@ -219,7 +219,7 @@ def _write_bw(
     return answer
 
 
-def _judge(
+def _assess(
     view: PairView, found: list[tuple[float, float | None, str]], share: float, *, gpu: bool
 ) -> Verdict:
     slowest = min(found, key=lambda one: one[0] / (one[1] or one[0] or 1))

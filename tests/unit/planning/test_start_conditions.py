@@ -51,14 +51,14 @@ def estate(
     return vm, observed.model_copy(update={"vms": (*others, vm)})
 
 
-def judged(vm: Vm, observed: Inventory) -> dict[ConditionKind, StartCondition]:
+def assessed(vm: Vm, observed: Inventory) -> dict[ConditionKind, StartCondition]:
     found = check_conditions(vm, observed, load_catalog())
     assert len({one.about for one in found}) == len(found)
     return {one.about: one for one in found}
 
 
 def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
-    found = judged(*estate())
+    found = assessed(*estate())
     assert {one.verdict for one in found.values()} == {ConditionState.RIGHT}
     assert set(found) == set(ConditionKind) - {ConditionKind.CPUS, ConditionKind.PASSTHROUGH}
     assert found[ConditionKind.MMIO].says == "64-bit MMIO 128 GB"
@@ -124,7 +124,7 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
 def test_what_is_wrong_with_the_vm_is_said_with_the_command_that_mends_it(
     detail: dict[str, Any], about: ConditionKind, says: str, command: str
 ) -> None:
-    found = judged(*estate(**detail))
+    found = assessed(*estate(**detail))
     assert found[about].verdict is ConditionState.WRONG
     assert says in found[about].says
     assert command.format("/dc1/vm/training/late") in found[about].command
@@ -148,7 +148,7 @@ def test_what_is_wrong_with_the_vm_is_said_with_the_command_that_mends_it(
     ],
 )
 def test_what_is_right_in_another_way_is_right(detail: dict[str, Any], about: ConditionKind) -> None:
-    assert judged(*estate(**detail))[about].verdict is ConditionState.RIGHT
+    assert assessed(*estate(**detail))[about].verdict is ConditionState.RIGHT
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_right_in_another_way_is_right(detail: dict[str, Any], about: Co
     ],
 )
 def test_what_is_not_known_is_not_called_right(detail: dict[str, Any], about: ConditionKind) -> None:
-    assert judged(*estate(**detail))[about].verdict is ConditionState.UNKNOWN
+    assert assessed(*estate(**detail))[about].verdict is ConditionState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_what_is_not_known_is_not_called_right(detail: dict[str, Any], about: Co
     ],
 )
 def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
-    found = judged(*estate(host))
+    found = assessed(*estate(host))
     assert found[ConditionKind.HOST].verdict is ConditionState.WRONG
     assert found[ConditionKind.HOST].says == says
 
 
 def test_gpus_of_another_graphics_type() -> None:
-    found = judged(*estate({"gpus": [a100(type="shared")]}))
+    found = assessed(*estate({"gpus": [a100(type="shared")]}))
     assert (
         found[ConditionKind.GRAPHICS_TYPE].says == "graphics type of the GPUs is shared, needs sharedDirect"
     )
@@ -186,7 +186,7 @@ def test_gpus_of_another_graphics_type() -> None:
 
 
 def test_a_host_without_gpus_for_vgpus() -> None:
-    found = judged(*estate({"gpus": [a100(passthrough=True)]}))
+    found = assessed(*estate({"gpus": [a100(passthrough=True)]}))
     assert found[ConditionKind.GRAPHICS_TYPE].says == "esx-01 has no GPU that could give a vGPU"
 
 
@@ -199,21 +199,21 @@ def test_a_host_without_gpus_for_vgpus() -> None:
 )
 def test_a_gpu_that_is_taken_names_its_holder(wanted: str, running: str, why: str) -> None:
     holder = {"host": "esx-01", "gpus": [running], "on": [A], "memory_gib": 16}
-    found = judged(*estate(vms={"early": holder}, vgpus=(VgpuDevice(key=13000, profile=wanted),)))
+    found = assessed(*estate(vms={"early": holder}, vgpus=(VgpuDevice(key=13000, profile=wanted),)))
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG
     assert found[ConditionKind.GPU_ROOM].says == f"no GPU of esx-01 takes {wanted} now: {A} {why}"
 
 
 def test_a_second_gpu_that_is_free_is_room() -> None:
     holder = {"host": "esx-01", "gpus": ["grid_a100-10c"], "on": [A], "memory_gib": 16}
-    found = judged(*estate({"gpus": [a100(), a100(B)]}, vms={"early": holder}))
+    found = assessed(*estate({"gpus": [a100(), a100(B)]}, vms={"early": holder}))
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.RIGHT
 
 
 def test_a_vm_that_runs_has_its_room() -> None:
     vm, observed = estate()
     running = vm.model_copy(update={"power_state": PowerState.ON})
-    assert judged(running, observed)[ConditionKind.GPU_ROOM].says == "room on the GPUs (it runs)"
+    assert assessed(running, observed)[ConditionKind.GPU_ROOM].says == "room on the GPUs (it runs)"
 
 
 def test_a_profile_that_nobody_knows_is_not_judged() -> None:
@@ -221,7 +221,7 @@ def test_a_profile_that_nobody_knows_is_not_judged() -> None:
     assert vm.detail is not None
     (vgpu,) = vm.detail.vgpus
     odd = vm.detail.model_copy(update={"vgpus": (vgpu.model_copy(update={"profile": "grid_z9-7c"}),)})
-    found = judged(vm.model_copy(update={"detail": odd}), observed)
+    found = assessed(vm.model_copy(update={"detail": odd}), observed)
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.UNKNOWN
     assert found[ConditionKind.MMIO].verdict is ConditionState.UNKNOWN
 
@@ -234,7 +234,7 @@ def with_device(
 ) -> StartCondition:
     """Judge a VM that has one passed-through device and no vGPU."""
     vm, observed = estate(host, vms, vgpus=(), passthrough=(PassthroughDevice(key=13000, **device),))
-    return judged(vm, observed)[ConditionKind.PASSTHROUGH]
+    return assessed(vm, observed)[ConditionKind.PASSTHROUGH]
 
 
 PASSED = {"gpus": [a100(passthrough=True, label="big")]}
@@ -284,7 +284,7 @@ def test_a_device_that_cannot_be_attached(
 
 
 def test_a_vm_without_devices_is_judged_by_host_and_version_only() -> None:
-    assert set(judged(*estate(vgpus=(), firmware="bios"))) == {
+    assert set(assessed(*estate(vgpus=(), firmware="bios"))) == {
         ConditionKind.HOST,
         ConditionKind.HARDWARE_VERSION,
     }

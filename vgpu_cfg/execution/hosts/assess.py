@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AssessedSetting:
     """A setting that was read back. `why` says why nothing is known, where it is UNREAD.
 
     `is_absent` says that the host has no such setting, or no longer the device to ask.
@@ -60,7 +60,9 @@ class Judged:
         return f"{self.target.id} is {found.configured or 'not set'}, not {found.wanted}"
 
 
-def judge(view: HostView, target: SettingTarget, setting: HostSetting, mark: HostMark | None) -> Judged:
+def assess(
+    view: HostView, target: SettingTarget, setting: HostSetting, mark: HostMark | None
+) -> AssessedSetting:
     """Say what a host shows of a setting, and what that amounts to.
 
     Where the source tells only what is configured, `mark` says whether the host has restarted since.
@@ -72,7 +74,7 @@ def judge(view: HostView, target: SettingTarget, setting: HostSetting, mark: Hos
     reading = SettingReading(setting=target.setting, device=target.device, wanted=target.value)
     if found.unread or found.is_absent:
         why = found.unread or "the host has no such setting"
-        return Judged(target, setting, impact, State.UNREAD, reading, why, found.is_absent)
+        return AssessedSetting(target, setting, impact, State.UNREAD, reading, why, found.is_absent)
     state = State.WRONG
     if found.configured is not None and setting.same(target.value, found.configured):
         is_hidden = found.runtime is None and is_waiting(mark, target, view.facts.boot_time)
@@ -85,10 +87,10 @@ def judge(view: HostView, target: SettingTarget, setting: HostSetting, mark: Hos
         "waits_for": waits_for,
         "differs": state is State.WRONG,
     }
-    return Judged(target, setting, impact, state, reading.model_copy(update=shown))
+    return AssessedSetting(target, setting, impact, state, reading.model_copy(update=shown))
 
 
-def not_shown(ref: HostRef, missing: Sequence[Judged]) -> NotConfirmed:
+def not_shown(ref: HostRef, missing: Sequence[AssessedSetting]) -> NotConfirmed:
     remedy = "see who else sets this (a host profile, a colleague); then " + PLAN_AGAIN
     if all(one.state is State.PENDING for one in missing):
         remedy = "the next plan restarts the host for it: " + PLAN_AGAIN

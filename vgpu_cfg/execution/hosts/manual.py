@@ -74,7 +74,7 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
 def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
     if not is_connected(view.host):
         return ""
-    if step.proves and all(one.state is State.HOLDS for one in hosts.judge(view, step.proves)):
+    if step.proves and all(one.state is State.HOLDS for one in hosts.assess(view, step.proves)):
         return "a reading shows that it is done"
     targets = {target.id: target.value for target in step.proves} or {step.id: step_digest(step)}
     is_kept = all(view.facts.done.get(name) == word for name, word in targets.items())
@@ -87,4 +87,4 @@ def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
 
 def _is_told_by_reading(step: ManualStep, view: HostView, hosts: HostSession) -> bool:
     """Whether readings alone say if a step was done: then nobody's word is kept beside them."""
-    return bool(step.proves) and all(one.state is not State.UNREAD for one in hosts.judge(view, step.proves))
+    return bool(step.proves) and all(one.state is not State.UNREAD for one in hosts.assess(view, step.proves))

@@ -81,7 +81,7 @@ class Pools:
         ]
         if wanting or any(nic.ip and "/" in nic.ip for vm in vms for nic in vm.nics):
             self._take_observed(observed)
-        self._judge_stated(vms)
+        self._assess_stated(vms)
         waiting = [one for one in wanting if not self._keep(*one)]
         for vm, index, pool in waiting:
             self._give(vm, index, pool)
@@ -133,16 +133,16 @@ class Pools:
         """Name who shows an address besides the VM itself."""
         return [name for name in self._seen.get(address, ()) if name != vm.name]
 
-    def _judge_stated(self, vms: list[DesiredVm]) -> None:
+    def _assess_stated(self, vms: list[DesiredVm]) -> None:
         """Warn of stated addresses that others show; whether they fit, the plan file's checks say."""
         for vm in vms:
             for nic in vm.nics:
                 address = _address(nic.ip or "") if nic.ip and "/" in nic.ip else None
                 if address is None:
                     continue
-                self._judge_use(vm, address)
+                self._assess_use(vm, address)
 
-    def _judge_use(self, vm: DesiredVm, address: Address) -> None:
+    def _assess_use(self, vm: DesiredVm, address: Address) -> None:
         if others := self._others(address, vm):
             message = f"its address {address} is in use already, by {listed(others, shown=_SHOWN)}"
             remedy = "give it another one, or free this one"
@@ -169,7 +169,7 @@ class Pools:
         for text in texts:
             address = _address(text)
             if address is not None and address in pool.subnet and self._take(vm, index, pool, address):
-                self._judge_use(vm, address)
+                self._assess_use(vm, address)
                 return True
         for nic in own.detail.guest.nics if own.detail.guest else ():
             for text in nic.addresses:

@@ -112,7 +112,7 @@ class CapacityReader:
         found.functions = read_functions(host, vms, self._observed.facts)
         found.uplinks = read_uplinks(host, self._observed.facts)
         self._hold(found, vms)
-        self._judge_sharing(found)
+        self._assess_sharing(found)
         self._claim(found, vms)
         gone = {vm.name for vm in here if vm.moid in without and vm.is_on} - {vm.name for vm in vms}
         if gone:
@@ -291,7 +291,7 @@ class CapacityReader:
             if gpu.board_key in (needs := self.needs(name))
         )
 
-    def _judge_sharing(self, found: HostCapacity) -> None:
+    def _assess_sharing(self, found: HostCapacity) -> None:
         """Tell an idle GPU's mode by what can be created, where the API does not tell it (before 8.0.3)."""
         for gpu in found.gpus:
             if gpu.sharing is None and not gpu.held and gpu.board_key is not None:

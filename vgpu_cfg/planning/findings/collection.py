@@ -37,7 +37,7 @@ class Findings:
             lines[vm.line] = lines.get(vm.line, 0) + 1
         findings = cls({code: Severity(text) for code, text in desired.checks.items()}, lines)
         for code, severity in findings.relaxed.items():
-            findings._judge_relaxation(desired.name, code, severity)
+            findings._assess_relaxation(desired.name, code, severity)
         return findings
 
     def add(
@@ -93,7 +93,7 @@ class Findings:
             else listed(sorted(names, key=as_counted))
         )
 
-    def _judge_relaxation(self, plan: str, code: str, severity: Severity) -> None:
+    def _assess_relaxation(self, plan: str, code: str, severity: Severity) -> None:
         subject = Subject(kind="plan", name=plan)
         check = check_of(code)
         if check is None:

@@ -105,7 +105,7 @@ class GuestPlanner:
         if not turn.will_run:
             self._tell_off(resolved, turn)
         elif change is not None and is_reached:
-            self._judge_restart(resolved, turn, change)
+            self._assess_restart(resolved, turn, change)
         return change
 
     def _tell_off(self, resolved: ResolvedVm, turn: GuestTurn) -> None:
@@ -117,7 +117,7 @@ class GuestPlanner:
             remedy = "let the plan power it on first, or write `guest.login` for a way in later"
         self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
-    def _judge_restart(self, resolved: ResolvedVm, turn: GuestTurn, change: StageGuest) -> None:
+    def _assess_restart(self, resolved: ResolvedVm, turn: GuestTurn, change: StageGuest) -> None:
         modules = [one for one in turn.spec.modules if one.kind in change.modules]
         names = restarting(turn, modules)
         if names and not self.options.allow_power_cycle:

@@ -13,7 +13,7 @@ from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, ResolvedHost
-from vgpu_cfg.planning.hosts.assess import HostJudge, JudgedHost
+from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 
@@ -54,7 +54,7 @@ class Alternatives:
     def __init__(
         self,
         resolved_hosts: Iterable[ResolvedHost],
-        judge: HostJudge,
+        assessor: HostAssessor,
         desired: DesiredPlan,
         observed: Inventory,
         catalog: Catalog,
@@ -65,14 +65,14 @@ class Alternatives:
             resolved.view.host.moid: resolved for resolved in resolved_hosts if is_derivable(resolved)
         }
         self.unclear = Findings(findings.relaxed, findings.lines)
-        self._judge, self._relaxed = judge, findings.relaxed
+        self._assessor, self._relaxed = assessor, findings.relaxed
         self._desired, self._observed, self._catalog = desired, observed, catalog
-        self._known: dict[str, tuple[JudgedHost, int]] = {}
+        self._known: dict[str, tuple[AssessedHost, int]] = {}
 
     def as_stated(self) -> dict[str, Host]:
         """Return the hosts as they will be with what the plan file itself asks of them."""
         found = {moid: self._as_stated(resolved)[0] for moid, resolved in self.resolved_hosts.items()}
-        return {moid: judged.host for moid, judged in found.items() if judged.host is not None}
+        return {moid: assessed.host for moid, assessed in found.items() if assessed.host is not None}
 
     def all(self) -> dict[str, tuple[Alternative, ...]]:
         """Return what each host could be prepared into for all VMs that may run there, the cheapest first.
@@ -131,39 +131,39 @@ class Alternatives:
         if desired_settings.keys() == resolved.desired_settings.keys():
             return None
         before, errors_before = self._as_stated(resolved)
-        judged, errors = self._tried(resolved, desired_settings)
+        assessed, errors = self._tried(resolved, desired_settings)
         had = {drift.desired.id for drift in before.resolved.drifts}
-        more = [drift for drift in judged.resolved.drifts if drift.desired.id not in had]
+        more = [drift for drift in assessed.resolved.drifts if drift.desired.id not in had]
         if not more:
             host = before.host if before.host is not None else resolved.view.host
             return Alternative(preparation, host, desired_settings, is_so=True)
-        if judged.host is None:
+        if assessed.host is None:
             return None
         anyway = max((DISTURBS.index(drift.impact) for drift in before.resolved.drifts), default=0)
         disturbs = max((drift.impact for drift in more), key=DISTURBS.index)
         if DISTURBS.index(disturbs) <= anyway:
             disturbs = Impact.NONE
         return Alternative(
-            preparation, judged.host, desired_settings, disturbs, is_refused=errors > errors_before
+            preparation, assessed.host, desired_settings, disturbs, is_refused=errors > errors_before
         )
 
-    def _as_stated(self, resolved: ResolvedHost) -> tuple[JudgedHost, int]:
+    def _as_stated(self, resolved: ResolvedHost) -> tuple[AssessedHost, int]:
         moid = resolved.view.host.moid
         if moid not in self._known:
             self._known[moid] = (
                 self._tried(resolved, resolved.desired_settings)
                 if _is_asked(resolved)
-                else (JudgedHost(resolved), 0)
+                else (AssessedHost(resolved), 0)
             )
         return self._known[moid]
 
-    def _tried(self, resolved: ResolvedHost, desired_settings: DesiredSettings) -> tuple[JudgedHost, int]:
+    def _tried(self, resolved: ResolvedHost, desired_settings: DesiredSettings) -> tuple[AssessedHost, int]:
         """Judge a host with wishes, for once; and count the errors that this finds."""
         findings = Findings(self._relaxed)
-        judged = self._judge.judge(
+        assessed = self._assessor.assess(
             replace(resolved, desired_settings=dict(desired_settings), drifts=[], right=[]), findings
         )
-        return judged, sum(found.severity is Severity.ERROR for found in findings.diagnostics())
+        return assessed, sum(found.severity is Severity.ERROR for found in findings.diagnostics())
 
 
 def is_derivable(resolved: ResolvedHost) -> bool:

@@ -43,7 +43,7 @@ class HostWork:
 
 
 @dataclass(slots=True)
-class JudgedHost:
+class AssessedHost:
     """What came of one host: as it will be (None: as it was read), and what is to be done for that.
 
     `step` is the switching on by hand that a cold boot waits for.
@@ -56,20 +56,20 @@ class JudgedHost:
     is_in_sync: bool = False
 
 
-class HostJudge:
+class HostAssessor:
     """Compares hosts one by one; what it finds goes where the caller says."""
 
     def __init__(self, desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> None:
         """`observed` has the plan's own changes to DRS and vCenter in it."""
         self.desired, self.observed, self.options = desired, observed, options
 
-    def judge(self, resolved: ResolvedHost, findings: Findings) -> JudgedHost:
+    def assess(self, resolved: ResolvedHost, findings: Findings) -> AssessedHost:
         """Compare one host with the wishes of its case, and judge what that takes."""
-        result = JudgedHost(resolved)
-        self._judge(resolved, findings, result)
+        result = AssessedHost(resolved)
+        self._assess(resolved, findings, result)
         return result
 
-    def _judge(self, resolved: ResolvedHost, findings: Findings, result: JudgedHost) -> None:
+    def _assess(self, resolved: ResolvedHost, findings: Findings, result: AssessedHost) -> None:
         if resolved.desired_settings or resolved.view.facts.mark is not None:
             check_standing(resolved, self.desired.name, findings)
         if not check_reachable(resolved, self.desired.name, findings):
@@ -132,7 +132,7 @@ class HostJudge:
             host = host.model_copy(update={"system_id": ""})
         return host
 
-    def _wait_for_power(self, resolved: ResolvedHost, result: JudgedHost) -> None:
+    def _wait_for_power(self, resolved: ResolvedHost, result: AssessedHost) -> None:
         mark = resolved.view.facts.mark
         if mark is None or not mark.maintenance or mark.plan != self.desired.name or mark.restart == "reboot":
             return

@@ -51,7 +51,7 @@ def compare_host(resolved: ResolvedHost, findings: Findings, *, supposes: bool =
             _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
         else:
             _take(resolved, setting, desired, reading, DriftKind.WRONG, findings)
-    _judge_unread(resolved, unread, findings, supposes=supposes)
+    _assess_unread(resolved, unread, findings, supposes=supposes)
     _keep_right(resolved)
 
 
@@ -143,7 +143,7 @@ def _object(
         resolved.has_refusals = True
 
 
-def _judge_unread(
+def _assess_unread(
     resolved: ResolvedHost,
     unread: Iterable[tuple[HostSetting, DesiredSetting, Reading]],
     findings: Findings,

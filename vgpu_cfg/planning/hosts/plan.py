@@ -15,7 +15,7 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
 from vgpu_cfg.planning.host_settings.select import clusters_of, resolve_hosts, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
-from vgpu_cfg.planning.hosts.assess import HostJudge, HostWork, JudgedHost
+from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor, HostWork
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
@@ -72,32 +72,32 @@ class HostPlanner:
                 wanted.id: (setting, wanted)
                 for setting, wanted in desired_settings_of(resolved.entry, resolved.view)
             }
-        self._judge = HostJudge(desired, self.observed, options)
-        self._judged = {
-            resolved.view.host.moid: self._judge.judge(resolved, findings)
+        self._assessor = HostAssessor(desired, self.observed, options)
+        self._assessed = {
+            resolved.view.host.moid: self._assessor.assess(resolved, findings)
             for resolved in self.resolved_hosts
             if not is_derivable(resolved)
         }
         self.alternatives = Alternatives(
-            self.resolved_hosts, self._judge, desired, self.observed, catalog, findings
+            self.resolved_hosts, self._assessor, desired, self.observed, catalog, findings
         )
 
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
-        judged = {moid: one.host for moid, one in self._judged.items() if one.host is not None}
-        return with_hosts(observed, judged | self.alternatives.as_stated())
+        assessed = {moid: one.host for moid, one in self._assessed.items() if one.host is not None}
+        return with_hosts(observed, assessed | self.alternatives.as_stated())
 
     def plan(self, chosen: Mapping[str, Alternative] = MappingProxyType({})) -> HostPlans:
         """Put the changes of all hosts in order. `chosen` are the hosts (moids) prepared for VMs, and how."""
         for moid, resolved in self.alternatives.resolved_hosts.items():
             if moid in chosen:
                 resolved.desired_settings = dict(chosen[moid].desired_settings)
-            self._judged[moid] = self._judge.judge(resolved, self.findings)
+            self._assessed[moid] = self._assessor.assess(resolved, self.findings)
         result = HostPlans()
-        judged = [self._judged[resolved.view.host.moid] for resolved in self.resolved_hosts]
-        for one in judged:
+        assessed = [self._assessed[resolved.view.host.moid] for resolved in self.resolved_hosts]
+        for one in assessed:
             _take(one, result)
-        works = [one.work for one in judged if one.work is not None]
+        works = [one.work for one in assessed if one.work is not None]
         by_moid = {work.resolved.view.host.moid: work for work in works}
         for number, wave in enumerate(waves_of([work.resolved for work in works]), start=1):
             for resolved in wave:
@@ -152,15 +152,15 @@ def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
     return observed.model_copy(update={"hosts": hosts})
 
 
-def _take(judged: JudgedHost, result: HostPlans) -> None:
-    moid = judged.resolved.view.host.moid
-    if judged.is_in_sync:
-        result.in_sync.append(judged.resolved.name)
-    if judged.host is not None:
-        result.prepared[moid] = judged.host
-    if judged.step is not None:
-        result.changes.append(judged.step)
-        result.ready_after[moid] = judged.step.id
+def _take(assessed: AssessedHost, result: HostPlans) -> None:
+    moid = assessed.resolved.view.host.moid
+    if assessed.is_in_sync:
+        result.in_sync.append(assessed.resolved.name)
+    if assessed.host is not None:
+        result.prepared[moid] = assessed.host
+    if assessed.step is not None:
+        result.changes.append(assessed.step)
+        result.ready_after[moid] = assessed.step.id
 
 
 def _ready_after(changes: Sequence[Change], host: str) -> str:

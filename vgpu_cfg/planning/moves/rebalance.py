@@ -15,7 +15,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Diagnostic
-from vgpu_cfg.planning.estate.ownership import judge_ownership
+from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
@@ -149,7 +149,7 @@ class _Rebalancing:
     def _resolved(self) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs with what each needs, as planning does."""
         folders = self.resolver.folders()
-        owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         for resolved in self.resolver.resolved_vms(folders, owned):
             if self.options.selects(resolved.name):
                 self.resolver.shape(resolved)

@@ -71,13 +71,13 @@ class Candidates:
     def of(self, query: CandidateQuery, vm: DesiredVm, findings: Findings) -> Ranked:
         """Return the candidates, the VM's first cluster first; without any there is a finding."""
         if query not in self._known:
-            self._known[query] = self._judge(query)
+            self._known[query] = self._assess(query)
         ranked, failure = self._known[query]
         if failure is not None:
             findings.refuse_vm(failure[0], vm, failure[1], failure[2])
         return ranked
 
-    def _judge(self, query: CandidateQuery) -> tuple[Ranked, _Failure | None]:
+    def _assess(self, query: CandidateQuery) -> tuple[Ranked, _Failure | None]:
         """Filter step by step; the step that leaves nobody is the reason."""
         ranks = {moid: rank for rank, moid in enumerate(query.clusters)}
         left = [

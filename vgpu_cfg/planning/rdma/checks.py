@@ -43,7 +43,7 @@ class RdmaChecks:
         self._desired, self._observed = desired, observed
         self._topologies, self._findings = topologies, findings
 
-    def judge(
+    def assess(
         self, resolved_vms: Sequence[ResolvedVm], placements: Sequence[Placement], changes: Sequence[Change]
     ) -> list[ManualStep]:
         """Report on every VM that asks, and return the restarts of hosts that only a hand can see to."""

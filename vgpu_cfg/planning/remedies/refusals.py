@@ -97,7 +97,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     if code is not None:
         found.add(code, _host_words(code, host, shape))
         return found
-    _judge_nics(found, host, shape, ())
+    _assess_nics(found, host, shape, ())
     if found.codes:
         return found
     code = host.refuse_slots(shape)
@@ -112,14 +112,14 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         told = len(found.codes)
         for need in dict.fromkeys(variant):
             if need.peers is not None and has_group_api(host.host):
-                _judge_peers(found, host, need, [one for one in variant if one.peers == need.peers])
+                _assess_peers(found, host, need, [one for one in variant if one.peers == need.peers])
                 continue
-            _judge_gpus(found, host, need, shape, variant.count(need))
+            _assess_gpus(found, host, need, shape, variant.count(need))
         if code is not None and len(found.codes) == told:
             found.add(code, _variant_words(code, host, variant))
     found.drop_strange_boards()
     if not found.codes:
-        _judge_nics(found, host, shape, _possible_nodes(host, shape))
+        _assess_nics(found, host, shape, _possible_nodes(host, shape))
     if not found.codes:
         _assess_preferences(found, host, shape)
     if found.codes and claims:
@@ -137,7 +137,7 @@ def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> N
         found.add(Code.SPREAD_IMPOSSIBLE, text)
 
 
-def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
+def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
     room = 0
     refused: list[tuple[Code, str]] = []
     for gpu, code in host.refuse_need(need, shape):
@@ -156,7 +156,7 @@ def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sha
         found.add(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
 
 
-def _judge_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
+def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
     if host.groups_of(tuple(members)) is None or host.free_sets(need, len(members), host.gpus):
         return
     sets = [one for one in host.peer_sets if len(one) == len(members)]
@@ -236,7 +236,7 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
             return "has a VM of this line already"
 
 
-def _judge_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
+def _assess_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
     told = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
     if told is not None:
         found.add(*told)

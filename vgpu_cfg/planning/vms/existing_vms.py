@@ -111,7 +111,7 @@ def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
     return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
 
 
-def judge_changes(
+def assess_changes(
     resolved: ResolvedVm,
     vm: Vm,
     edits: VmEdits,

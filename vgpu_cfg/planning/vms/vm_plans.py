@@ -36,7 +36,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     least_hardware,
 )
 from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
-from vgpu_cfg.planning.vms.existing_vms import judge_changes, plan_existing
+from vgpu_cfg.planning.vms.existing_vms import assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
     held_gpus,
@@ -188,7 +188,7 @@ class VmPlanner:
         check_options(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
         changes = plan_existing(resolved, vm, edits, pin, upgrade_to)
-        judge_changes(resolved, vm, edits, changes, self.options, self.findings)
+        assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, "", result)
         if not changes and not edits.overrides:

@@ -45,7 +45,7 @@ def open_channel(login: Login) -> SshChannel:
     def trust(client: paramiko.SSHClient) -> None:
         host_keys.load(client, files)
         client.set_missing_host_key_policy(
-            host_keys.JudgeFirstKeys(login.policy, login.pinned, login.known_hosts)
+            host_keys.FirstKeyPolicy(login.policy, login.pinned, login.known_hosts)
         )
 
     try:

@@ -15,7 +15,7 @@ from tests.unit.planning.hosts.plans import GPU, SHELL, estate, host, wanted
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.planning.hosts.assess import HostJudge
+from vgpu_cfg.planning.hosts.assess import HostAssessor
 from vgpu_cfg.planning.hosts.plan import HostPlanner
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
@@ -90,7 +90,7 @@ def test_the_world_is_planned_once(observed: Inventory, vms: list[DesiredVm], lo
 
 def test_each_host_is_judged_once_where_nothing_is_prepared() -> None:
     observed = estate(host(gpus=[IN_MIG]), host())
-    assert counted(lambda: plan(observed, vm("a", MIG)), HostJudge.judge) == [2]
+    assert counted(lambda: plan(observed, vm("a", MIG)), HostAssessor.assess) == [2]
 
 
 @pytest.mark.parametrize(

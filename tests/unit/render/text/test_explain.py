@@ -16,7 +16,7 @@ from vgpu_cfg.render.text.explain import operation_words, render_diagnosis, stat
 VM = Vm(moid="vm-1", name="hvd-02", power_state=PowerState.OFF)
 
 
-def judgement(says: str, verdict: ConditionState = ConditionState.RIGHT) -> StartCondition:
+def assessment(says: str, verdict: ConditionState = ConditionState.RIGHT) -> StartCondition:
     return StartCondition(about=ConditionKind.MMIO, verdict=verdict, says=says)
 
 
@@ -48,8 +48,8 @@ def test_the_state_names_power_host_and_owner() -> None:
 
 def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> None:
     text = shown(
-        others=(judgement("firmware bios, needs EFI", ConditionState.WRONG),),
-        unknown=(judgement("size not read", ConditionState.UNKNOWN),),
+        others=(assessment("firmware bios, needs EFI", ConditionState.WRONG),),
+        unknown=(assessment("size not read", ConditionState.UNKNOWN),),
         notes=("first", "second"),
     )
     assert "\n  also     firmware bios, needs EFI\n" in text
@@ -61,7 +61,7 @@ def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> Non
 def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
     explanation = explanation_of("vgpu-plugin")
     assert explanation is not None
-    text = shown(explanation=explanation, ruled_out=(judgement("EFI"),))
+    text = shown(explanation=explanation, ruled_out=(assessment("EFI"),))
     assert "nothing of it shows" in " ".join(text.split())
     assert "\n  be sure  grep vmiop_log vmware.log" in text
     assert "\n  remedy   " in text
@@ -71,7 +71,7 @@ def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
 def test_a_cause_that_shows_needs_no_more_proof() -> None:
     text = shown(
         explanation=explanation_of("mmio-too-small"),
-        causes=(judgement("size 64, needs 128", ConditionState.WRONG),),
+        causes=(assessment("size 64, needs 128", ConditionState.WRONG),),
     )
     assert "\n  cause    size 64, needs 128\n" in text
     assert "be sure" not in text
