@@ -332,7 +332,7 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
     return [name for name in estates if reset_lab(lab_folder(name))]
 
 
-def lend_hand(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
     """Do at the lab's servers what only a hand can.
 
     Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.

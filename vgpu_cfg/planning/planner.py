@@ -46,7 +46,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
 )
 from vgpu_cfg.planning.vms.destroy import plan_removal
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules
-from vgpu_cfg.planning.vms.lookup.baseline import Stage, StateReader, place_vms, set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.planning.vms.place_preferences import (
@@ -103,14 +103,14 @@ class _Planning:
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
         resolved_vms = self._resolved(folders, owned, book)
-        stage, placed = self._place(resolved_vms, deleted)
-        chosen = self._choose(resolved_vms, deleted, stage, placed)
+        baseline, placed = self._place(resolved_vms, deleted)
+        chosen = self._choose(resolved_vms, deleted, baseline, placed)
         self.host_plans = self.host_planner.plan(chosen)
         if any(not one.is_so for one in chosen.values()):
             self._stand_on(self.host_plans.as_prepared(self.as_read))
             resolved_vms = self._resolved(folders, owned, book)
-            stage, placed = self._place(resolved_vms, deleted)
-        stage, placed = self._settle(resolved_vms, deleted, stage, placed)
+            baseline, placed = self._place(resolved_vms, deleted)
+        baseline, placed = self._settle(resolved_vms, deleted, baseline, placed)
         result = VmPlans()
         planner = VmPlanner(
             self.desired,
@@ -124,7 +124,7 @@ class _Planning:
         self._remove(deleted, result)
         for resolved in resolved_vms:
             planner.plan_vm(resolved, placed, result)
-        self._assess_places(resolved_vms, stage)
+        self._assess_places(resolved_vms, baseline)
         self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
         result.changes = guests.stage(resolved_vms, result.changes, result.in_sync)
@@ -162,14 +162,14 @@ class _Planning:
         return resolved_vms
 
     def _choose(
-        self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], stage: Stage, placed: Placed
+        self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], baseline: Baseline, placed: Placed
     ) -> Chosen:
         """Decide which hosts are prepared for the VMs, where `prepare: from_vms` lets them be."""
         alternatives = self.host_planner.alternatives
         if not alternatives.resolved_hosts:
             return {}
         reader = StateReader(self.observed, resolved_vms, deleted, self.findings)
-        chooser = Chooser(alternatives, self.observed, self.catalog, stage, resolved_vms, reader)
+        chooser = Chooser(alternatives, self.observed, self.catalog, baseline, resolved_vms, reader)
         chosen = chooser.choose(placed)
         self.unclear = chooser.unclear
         return chosen
@@ -192,7 +192,7 @@ class _Planning:
             check_settings(resolved, self.findings)
             check_api(resolved.desired, resolved.gpus, self.observed.vcenter.api_version, self.findings)
             check_gpus(resolved, self.catalog, self.reader, offered, self.findings)
-            if not resolved.is_hopeless:
+            if not resolved.cannot_be_placed:
                 check_peers(resolved, self.catalog, self.hosts, self.findings)
             if resolved.keeps_gpus:
                 resolved.held_boards = tuple(self._held_boards(resolved))
@@ -212,13 +212,13 @@ class _Planning:
             if board is not None:
                 yield board
 
-    def _place(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> tuple[Stage, Placed]:
-        stage = set_stage(self.hosts, self.observed, resolved_vms, deleted, self.reader, self.findings)
-        return stage, place_vms(stage, resolved_vms)
+    def _place(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> tuple[Baseline, Placed]:
+        baseline = make_baseline(self.hosts, self.observed, resolved_vms, deleted, self.reader, self.findings)
+        return baseline, place_vms(baseline, resolved_vms)
 
     def _settle(
-        self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], stage: Stage, placed: Placed
-    ) -> tuple[Stage, Placed]:
+        self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], baseline: Baseline, placed: Placed
+    ) -> tuple[Baseline, Placed]:
         """Report who has no place; one that runs, and lacks room for new GPUs, keeps those that it holds."""
         while True:
             failed = [resolved for resolved in resolved_vms if resolved.name in placed.failed]
@@ -232,12 +232,12 @@ class _Planning:
             }
             changing |= {vm.moid for vm in deleted}
             movables = Movables(self.observed, self.hosts, self.reader, self.desired.protect, changing)
-            report_failures(placed, stuck or failed, stage, self.findings, movables.around)
+            report_failures(placed, stuck or failed, baseline, self.findings, movables.surroundings)
             if not stuck:
-                return stage, placed
+                return baseline, placed
             for resolved in stuck:
                 resolved.is_stuck = True
-            stage, placed = self._place(resolved_vms, deleted)
+            baseline, placed = self._place(resolved_vms, deleted)
 
     def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
         for vm in deleted:
@@ -246,7 +246,7 @@ class _Planning:
             if vm.host_moid is not None and vm.is_on:
                 result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)
 
-    def _assess_places(self, resolved_vms: Sequence[ResolvedVm], stage: Stage) -> None:
+    def _assess_places(self, resolved_vms: Sequence[ResolvedVm], baseline: Baseline) -> None:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
@@ -261,13 +261,13 @@ class _Planning:
         check_numa_residents(residents, self.findings)
         check_pack(residents, self.findings)
         for index, users in used.items():
-            host = stage.hosts[index]
-            check_host(host, stage.claims[index], users, stage.unread[index], self.findings)
+            host = baseline.hosts[index]
+            check_host(host, baseline.claims[index], users, baseline.unread[index], self.findings)
             check_topology(self.topologies.of(host), self.findings)
         for index in {
             index for resolved in resolved_vms if resolved.shape for index, _ in resolved.shape.hosts
         }:
-            check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
+            check_boards(baseline.hosts[index], baseline.unknown_boards[index], self.findings)
         check_lone_members(resolved_vms, self.hosts, self.observed.vms, self.catalog, self.findings)
 
     def _assess_keep_free(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> None:

@@ -8,7 +8,7 @@ from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.placement.demand import Demand
-from vgpu_cfg.planning.remedies.fixes import smallest_mend
+from vgpu_cfg.planning.remedies.fixes import smallest_fix
 
 
 def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand], *protected: str) -> str:
@@ -16,7 +16,7 @@ def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand
     reader = CapacityReader(observed, CATALOG)
     protect = ProtectEntry(names=protected)
     movables = Movables(observed, observed.hosts, reader, protect, ())
-    found = smallest_mend(place(states(hosts, vms), wanted), movables.around)
+    found = smallest_fix(place(states(hosts, vms), wanted), movables.surroundings)
     return found.words if found else ""
 
 

@@ -58,7 +58,7 @@ def fit(
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import DoesNotFit
-    from vgpu_cfg.planning.pool.shapes import Ground
+    from vgpu_cfg.planning.pool.shapes import CurrentHosts
 
     if (profile is None) == (plan is None):
         raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
@@ -69,14 +69,14 @@ def fit(
         observed = flow.read_all(connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
         asked = wanted.name
-        found = Ground(observed, load_catalog()).fit_profile(wanted, wants_host)
+        found = CurrentHosts(observed, load_catalog()).fit_profile(wanted, wants_host)
     else:
         question = flow.read_asked(plan, variables, variable_files)
         line = _vm_of(question.desired, vm, plan)
         desired, observed = flow.read_of(question, connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
         asked = f"{line.line} of {desired.name}"
-        found = Ground(observed, load_catalog()).fit_vm(desired, line, wants_host)
+        found = CurrentHosts(observed, load_catalog()).fit_vm(desired, line, wants_host)
         for error in found.errors:
             raise DoesNotFit(
                 f"{error.code} {error.message}",

@@ -142,7 +142,7 @@ def apply(
         asked,
         connection,
         _options(allow_power_cycle, names, only),
-        run_flow.How(
+        run_flow.ApplyOptions(
             path=path,
             yes=yes,
             parallel=parallel,
@@ -216,7 +216,7 @@ def destroy(
         asked,
         connection,
         chosen,
-        run_flow.How(
+        run_flow.ApplyOptions(
             path=path,
             yes=yes,
             parallel=parallel,

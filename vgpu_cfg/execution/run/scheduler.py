@@ -81,7 +81,7 @@ class Scheduler:
                 del self._unmet[index]
                 self._running.add(index)
                 self._waves.begin(change)
-                if _burdens_host(change):
+                if _counts_for_host(change):
                     self._on_host[change.host_moid] += 1
                 return change
         return None
@@ -147,7 +147,7 @@ class Scheduler:
     def _end(self, change: Change) -> int:
         index = self._index[change.id]
         self._running.remove(index)
-        if _burdens_host(change):
+        if _counts_for_host(change):
             self._on_host[change.host_moid] -= 1
         return index
 
@@ -155,7 +155,7 @@ class Scheduler:
         if not self._waves.admits(change):
             return False
         host = change.host_moid
-        if not _burdens_host(change):
+        if not _counts_for_host(change):
             return True
         if self._on_host[host] >= self._per_host:
             return False
@@ -194,6 +194,6 @@ class Scheduler:
             )
 
 
-def _burdens_host(change: Change) -> bool:
+def _counts_for_host(change: Change) -> bool:
     """Whether a change counts among those that burden its host: a guest works for half an hour by itself."""
     return change.host_moid is not None and not isinstance(change, StageGuest)

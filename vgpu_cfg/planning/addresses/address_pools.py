@@ -29,7 +29,7 @@ Subnet = IPv4Network | IPv6Network
 
 
 @dataclass(slots=True)
-class _Pool:
+class _AddressPool:
     """One network's pool, as it is given out. `short` are the VMs for which nothing was left."""
 
     network: DesiredNetwork
@@ -60,7 +60,7 @@ class _Pool:
         return f"{self.first}-{self.last}"
 
 
-class Pools:
+class AddressPools:
     """The addresses of a plan's NICs with `ip: pool`; `given` has them by VM and the NIC's place."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Pools:
     ) -> None:
         self._desired, self._existing, self._findings = desired, existing, findings
         self.given: dict[tuple[str, int], str] = {}
-        self._pools: dict[str, _Pool | None] = {}
+        self._pools: dict[str, _AddressPool | None] = {}
         self._users: dict[Address, str] = {}
         self._seen: dict[Address, dict[str, None]] = {}
         vms = sorted(desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
@@ -150,7 +150,7 @@ class Pools:
 
     # -------------------------------------------------------------- giving them
 
-    def _pool_of(self, nic: DesiredNic) -> _Pool | None:
+    def _pool_of(self, nic: DesiredNic) -> _AddressPool | None:
         """Return the pool of a NIC's network; that it has one, the plan file's own checks have seen to."""
         network = network_of(self._desired, nic)
         name = network.name if network is not None else nic.network or "no network"
@@ -158,7 +158,7 @@ class Pools:
             self._pools[name] = _pool(network)
         return self._pools[name]
 
-    def _keep(self, vm: DesiredVm, index: int, pool: _Pool) -> bool:
+    def _keep(self, vm: DesiredVm, index: int, pool: _AddressPool) -> bool:
         """Let a VM that exists keep what is kept on it, else what its guest shows; whether it has any."""
         own = self._existing.get(vm.name)
         if own is None or own.detail is None:
@@ -181,14 +181,14 @@ class Pools:
                     return True
         return False
 
-    def _take(self, vm: DesiredVm, index: int, pool: _Pool, address: Address) -> bool:
+    def _take(self, vm: DesiredVm, index: int, pool: _AddressPool, address: Address) -> bool:
         if address in self._users:
             return False
         self._users[address] = vm.name
         self.given[vm.name, index] = pool.spelt(address)
         return True
 
-    def _give(self, vm: DesiredVm, index: int, pool: _Pool) -> None:
+    def _give(self, vm: DesiredVm, index: int, pool: _AddressPool) -> None:
         for address in pool.addresses():
             if not self._seen.get(address) and self._take(vm, index, pool, address):
                 return
@@ -211,13 +211,13 @@ class Pools:
             self._findings.add(Code.POOL_EXHAUSTED, Subject(kind="network", name=name), message, remedy)
 
     @staticmethod
-    def _is_of(pool: _Pool, text: str) -> bool:
+    def _is_of(pool: _AddressPool, text: str) -> bool:
         address = _address(text)
         if address is None or address.version != pool.first.version:
             return False
         return int(pool.first) <= int(address) <= int(pool.last)
 
-    def _taken_words(self, pool: _Pool) -> str:
+    def _taken_words(self, pool: _AddressPool) -> str:
         given = {_address(text) for text in self.given.values()}
         taken = []
         for address in pool.addresses():
@@ -229,14 +229,14 @@ class Pools:
         return listed(taken, shown=3)
 
 
-def _pool(network: DesiredNetwork | None) -> _Pool | None:
+def _pool(network: DesiredNetwork | None) -> _AddressPool | None:
     if network is None or network.pool is None:
         return None
     subnet = _subnet(network.subnet)
     first, last = (_address(text) for text in network.pool)
     if subnet is None or first is None or last is None or first.version != last.version:
         return None
-    return _Pool(network, subnet, first, last)
+    return _AddressPool(network, subnet, first, last)
 
 
 def _subnet(text: str | None) -> Subnet | None:

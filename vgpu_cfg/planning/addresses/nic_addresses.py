@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.model.rdma import mtu_of, network_of
-from vgpu_cfg.planning.addresses.address_pools import Pools
+from vgpu_cfg.planning.addresses.address_pools import AddressPools
 from vgpu_cfg.planning.addresses.nic_identity import NicIdentities
 from vgpu_cfg.planning.findings.collection import Findings
 
@@ -99,7 +99,7 @@ class AddressBook:
         findings = findings if findings is not None else Findings()
         self._desired = desired
         self._existing = dict(existing) if existing is not None else own_vms(desired, observed)
-        self._pools = Pools(desired, observed, self._existing, findings)
+        self._pools = AddressPools(desired, observed, self._existing, findings)
         self._identities = NicIdentities(desired, observed, self._existing, findings)
 
     @property

@@ -36,7 +36,7 @@ _ABSENT = "(absent)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _DesiredOption:
     """One option of one cluster and the value that is wanted, None to have it out."""
 
     cluster: Cluster
@@ -50,7 +50,7 @@ def plan_cluster_options(
 ) -> list[SetClusterOption | SetVCenterOption]:
     """List the options of clusters and of vCenter that are not as the plan file asks; else findings."""
     changes: list[SetClusterOption | SetVCenterOption] = []
-    asked: dict[tuple[str, str], _Asked] = {}
+    asked: dict[tuple[str, str], _DesiredOption] = {}
     for one in _asked(desired, observed):
         before = asked.setdefault((one.cluster.moid, one.option), one)
         if before.value != one.value:
@@ -85,7 +85,7 @@ def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVC
     return observed.model_copy(update={"facts": facts})
 
 
-def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_Asked]:
+def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_DesiredOption]:
     for entry in desired.hosts:
         options = _options(entry)
         if not options:
@@ -98,7 +98,7 @@ def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_Asked]:
             if cluster is None or _is_protected(desired, cluster):
                 continue
             for option, value in options.items():
-                yield _Asked(cluster, option, value, entry.mode == "check")
+                yield _DesiredOption(cluster, option, value, entry.mode == "check")
 
 
 def _options(entry: DesiredHosts) -> dict[str, str | None]:
@@ -114,7 +114,9 @@ def _is_protected(desired: DesiredPlan, cluster: Cluster) -> bool:
     return matches_any(cluster.name, globs) or matches_any(cluster.inventory_path, globs)
 
 
-def _cluster_change(asked: _Asked, observed: Inventory, findings: Findings) -> SetClusterOption | None:
+def _cluster_change(
+    asked: _DesiredOption, observed: Inventory, findings: Findings
+) -> SetClusterOption | None:
     cluster, option = asked.cluster, asked.option
     subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
     facts = observed.facts.clusters.get(cluster.moid)

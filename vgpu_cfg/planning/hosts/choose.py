@@ -23,7 +23,7 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, place
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.baseline import Stage, StateReader
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import demands_of, starting_of
 
@@ -45,7 +45,7 @@ class Chooser:
     alternatives: Alternatives
     observed: Inventory
     catalog: Catalog
-    stage: Stage
+    baseline: Baseline
     resolved_vms: Sequence[ResolvedVm]
     reader: StateReader
     unclear: tuple[Diagnostic, ...] = field(init=False, default=())
@@ -55,7 +55,7 @@ class Chooser:
 
     def __post_init__(self) -> None:
         self._demands = demands_of(self.resolved_vms)
-        self._index = {host.moid: index for index, host in enumerate(self.stage.hosts)}
+        self._index = {host.moid: index for index, host in enumerate(self.baseline.hosts)}
 
     def choose(self, placed: Placed) -> Chosen:
         """Return what hosts are prepared into; `placed` are the VMs on the hosts as stated."""
@@ -194,7 +194,7 @@ class Chooser:
         for resolved in self.resolved_vms:
             fit = placed.fits.get(resolved.name)
             if fit is not None:
-                found.setdefault(self.stage.hosts[fit.host].moid, set()).add(resolved.name)
+                found.setdefault(self.baseline.hosts[fit.host].moid, set()).add(resolved.name)
             elif resolved.existing is not None and resolved.host is not None:
                 found.setdefault(resolved.host.moid, set()).add(resolved.name)
         return found
@@ -202,7 +202,7 @@ class Chooser:
     def _hosts_of(self, placed: Placed, counts: Callable[[Demand], bool] = lambda _demand: True) -> set[str]:
         """Return the hosts (moids) to which VMs come that count."""
         fits = (placed.fits.get(demand.vm) for demand in self._demands if counts(demand))
-        return {self.stage.hosts[fit.host].moid for fit in fits if fit is not None}
+        return {self.baseline.hosts[fit.host].moid for fit in fits if fit is not None}
 
     def _left(self, chosen: Chosen) -> Sequence[Demand]:
         """List who gets no place in the fast way."""
@@ -219,7 +219,7 @@ class Chooser:
         return place_startable(hosts, self._demands, PLACERS, starting_of(self.resolved_vms))
 
     def _hosts(self, chosen: Chosen) -> list[HostState]:
-        hosts = list(self.stage.states)
+        hosts = list(self.baseline.states)
         for moid, one in chosen.items():
             if not one.is_so:
                 hosts[self._index[moid]] = self._state(moid, one)

@@ -25,7 +25,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
-from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
+from vgpu_cfg.planning.hosts.mode_flips import ModeChanges
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
 
@@ -107,7 +107,7 @@ def _with_gpu_needs(
             _refuse_unclear(resolved, board.key, findings)
         else:
             clear[board.key] = next(iter(wanted))
-    flips = ModeFlips(resolved.view, desired.name, observed, catalog, open_gpus, ruled | handed_out)
+    flips = ModeChanges(resolved.view, desired.name, observed, catalog, open_gpus, ruled | handed_out)
     flips.place(vms if Preparation.OTHER_MODE in preparation else (), clear)
     rules = list(handed_out.values())
     for gpu in open_gpus:
@@ -168,7 +168,7 @@ def _refuse_unclear(resolved: ResolvedHost, board: str, findings: Findings) -> N
     findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
-def _report_kept(resolved: ResolvedHost, flips: ModeFlips, findings: Findings) -> None:
+def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings) -> None:
     """Name the GPUs that would do for VMs without room, and are not touched because others may need them."""
     if not flips.lacking or not flips.kept:
         return

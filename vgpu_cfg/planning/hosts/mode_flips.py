@@ -22,11 +22,11 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.host_settings.entry import HostView
 
-_MENDED = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
+_FIXED_BY_PLAN = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
 """What the plan itself sees to on a host that it prepares."""
 
 
-class ModeFlips:
+class ModeChanges:
     """Counts on the GPUs of one host. `open_gpus` are those that no rule of the plan file speaks of.
 
     `flipped` are the GPUs that change, with their new mode; `lacking` the VMs that found no room, and `kept`
@@ -86,7 +86,7 @@ class ModeFlips:
             state.sharing = rule.sharing or state.sharing
         elif self._is_handed_out(gpu.pci_id):
             state.obstacle = Code.GPU_IN_PASSTHROUGH
-        if state.obstacle in _MENDED:
+        if state.obstacle in _FIXED_BY_PLAN:
             state.obstacle = None
         return state
 

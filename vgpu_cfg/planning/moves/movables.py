@@ -103,7 +103,7 @@ class Movables:
     changing: Collection[str]
     stays: list[Stay] = field(default_factory=list)
 
-    def around(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
+    def surroundings(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
         """List those on the wanted hosts, and on the hosts where these could go, the easiest first.
 
         VMs without devices only matter where memory does, on the `tight` hosts.

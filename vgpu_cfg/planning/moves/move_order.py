@@ -20,7 +20,7 @@ from vgpu_cfg.planning.placement.start_search import Position, SearchTooLarge, S
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MoveStep:
     """One move: hosts are indexes. `why_cold` is empty where vMotion makes it."""
 
     vm: str
@@ -30,12 +30,12 @@ class Step:
     why_cold: str
 
 
-def in_order(steps: Iterable[Step]) -> list[Step]:
+def in_order(steps: Iterable[MoveStep]) -> list[MoveStep]:
     """Sort the moves so that each can be made when those before it are; circles are cut by a cold one."""
     left = sorted(steps, key=lambda step: (step.target, *_largest_first(step)))
     cold = [step for step in left if step.why_cold]
     left = [step for step in left if not step.why_cold]
-    ordered: list[Step] = []
+    ordered: list[MoveStep] = []
     while left:
         sources = {step.source for step in left}
         free = [step for step in left if step.target not in sources]
@@ -46,17 +46,17 @@ def in_order(steps: Iterable[Step]) -> list[Step]:
         smallest = min(left, key=lambda step: (sum(need.framebuffer_mib for need in step.variant), step.vm))
         left.remove(smallest)
         why = "it changes places with others, and one of them must be off meanwhile"
-        cold.append(Step(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
+        cold.append(MoveStep(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
     return [*ordered, *sorted(cold, key=_largest_first)]
 
 
-def _largest_first(step: Step) -> tuple[tuple[int, ...], str]:
+def _largest_first(step: MoveStep) -> tuple[tuple[int, ...], str]:
     size = start_size(step.variant) if step.variant else (0, 0, 0)
     return tuple(-part for part in size), step.vm
 
 
-def find_doubts(
-    ordered: Sequence[Step],
+def find_uncertain_starts(
+    ordered: Sequence[MoveStep],
     now: Sequence[HostState],
     later: Sequence[HostState],
     starts: Mapping[int, Sequence[Start]],
@@ -66,7 +66,7 @@ def find_doubts(
     `now` are the hosts without the VMs that move, `later` also without those that the plan switches off;
     `starts` are the plan's, by host index.
     """
-    arrivals: dict[int, list[Step]] = {}
+    arrivals: dict[int, list[MoveStep]] = {}
     for step in ordered:
         arrivals.setdefault(step.target, []).append(step)
     for index in sorted({*arrivals, *starts}):

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
-from vgpu_cfg.planning.moves.move_order import Step, find_doubts, find_untold, in_order
+from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, find_untold, in_order
 from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
@@ -27,7 +27,7 @@ from vgpu_cfg.planning.placement.place import Placed, Placer
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.baseline import set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
@@ -40,14 +40,14 @@ MOST_RESTARTS = 50
 """How many VMs are tried as ones to restart where they are."""
 
 
-class How(StrEnum):
+class MoveMethod(StrEnum):
     """How a VM gets to another host."""
 
     VMOTION = "vMotion"
     COLD = "cold"
 
 
-class Outcome(StrEnum):
+class RebalanceResult(StrEnum):
     """What the search came to."""
 
     FITS = "fits"
@@ -72,7 +72,7 @@ class Move:
     moid: str
     source: str
     target: str
-    how: How
+    how: MoveMethod
     profiles: tuple[str, ...]
     why_cold: str = ""
     stun_ms: int | None = None
@@ -95,12 +95,12 @@ class Rebalance:
     such that one does not start. `stays` are VMs in question that nobody can move.
     """
 
-    outcome: Outcome
-    homeless: tuple[str, ...] = ()
+    outcome: RebalanceResult
+    unplaced: tuple[str, ...] = ()
     moves: tuple[Move, ...] = ()
     trials: int = 0
     errors: tuple[Diagnostic, ...] = ()
-    doubts: tuple[str, ...] = ()
+    uncertain_starts: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
     stays: tuple[Stay, ...] = ()
 
@@ -136,12 +136,12 @@ class _Rebalancing:
         homeless = tuple(as_is.failed)
         errors = tuple(found for found in self.findings.diagnostics() if found.severity == "error")
         if not homeless:
-            return Rebalance(Outcome.FITS, errors=errors)
+            return Rebalance(RebalanceResult.FITS, errors=errors)
         finder = self._finder()
         wanted = {
             index for resolved in self.resolved_vms if resolved.shape for index, _ in resolved.shape.hosts
         }
-        movables = finder.around(wanted, self._tight(wanted, as_is.initial))
+        movables = finder.surroundings(wanted, self._tight(wanted, as_is.initial))
         restarts = tuple(self._restarts(finder, wanted))
         outcome, moves, doubts = self._search(movables)
         return Rebalance(outcome, homeless, moves, self.trials, errors, doubts, restarts, tuple(finder.stays))
@@ -169,7 +169,9 @@ class _Rebalancing:
         total = sum(resolved.shape.memory_mib for resolved in self.resolved_vms if resolved.shape)
         return {index for index in wanted if states[index].free_mib < total}
 
-    def _search(self, movables: Sequence[Movable]) -> tuple[Outcome, tuple[Move, ...], tuple[str, ...]]:
+    def _search(
+        self, movables: Sequence[Movable]
+    ) -> tuple[RebalanceResult, tuple[Move, ...], tuple[str, ...]]:
         """Try the sets of one, two and three moves; of as many moves one without doubts comes first."""
         for count in range(1, MOST_MOVES + 1):
             doubtful: tuple[tuple[Move, ...], tuple[str, ...]] | None = None
@@ -178,12 +180,12 @@ class _Rebalancing:
                     self.trials += 1
                     found = self._try(chosen, placers)
                     if found is not None and not found[1]:
-                        return Outcome.MOVES, *found
+                        return RebalanceResult.MOVES, *found
                     doubtful = doubtful or found
             if doubtful is not None:
-                return Outcome.MOVES, *doubtful
+                return RebalanceResult.MOVES, *doubtful
         sets = sum(comb(len(movables), count) for count in range(1, MOST_MOVES + 1))
-        return Outcome.NONE if sets <= MOST_SOLVED else Outcome.LIMIT, (), ()
+        return RebalanceResult.NONE if sets <= MOST_SOLVED else RebalanceResult.LIMIT, (), ()
 
     def _try(
         self, chosen: Sequence[Movable], placers: Sequence[Placer]
@@ -200,12 +202,14 @@ class _Rebalancing:
             return None
         steps = in_order(self._step(one, placed) for one in kept)
         by_moid = {one.vm.moid: one for one in kept}
-        doubts = tuple(self._doubts(steps, list(by_moid.values()), placed))
+        doubts = tuple(self._uncertain_starts(steps, list(by_moid.values()), placed))
         return tuple(self._move(step, by_moid[step.vm]) for step in steps), doubts
 
-    def _doubts(self, steps: Sequence[Step], moved: Sequence[Movable], placed: Placed) -> Iterator[str]:
+    def _uncertain_starts(
+        self, steps: Sequence[MoveStep], moved: Sequence[Movable], placed: Placed
+    ) -> Iterator[str]:
         leaving = [one.vm for one in moved]
-        now = set_stage(
+        now = make_baseline(
             self.resolver.hosts, self.observed, (), leaving, self.resolver.reader, self.findings
         ).states
         starts: dict[int, list[Start]] = {}
@@ -213,7 +217,7 @@ class _Rebalancing:
             fit = placed.fits.get(resolved.name)
             if fit is not None and fit.variant and resolved.desired.power is DesiredPower.ON:
                 starts.setdefault(fit.host, []).append(Start(resolved.name, fit.variant))
-        yield from find_doubts(steps, now, placed.initial, starts)
+        yield from find_uncertain_starts(steps, now, placed.initial, starts)
         used = {step.target for step in steps} | starts.keys()
         yield from find_untold(moved, [state for state in now if state.index in used])
 
@@ -221,7 +225,7 @@ class _Rebalancing:
         """Place the plan's VMs with these VMs gone from where they are, and in need of another host."""
         leaving = [one.vm for one in moved]
         resolver = self.resolver
-        stage = set_stage(
+        baseline = make_baseline(
             resolver.hosts, self.observed, self.resolved_vms, leaving, resolver.reader, self.findings
         )
         demands = [
@@ -233,7 +237,7 @@ class _Rebalancing:
             resolved.name for resolved in self.resolved_vms if resolved.desired.power is DesiredPower.ON
         }
         starting |= {one.vm.moid for one in moved}
-        return place_startable(stage.states, [*demands, *(one.demand for one in moved)], placers, starting)
+        return place_startable(baseline.states, [*demands, *(one.demand for one in moved)], placers, starting)
 
     def _restarts(self, finder: Movables, wanted: set[int]) -> Iterator[Restart]:
         """Yield the VMs one of which, with other GPUs of its own host, would leave room for the plan."""
@@ -246,18 +250,18 @@ class _Rebalancing:
                 if not self._place((one,), PLACERS[:1]).failed:
                     yield Restart(one.vm.name, one.vm.moid, one.host.name)
 
-    def _step(self, one: Movable, placed: Placed) -> Step:
+    def _step(self, one: Movable, placed: Placed) -> MoveStep:
         fit = placed.fits[one.vm.moid]
         source = next(index for index, host in enumerate(self.resolver.hosts) if host.moid == one.host.moid)
-        return Step(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
+        return MoveStep(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
 
-    def _move(self, step: Step, one: Movable) -> Move:
+    def _move(self, step: MoveStep, one: Movable) -> Move:
         return Move(
             vm=one.vm.name,
             moid=one.vm.moid,
             source=one.host.name,
             target=self.resolver.hosts[step.target].name,
-            how=How.COLD if step.why_cold else How.VMOTION,
+            how=MoveMethod.COLD if step.why_cold else MoveMethod.VMOTION,
             profiles=tuple(vgpu.profile for vgpu in one.vm.detail.vgpus) if one.vm.detail else (),
             why_cold=step.why_cold,
             stun_ms=None if step.why_cold else one.stun_ms,

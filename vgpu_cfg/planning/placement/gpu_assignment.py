@@ -11,7 +11,7 @@ from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Demand, Variant
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
-from vgpu_cfg.planning.placement.patterns import Ware, stack
+from vgpu_cfg.planning.placement.patterns import PatternItem, stack
 from vgpu_cfg.planning.placement.place import in_order
 
 
@@ -29,10 +29,10 @@ class HostShare:
 
     assignments: list[Assignment] = field(default_factory=list)
     sets: list[frozenset[int]] = field(default_factory=list)
-    gpus: list[tuple[int, Mapping[Ware, int]]] = field(default_factory=list)
+    gpus: list[tuple[int, Mapping[PatternItem, int]]] = field(default_factory=list)
 
 
-def realize(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
+def assign_gpus(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
     """Give every VM of a host its GPUs and devices; None where that cannot be done like this."""
     return _simply(host, share) or _as_counted(host, share)
 
@@ -88,7 +88,7 @@ def _as_counted(host: HostState, share: HostShare) -> tuple[HostState, dict[str,
 def _gpus_for(
     host: HostState,
     one: Assignment,
-    left: list[tuple[int, dict[Ware, int]]],
+    left: list[tuple[int, dict[PatternItem, int]]],
     sets: list[frozenset[int]],
 ) -> tuple[int, ...] | None:
     shape = one.demand.shape
@@ -113,11 +113,11 @@ def _gpus_for(
                 joined[need.peers] = sorted(members)
             gpus.append(joined[need.peers].pop(0))
             continue
-        ware = Ware(need, line)
-        found = next((entry for entry in left if entry[1].get(ware, 0) > 0), None)
+        item = PatternItem(need, line)
+        found = next((entry for entry in left if entry[1].get(item, 0) > 0), None)
         if found is None:
             return None
-        found[1][ware] -= 1
+        found[1][item] -= 1
         gpus.append(found[0])
     return tuple(gpus)
 

@@ -94,7 +94,7 @@ class HostState:
         *,
         frees_gpus: bool = False,
         memory_share: float = HOST_MEMORY_SHARE,
-        heeds_creatable: bool = True,
+        uses_creatable: bool = True,
     ) -> Self:
         """Start from what a host has now; memory and nodes as if nothing ran there."""
         host = capacity.host
@@ -108,7 +108,7 @@ class HostState:
             free_mib=int(host.memory_mib * memory_share),
             offered=capacity.offered,
             creatable=frozenset(host.creatable_profiles)
-            if heeds_creatable and is_told and not frees_gpus
+            if uses_creatable and is_told and not frees_gpus
             else None,
             peer_sets=capacity.peer_sets,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},

@@ -16,7 +16,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape, make_variants
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
-from vgpu_cfg.planning.vms.lookup.baseline import Stage, hosts_in_order, set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 
@@ -40,7 +40,7 @@ class Fits:
 
 
 @dataclass(slots=True)
-class Ground:
+class CurrentHosts:
     """The hosts as they are, read once for any number of questions."""
 
     observed: Inventory
@@ -52,8 +52,8 @@ class Ground:
     def __post_init__(self) -> None:
         self.reader = CapacityReader(self.observed, self.catalog)
         self.hosts = hosts_in_order(self.observed)
-        stage: Stage = set_stage(self.hosts, self.observed, (), (), self.reader, Findings())
-        self.states = stage.states
+        baseline: Baseline = make_baseline(self.hosts, self.observed, (), (), self.reader, Findings())
+        self.states = baseline.states
 
     def fit_profile(self, profile: VgpuProfile, wants_host: Callable[[str], bool]) -> Fits:
         """Count one more vGPU of a profile, on hosts that are wanted by name and usable.
@@ -79,11 +79,11 @@ class Ground:
         profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.kind == "vgpu")
         if resolved is None:
             return Fits((), profiles, errors=_errors(findings))
-        if resolved.is_hopeless:
+        if resolved.cannot_be_placed:
             return Fits((), profiles, resolved.cpus, resolved.memory_mib, _errors(findings))
         resolver.shape(resolved)
         shape = self._narrowed(resolved.shape, wants_host)
-        states: Sequence[HostState] = set_stage(
+        states: Sequence[HostState] = make_baseline(
             self.hosts, self.observed, (), (), self.reader, findings
         ).states
         found = how_many(states, shape) if shape is not None else ()

@@ -25,13 +25,13 @@ FindMovables = Callable[[Sequence[int], Sequence[int]], Sequence[Movable]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Fix:
     """One thing to do, in words, after which all VMs without a place have one."""
 
     words: str
 
 
-def smallest_mend(placed: Placed, movables: FindMovables = lambda _wanted, _tight: ()) -> Mend | None:
+def smallest_fix(placed: Placed, movables: FindMovables = lambda _wanted, _tight: ()) -> Fix | None:
     """Find one thing that lets all failed VMs fit beside those that have a place; None where none is known.
 
     A VM that runs comes first, then the mode of a GPU that nothing uses, then one to three more hosts
@@ -53,7 +53,7 @@ def smallest_mend(placed: Placed, movables: FindMovables = lambda _wanted, _tigh
         hosts[index] = host
         helps = any(host.fit(shape) is not None for shape in shapes)
         if helps and _fit(hosts, failed, placed.kept):
-            return Mend(words)
+            return Fix(words)
     return _more_hosts(placed, failed)
 
 
@@ -129,7 +129,7 @@ def _other_modes(gpu: GpuState, host: HostState) -> Iterator[tuple[str, GpuState
         yield "set {} to same-size mode", changed(Sharing.TIME_SLICED, VgpuMode.SAME_SIZE)
 
 
-def _more_hosts(placed: Placed, failed: Sequence[Demand]) -> Mend | None:
+def _more_hosts(placed: Placed, failed: Sequence[Demand]) -> Fix | None:
     """Try one to three more hosts like one of those in question, with nothing on them."""
     if any(demand.stays or demand.shape.fixed for demand in failed):
         return None
@@ -152,7 +152,7 @@ def _more_hosts(placed: Placed, failed: Sequence[Demand]) -> Mend | None:
                 for demand in failed
             ]
             if _fit(hosts, wider, placed.kept):
-                return Mend(f"add {counted(count, 'host')} like {model.host.name}")
+                return Fix(f"add {counted(count, 'host')} like {model.host.name}")
     return None
 
 

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
 from vgpu_cfg.planning.vms.virtual_numa import (
     cores_per_node,
     functions_with_virtual_nodes,
@@ -32,7 +32,7 @@ from vgpu_cfg.planning.vms.virtual_numa import (
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Surroundings:
     """What a VM finds around it: its cluster, and its host before and after all VMs were placed."""
 
     plan: str
@@ -45,9 +45,9 @@ class Around:
 
 def place_vm(
     resolved: ResolvedVm,
-    around: Around,
+    surroundings: Surroundings,
     hardware_version: int | None,
-    functions: tuple[FunctionPlan, ...],
+    functions: tuple[PlannedFunction, ...],
     addresses: str | None,
 ) -> PlacedVm:
     """Fill in what a VM shall have.
@@ -55,20 +55,20 @@ def place_vm(
     `hardware_version` is the one that it will have, `functions` are those of its NICs, `addresses` is what is
     kept of its NICs on it.
     """
-    initial, final, names = around.initial, around.final, around.names
+    initial, final, names = surroundings.initial, surroundings.final, surroundings.names
     vm = resolved.desired
     groups = dict(resolved.fit.groups) if resolved.fit else held_groups(resolved.gpus, resolved.base)
     affinity = wanted_affinity(resolved, resolved.fit, initial)
     gpus = tuple(_gpus(resolved, final, names, groups))
-    shapes_nodes = can_shape_nodes(around.vcenter.api_version, hardware_version)
+    shapes_nodes = can_shape_nodes(surroundings.vcenter.api_version, hardware_version)
     if shapes_nodes:
         gpus = with_virtual_nodes(resolved, gpus, affinity, initial)
         functions = functions_with_virtual_nodes(resolved, functions, affinity, initial)
     is_sized_anew = resolved.existing is None or vm.cpus not in (None, resolved.base.cpus)
     return PlacedVm(
         resolved=resolved,
-        plan=around.plan,
-        cluster=around.cluster,
+        plan=surroundings.plan,
+        cluster=surroundings.cluster,
         hardware_version=hardware_version,
         gpus=gpus,
         gpu_notes=tuple(_gpu_note(gpu, resolved.fit, initial) for gpu in gpus),
@@ -82,7 +82,7 @@ def place_vm(
         nodes=max(1, len(affinity or ())) if is_sized_anew else 1,
         cores_per_numa_node=cores_per_node(resolved, affinity) if shapes_nodes else None,
         addresses=addresses,
-        key_providers=around.vcenter.key_providers,
+        key_providers=surroundings.vcenter.key_providers,
     )
 
 
@@ -126,7 +126,7 @@ def _vmxnet3(resolved: ResolvedVm) -> tuple[WantedNic, ...] | None:
     )
 
 
-def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[FunctionPlan, ...]:
+def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[PlannedFunction, ...]:
     """Return the functions of a VM's NICs, in the plan file's order; `host` is its host after placement."""
     own = resolved.base if resolved.existing is not None else None
     chosen: tuple[str, ...] = (

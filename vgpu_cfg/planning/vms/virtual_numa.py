@@ -15,7 +15,7 @@ from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu
 
 LEFT_TO_ESXI = 0
 """As cores per node: ESXi shapes the virtual nodes itself."""
@@ -52,12 +52,12 @@ def with_virtual_nodes(
 
 def functions_with_virtual_nodes(
     resolved: ResolvedVm,
-    plans: Sequence[FunctionPlan],
+    plans: Sequence[PlannedFunction],
     affinity: Sequence[int] | None,
     initial: HostState | None,
-) -> tuple[FunctionPlan, ...]:
+) -> tuple[PlannedFunction, ...]:
     """Say the same of new NICs that are passed through; nothing of virtual functions, as of vmxnet3."""
-    made: list[FunctionPlan] = []
+    made: list[PlannedFunction] = []
     for plan in plans:
         device = plan.device
         if isinstance(device, NewPassthrough | NewDynamicPassthrough):

@@ -46,14 +46,14 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
 )
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 from vgpu_cfg.planning.vms.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.vms.place_preferences import (
     check_existing_place,
     check_others_rules,
     check_spread_numa,
 )
-from vgpu_cfg.planning.vms.placing import Around, place_vm, wanted_functions
+from vgpu_cfg.planning.vms.placing import Surroundings, place_vm, wanted_functions
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
 from vgpu_cfg.planning.vms.settings.overrides import Overridden
@@ -92,7 +92,7 @@ class VmPlanner:
         self.desired, self.observed, self.lookup = desired, observed, lookup
         self.options, self.findings, self.topologies = options, findings, topologies
         self.addresses = addresses
-        self.site = lookup.loud
+        self.site = lookup.reporting
         self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._common_versions: dict[str, int | None] = {}
 
@@ -102,7 +102,7 @@ class VmPlanner:
         final = placed.hosts[resolved.fit.host] if resolved.fit else None
         functions = wanted_functions(resolved, final)
         nic_ids = _nic_ids(resolved, functions)
-        around = Around(
+        surroundings = Surroundings(
             plan=self.desired.name,
             vcenter=self.observed.vcenter,
             names=self.lookup.device_names,
@@ -111,7 +111,7 @@ class VmPlanner:
             final=final,
         )
         addresses = self._addresses_of(resolved, nic_ids)
-        wanted = place_vm(resolved, around, self._final_version(resolved), functions, addresses)
+        wanted = place_vm(resolved, surroundings, self._final_version(resolved), functions, addresses)
         check_mmio(resolved.desired, wanted, self.findings)
         if resolved.fit is not None and initial is not None and final is not None:
             check_place(resolved, resolved.fit, final, self.findings)
@@ -304,7 +304,7 @@ class VmPlanner:
         return self._common_versions[cluster.moid]
 
 
-def _nic_ids(resolved: ResolvedVm, functions: Sequence[FunctionPlan]) -> tuple[str, ...]:
+def _nic_ids(resolved: ResolvedVm, functions: Sequence[PlannedFunction]) -> tuple[str, ...]:
     """Return the addresses of the functions behind a VM's NICs, in their order; "" where nobody tells one."""
     own: dict[int, str] = {
         one.key: one.pci_id or one.assigned_id or "" for one in resolved.base.passthrough_nics

@@ -33,11 +33,11 @@ def check_gpus(
     for gpu in unknown:
         _refuse_unknown(vm, gpu, catalog, offered, findings)
     if unknown:
-        resolved.is_hopeless = True
+        resolved.cannot_be_placed = True
         return
     if vgpus and not make_variants(resolved.gpus, reader.needs):
         _refuse_mixture(vm, vgpus, findings)
-        resolved.is_hopeless = True
+        resolved.cannot_be_placed = True
         return
     for gpu in vgpus:
         for profile in gpu.profile:

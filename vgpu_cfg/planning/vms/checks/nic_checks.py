@@ -24,7 +24,7 @@ from vgpu_cfg.planning.capacity.nic_needs import (
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed, node_list
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 
 NIC_REMEDIES = {
     Code.NIC_ABSENT: "`vgpu-cfg inventory` lists the NICs with their addresses and labels",
@@ -112,7 +112,7 @@ def check_functions(
             findings.add_vm(Code.SRIOV_OFF_SWITCH, vm, message, remedy)
 
 
-def check_bound(vm: DesiredVm, plans: Sequence[FunctionPlan], host: Host, findings: Findings) -> None:
+def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, findings: Findings) -> None:
     """Say what functions of NICs rule out for a VM."""
     fixed = [
         plan.device.pci_id

@@ -53,7 +53,7 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
         if ("nvidiaVgpu", name) not in offered:
             for entry in catalog.by_profile(name):
                 _check_entry(resolved, entry, findings)
-    if not resolved.is_hopeless:
+    if not resolved.cannot_be_placed:
         _check_sizes(resolved, peers, catalog, hosts, findings)
     for entry in (entry for name in names for entry in catalog.by_profile(name)):
         if entry.board.architecture == "Blackwell" and entry.board.is_nvswitch:
@@ -150,7 +150,7 @@ def _check_entry(resolved: ResolvedVm, entry: ProfileEntry, findings: Findings) 
         message = f"{entry.name} is of the {board.name}, whose vGPUs cannot be NVLink peers"
         remedy = "take a board whose vGPUs can (`vgpu-cfg profiles` shows NVLink), or remove `nvlink`"
         findings.refuse_vm(Code.NOT_AN_NVLINK_PEER, resolved.desired, message, remedy)
-        resolved.is_hopeless = True
+        resolved.cannot_be_placed = True
     elif not is_whole:
         part = "slices of a GPU in MIG mode" if entry.mig is not None else "a part of a GPU"
         if entry.is_full_framebuffer:
@@ -160,7 +160,7 @@ def _check_entry(resolved: ResolvedVm, entry: ProfileEntry, findings: Findings) 
         findings.refuse_vm(
             Code.NVLINK_NEEDS_WHOLE, resolved.desired, message, f"take {name}, or remove `nvlink`"
         )
-        resolved.is_hopeless = True
+        resolved.cannot_be_placed = True
 
 
 def _check_sizes(
@@ -185,7 +185,7 @@ def _check_sizes(
             )
             remedy = f"write count: {_sizes(board)}; several items with `nvlink` make several groups"
             findings.add_vm(Code.NVLINK_GROUP_SIZE, resolved.desired, message, remedy)
-            resolved.is_hopeless |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
+            resolved.cannot_be_placed |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
 
 
 def _offers(host: Host, profile: str, size: int) -> bool:

@@ -58,7 +58,7 @@ def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
         f"{AFFINITY_KEY}, and the GPU may be elsewhere"
     )
     # A cluster that heeds no level of a single VM heeds that DRS is off for one.
-    remedy = "write `drs: manual`" if vm.cluster.heeds_vm_levels else 'write `drs: "off"`'
+    remedy = "write `drs: manual`" if vm.cluster.uses_vm_levels else 'write `drs: "off"`'
     findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, remedy)
 
 

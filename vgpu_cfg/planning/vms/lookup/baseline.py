@@ -22,7 +22,7 @@ from vgpu_cfg.planning.vms.lookup.shapes import demands_of, line_of, starting_of
 
 
 @dataclass(slots=True)
-class Stage:
+class Baseline:
     """The hosts in their fixed order, as they will be before any VM of the plan is put on them.
 
     By host index: powered-off VMs of others that would need a GPU, running ones that hold one in
@@ -41,33 +41,33 @@ def hosts_in_order(observed: Inventory) -> list[Host]:
     return sorted(observed.hosts, key=lambda host: (host.name, host.moid))
 
 
-def set_stage(
+def make_baseline(
     hosts: list[Host],
     observed: Inventory,
     resolved_vms: Sequence[ResolvedVm],
     deleted: Iterable[Vm],
     reader: CapacityReader,
     findings: Findings,
-) -> Stage:
+) -> Baseline:
     """Read every host as it will be once the plan has freed what it frees.
 
     Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back;
     where it makes VG128 none, the host's list of what it can create now does not count. Where it makes
     VG139 none, what is only guessed of NVLink bridges does not.
     """
-    stage = Stage(hosts)
+    baseline = Baseline(hosts)
     freed = StateReader(observed, resolved_vms, deleted, findings)
     for index, host in enumerate(hosts):
         state, capacity = freed.read(index, host, reader)
-        stage.states.append(state)
-        stage.claims[index] = [claim for claim in capacity.claims if claim.vm_moid not in freed.kept]
-        stage.unread[index] = [*capacity.unread, *capacity.unplaced]
-        stage.unknown_boards[index] = _unknown_boards(capacity)
-    return stage
+        baseline.states.append(state)
+        baseline.claims[index] = [claim for claim in capacity.claims if claim.vm_moid not in freed.kept]
+        baseline.unread[index] = [*capacity.unread, *capacity.unplaced]
+        baseline.unknown_boards[index] = _unknown_boards(capacity)
+    return baseline
 
 
 class StateReader:
-    """Reads hosts as they will be once the plan has freed what it frees; `set_stage` says what it heeds.
+    """Reads hosts as they will be once the plan has freed what it frees; `make_baseline` says what it heeds.
 
     `kept` are the cases of VMs that run on as they are, by their moids.
     """
@@ -82,8 +82,8 @@ class StateReader:
         self._observed = observed
         is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
         self._memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
-        self._heeds_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
-        self._heeds_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
+        self._uses_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
+        self._uses_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
         self.kept = {
             resolved.existing.moid: resolved
             for resolved in resolved_vms
@@ -105,9 +105,9 @@ class StateReader:
             capacity,
             frees_gpus=any(vm.is_on and vm.moid in self._without for vm in vms),
             memory_share=self._memory_share,
-            heeds_creatable=self._heeds_creatable,
+            uses_creatable=self._uses_creatable,
         )
-        if not self._heeds_guesses:
+        if not self._uses_guesses:
             state.peer_sets = reader.peer_sets(host, with_guesses=False)
         for vm in vms:
             if vm.moid not in self._without:
@@ -138,12 +138,14 @@ def _unknown_boards(capacity: HostCapacity) -> list[str]:
     return [gpu.pci_id for gpu in capacity.gpus if gpu.board is None]
 
 
-def place_vms(stage: Stage, resolved_vms: Sequence[ResolvedVm]) -> Placed:
+def place_vms(baseline: Baseline, resolved_vms: Sequence[ResolvedVm]) -> Placed:
     """Give every case that needs one its place; those without one are among the placed's failures."""
     demands = demands_of(resolved_vms)
-    placed = expect_gpus(place_startable(stage.states, demands, PLACERS, starting_of(resolved_vms)), demands)
+    placed = expect_gpus(
+        place_startable(baseline.states, demands, PLACERS, starting_of(resolved_vms)), demands
+    )
     for resolved in resolved_vms:
         resolved.fit = placed.fits.get(resolved.name)
         if resolved.fit is not None:
-            resolved.host = stage.hosts[resolved.fit.host]
+            resolved.host = baseline.hosts[resolved.fit.host]
     return placed

@@ -9,7 +9,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PlacedVm:
     device_groups: Mapping[int, str] = field(default_factory=dict)
     mmio_gb: int | None = None
     nics: tuple[WantedNic, ...] | None = None
-    functions: tuple[FunctionPlan, ...] = ()
+    functions: tuple[PlannedFunction, ...] = ()
     inherited_disks: frozenset[int] = frozenset()
     affinity: tuple[int, ...] | None = None
     affinity_note: str = ""

@@ -54,7 +54,7 @@ class ResolvedVm:
     keeps_gpus: bool = False
     cpus: int = 0
     memory_mib: int = 0
-    is_hopeless: bool = False
+    cannot_be_placed: bool = False
     is_stuck: bool = False
     shape: Shape | None = None
     fit: Fit | None = None
@@ -87,14 +87,14 @@ class ResolvedVm:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Where names are looked up: `quiet` does not complain.
+    """Where names are looked up: `silent` does not complain.
 
     Of a VM that exists, what only mattered at its creation may have gone. `new_macs` are the fixed MACs of
     virtual NICs that are made, by VM and the NIC's place.
     """
 
-    loud: Site
-    quiet: Site
+    reporting: Site
+    silent: Site
     device_names: DeviceNames
     new_macs: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
@@ -105,14 +105,14 @@ def resolve_vm(
     """Look everything up that a VM names; None where too little is there to go on."""
     if existing is not None and folder is not None:
         return _resolve_existing(vm, folder, existing, lookup, findings)
-    loud = lookup.loud
-    template = loud.template_of(vm)
-    clusters = loud.clusters_of(vm)
-    nics, moids = _nics(vm, loud, lookup.new_macs, is_new=True)
+    reporting = lookup.reporting
+    template = reporting.template_of(vm)
+    clusters = reporting.clusters_of(vm)
+    nics, moids = _nics(vm, reporting, lookup.new_macs, is_new=True)
     if vm.nics and nics is None:
         clusters = ()
     is_missing = template is None and isinstance(vm.source, TemplateSource)
-    datastore = loud.datastore_of(vm) if is_missing else _datastore(vm, template, loud, findings)
+    datastore = reporting.datastore_of(vm) if is_missing else _datastore(vm, template, reporting, findings)
     if template is not None and template.detail is None:
         message = f"the template {template.name} could not be read in detail"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
@@ -132,8 +132,8 @@ def resolve_vm(
     if not resolved.cpus or not resolved.memory_mib:
         message = "neither the plan nor the template says how many CPUs or how much memory the VM has"
         findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "write `cpus` and `memory`")
-        resolved.is_hopeless = True
-    resolved.is_hopeless |= not clusters or resolved.datastore is None
+        resolved.cannot_be_placed = True
+    resolved.cannot_be_placed |= not clusters or resolved.datastore is None
     return resolved
 
 
@@ -145,7 +145,7 @@ def leave_protected(resolved: ResolvedVm, protect: ProtectEntry, findings: Findi
         remedy = "remove it from `protect`, or name another cluster"
         findings.refuse_vm(Code.PROTECTED, resolved.desired, message, remedy)
     resolved.clusters = tuple(cluster for cluster in resolved.clusters if cluster not in protected)
-    resolved.is_hopeless |= not resolved.clusters and resolved.existing is None
+    resolved.cannot_be_placed |= not resolved.clusters and resolved.existing is None
 
 
 def _resolve_existing(
@@ -156,12 +156,12 @@ def _resolve_existing(
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
     base = existing.detail
-    clusters, template = lookup.quiet.clusters_of(vm), lookup.quiet.template_of(vm)
+    clusters, template = lookup.silent.clusters_of(vm), lookup.silent.template_of(vm)
     resolved = ResolvedVm(vm, folder, clusters, base, existing=existing, template=template)
     if vm.is_managed("nics"):
-        resolved.nics, resolved.network_moids = _nics(vm, lookup.loud, lookup.new_macs, is_new=False)
+        resolved.nics, resolved.network_moids = _nics(vm, lookup.reporting, lookup.new_macs, is_new=False)
     resolved.gpus = effective_gpus(vm, base)
-    host = lookup.quiet.observed.host_by_moid.get(existing.host_moid or "")
+    host = lookup.silent.observed.host_by_moid.get(existing.host_moid or "")
     has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
     resolved.keeps_gpus = existing.is_on and has_wanted_gpus(
         resolved.gpus, base, lookup.device_names, has_device_groups=has_groups

@@ -39,8 +39,8 @@ class VmResolver:
 
     def __post_init__(self) -> None:
         self.site = Site(self.desired, self.observed, self.findings)
-        quiet = Site(self.desired, self.observed, Findings())
-        self.lookup = Lookup(self.site, quiet, device_names(self.observed, self.catalog))
+        silent = Site(self.desired, self.observed, Findings())
+        self.lookup = Lookup(self.site, silent, device_names(self.observed, self.catalog))
         self.reader = CapacityReader(self.observed, self.catalog)
         self.hosts = hosts_in_order(self.observed)
         self.candidates = Candidates.among(self.hosts, self.observed)
@@ -79,7 +79,7 @@ class VmResolver:
 
     def shape(self, resolved: ResolvedVm) -> None:
         """Say what a VM needs that must be given a place; others get no shape."""
-        if resolved.is_hopeless or resolved.keeps_gpus:
+        if resolved.cannot_be_placed or resolved.keeps_gpus:
             return
         if resolved.existing is not None:
             if resolved.host is None or not (resolved.host.is_usable or resolved.desired.power == "on"):

@@ -36,7 +36,7 @@ def drs_in_force(vm: PlacedVm) -> SettingValue | None:
     wanted, found = _drs(vm), vm.overrides.get("drs")
     own = wanted.value if wanted is not None else found
     of_all = next((word for word, told in _BEHAVIORS.items() if told == vm.cluster.drs_behavior), None)
-    return own if own == _OFF or (own is not None and vm.cluster.heeds_vm_levels) else of_all
+    return own if own == _OFF or (own is not None and vm.cluster.uses_vm_levels) else of_all
 
 
 def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
@@ -68,7 +68,7 @@ def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not vm.cluster.drs_enabled:
         message = f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn DRS on there, or drop `drs`")
-    if value != _OFF and not vm.cluster.heeds_vm_levels:
+    if value != _OFF and not vm.cluster.uses_vm_levels:
         message = f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM"
         remedy = "enable individual VM automation levels there, or drop `drs`"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
