@@ -27,7 +27,7 @@ from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.left_behind import tell_left_behind
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
-from vgpu_cfg.execution.run.step import NeedsHand, Pause, Step, StepResult
+from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.model.plan.change import Change, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
@@ -253,7 +253,7 @@ class _Run:
             waits_for = running.step.send(update)
         except StopIteration as done:
             self._finish(running, done.value)
-        except NeedsHand as error:
+        except NeedsManualStep as error:
             del self._running[running.change.id]
             self._waiting_for.append(running.change.id)
             self._close(

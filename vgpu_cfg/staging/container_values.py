@@ -18,35 +18,35 @@ _REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5}
 _UNSAFE_IN_PATHS = re.compile(r"[\x00-\x1f\x7f:,]")
 
 
-def variable_word(text: str, where: str) -> str:
+def checked_variable(text: str, where: str) -> str:
     """Return the name of an environment variable."""
     if not _VARIABLE.match(text):
         raise _refused(text, where, "write a variable's name: letters, digits and '_'")
     return text
 
 
-def image_word(text: str, where: str) -> str:
+def checked_image(text: str, where: str) -> str:
     """Return a container image's name, with its registry, tag or digest."""
     if not _IMAGE.match(text):
         raise _refused(text, where, "write it as in nvcr.io/nvidia/tensorflow:21.07-tf1-py3")
     return text
 
 
-def registry_word(text: str, where: str) -> str:
+def checked_registry(text: str, where: str) -> str:
     """Return a registry's host name, with its port where it has one."""
     if not _REGISTRY.match(text):
         raise _refused(text, where, "write its host name, such as registry.example.com:5000")
     return text
 
 
-def path_word(text: str, where: str) -> str:
+def checked_path(text: str, where: str) -> str:
     """Return an absolute path that a mount can carry: anything but ':', ',' and control characters."""
     if not text.startswith("/") or _UNSAFE_IN_PATHS.search(text) or "/../" in f"{text}/":
         raise _refused(text, where, "write an absolute path without ':', ',', '..' and control characters")
     return text
 
 
-def network_word(text: str, where: str) -> str:
+def checked_network(text: str, where: str) -> str:
     """Return an address or a network."""
     try:
         ipaddress.ip_network(text, strict=False)
@@ -55,7 +55,7 @@ def network_word(text: str, where: str) -> str:
     return text
 
 
-def port_word(number: int, where: str) -> int:
+def checked_port(number: int, where: str) -> int:
     """Return a TCP port."""
     if not 0 < number < 65536:
         raise _refused(str(number), where, "write a port from 1 to 65535")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.execution.run.step import NeedsHand
+from vgpu_cfg.execution.run.step import NeedsManualStep
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
@@ -57,13 +57,13 @@ def finished_in(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) ->
 def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> None:
     """See that a guest has all of the modules.
 
-    Raises NotConfirmed where one failed or is not told of, and NeedsHand where a hand must do the rest.
+    Raises NotConfirmed where one failed or is not told of, and NeedsManualStep where a hand must do the rest.
     """
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
     name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
     if report.state == "hand":
-        raise NeedsHand(
+        raise NeedsManualStep(
             f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",

@@ -15,7 +15,7 @@ from vgpu_cfg.model.plan.change import CreateVm, StageGuest
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
 
-def new_word() -> str:
+def new_run_id() -> str:
     """Make a word that no other attempt has."""
     return secrets.token_hex(4)
 
@@ -29,7 +29,7 @@ class GuestTools:
 
     stager: GuestStager
     shells: GuestShells
-    new_run: Callable[[], str] = new_word
+    new_run: Callable[[], str] = new_run_id
 
 
 class GuestSession:

@@ -65,7 +65,7 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
     except VgpuCfgError as error:
         hosts.run.note(step.id, error.message)
     if is_told or why:
-        hosts.take_word(ref, step.proves)
+        hosts.accept_as_done(ref, step.proves)
         return why or "done by hand"
     hosts.note_reason(ref, step.text)
     return ""

@@ -14,7 +14,7 @@ from vgpu_cfg.execution.hosts.assess import COLD_BOOT, AssessedSetting, State
 from vgpu_cfg.execution.hosts.manual import is_done
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.execution.run.step import NeedsHand, Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.run.step import NeedsManualStep, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.host_facts import is_same_boot
 from vgpu_cfg.model.plan.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.planning.host_settings.entry import HostView
@@ -175,7 +175,7 @@ def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
         if not pending or is_more:
             raise
         names = ", ".join(one.target.id for one in pending)
-        raise NeedsHand(
+        raise NeedsManualStep(
             f"the reboot of {change.host.name} did not bring {names}; what remains is a cold boot",
             subject=change.host.name,
             remedy="run the same command again: it shuts the host down for it, where `disruption` allows "

@@ -129,7 +129,7 @@ class HostSession:
         is_excused = key in self._by_hand or (assessed.is_absent and key in self._shown)
         return assessed.state is State.UNREAD and not is_excused and not self._is_hidden(ref, assessed.target)
 
-    def take_word(self, ref: HostRef, targets: Iterable[SettingTarget]) -> None:
+    def accept_as_done(self, ref: HostRef, targets: Iterable[SettingTarget]) -> None:
         """Believe that settings were set by hand, for as long as no reading says otherwise."""
         self._by_hand.update((ref.moid, target.id) for target in targets)
 

@@ -39,7 +39,7 @@ class RunOptions:
     then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
     `command_seconds`.
     A guest at work is asked every `guest_poll_seconds`, one that does not answer every
-    `guest_knock_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
+    `guest_retry_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
     through a shell; what is started there has `guest_start_seconds` to begin, and an earlier staging
     `guest_quiet_seconds` to end.
     """
@@ -57,7 +57,7 @@ class RunOptions:
     boot_settle_seconds: float = 120.0
     command_seconds: float = 600.0
     guest_poll_seconds: float = 10.0
-    guest_knock_seconds: float = 30.0
+    guest_retry_seconds: float = 30.0
     guest_silence_seconds: float = 300.0
     guest_start_seconds: float = 120.0
     guest_quiet_seconds: float = 900.0

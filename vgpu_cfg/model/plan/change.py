@@ -281,7 +281,7 @@ class ManualStep(ChangeBase):
     is_shown: bool = False
 
     @property
-    def needs_word(self) -> bool:
+    def needs_acknowledgement(self) -> bool:
         """Whether only somebody's word says that it was done."""
         return not self.proves and not self.is_shown
 

@@ -83,7 +83,7 @@ def runbook_steps(
     names |= {moid: view.host.name for moid, view in views.items()}
     steps = []
     for number, change in _in_order(plan.changes):
-        is_unproven = isinstance(change, ManualStep) and change.needs_word
+        is_unproven = isinstance(change, ManualStep) and change.needs_acknowledgement
         done = f"{apply_command} --done {shlex.quote(change.id)}" if apply_command and is_unproven else ""
         steps.append(
             RunbookStep(

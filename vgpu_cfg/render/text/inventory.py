@@ -9,7 +9,7 @@ from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, by_row, counted, fold, size, table
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_words
-from vgpu_cfg.render.views.topology import nic_words, nvlink_words, short
+from vgpu_cfg.render.views.topology import nic_text, nvlink_words, short
 
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -128,7 +128,7 @@ def _links(view: InventoryView, width: int) -> list[Text]:
             gpu.host,
             _node(gpu.numa_node),
             nvlink_words(gpu.nvlink, gpu.module),
-            nic_words(gpu.nics_near),
+            nic_text(gpu.nics_near),
         )
         if any(row[2:]):
             grouped.setdefault(row, []).append(short(gpu.pci_id))

@@ -91,8 +91,8 @@ def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
             words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
             lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
         if row.guest is not None:
-            trouble = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
-            lines += [Text("    ") + part for text in trouble for part in fold(text, width - 4, hang=2)]
+            problem = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
+            lines += [Text("    ") + part for text in problem for part in fold(text, width - 4, hang=2)]
     return lines
 
 

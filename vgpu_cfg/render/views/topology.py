@@ -81,7 +81,7 @@ def nvlink_words(row: NvlinkRow | None, module: int | None) -> str:
     return ", ".join([f"{maybe}with {', '.join(map(short, row.peers))}", *words])
 
 
-def nic_words(rows: Iterable[NearNicRow]) -> str:
+def nic_text(rows: Iterable[NearNicRow]) -> str:
     """Say which NICs are nearest: "vmnic4, vmnic5 (PIX)"; one that is passed through by its address."""
     found = list(rows)
     if not found:

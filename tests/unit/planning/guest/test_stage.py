@@ -230,7 +230,7 @@ def test_a_restart_of_the_host_is_left_to_a_hand_before_the_guest_is_looked_at_a
     change = stage_of(plan)
     assert change is not None
     assert (step.id, change.modules) == ("restart esx-01 for NIC firmware", ("nic-firmware",))
-    assert step.needs_word
+    assert step.needs_acknowledgement
     assert step.id in change.needs
     assert "VG607" in codes(plan)
 

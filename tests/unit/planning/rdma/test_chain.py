@@ -193,7 +193,7 @@ def test_a_restart_for_the_guest_is_asked_of_a_hand_until_it_gave_its_word() -> 
 
     (found,) = asked()
     assert isinstance(found, ManualStep)
-    assert (found.id, found.needs_word) == (step, True)
+    assert (found.id, found.needs_acknowledgement) == (step, True)
     assert "the guest of a has set ats_enabled" in found.text.casefold()
     assert not asked(done={step: "digest"})
 

@@ -315,7 +315,7 @@ def manual_rows(step: ManualStep) -> Iterable[tuple[str, Text]]:
         yield "type", Text(command)
     for proof in proofs(step):
         yield "proof", Text(proof)
-    if step.needs_word:
+    if step.needs_acknowledgement:
         yield "then", Text(f"apply --done {shlex.quote(step.id)}, as nothing else shows that it was done")
 
 

@@ -73,7 +73,7 @@ def _rest(change: Change, name: str) -> object:
     match change:
         case ManualStep():
             texts = (change.text, change.proof, *change.commands)
-            return (*(text.replace(name, "") for text in texts), change.needs_word)
+            return (*(text.replace(name, "") for text in texts), change.needs_acknowledgement)
         case EnterMaintenance():
             return (change.is_held, change.vsan, change.window)
         case RestartService():

@@ -262,7 +262,7 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
         lines.append(_to_type("" if index else "type", command))
     for index, proof in enumerate(proofs(change)):
         lines += hanging("" if index else "proof", proof, width)
-    if next_command and change.needs_word:
+    if next_command and change.needs_acknowledgement:
         done = f"{next_command} --done {shlex.quote(change.id)}"
         lines.append(_to_type("then", done))
     elif next_command:

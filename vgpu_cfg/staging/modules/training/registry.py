@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import registry_word
+from vgpu_cfg.staging.container_values import checked_registry
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS
@@ -26,7 +26,7 @@ def stage(module: RegistryModule, context: StagingContext) -> Staged:
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],
-        "server": registry_word(module.server, "training.registry.server"),
+        "server": checked_registry(module.server, "training.registry.server"),
         "user": _user(module.user),
         "secret": SECRET,
     }

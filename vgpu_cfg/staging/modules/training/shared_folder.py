@@ -7,7 +7,7 @@ import re
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import network_word
+from vgpu_cfg.staging.container_values import checked_network
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import source_file
@@ -56,7 +56,7 @@ def unit_name(path: str) -> str:
 
 
 def _server(module: SharedFolderModule, path: str, vm: str) -> Staged:
-    clients = tuple(network_word(client, f"the clients of {path} on {vm}") for client in module.clients)
+    clients = tuple(checked_network(client, f"the clients of {path} on {vm}") for client in module.clients)
     if not clients:
         raise GuestError(
             "a shared folder without clients would be open to everybody",
