@@ -84,8 +84,8 @@ def faults_of(
         if detail["type"] in _KINDS:
             wanted = _KINDS[detail["type"]].split(", ")
         elif detail["type"] in ("literal_error", "enum"):
-            told = str(detail["ctx"]["expected"])
-            wanted = re.findall(r"'([^']*)'", told) or [told]
+            reported = str(detail["ctx"]["expected"])
+            wanted = re.findall(r"'([^']*)'", reported) or [reported]
             words.setdefault(place, []).extend(wanted)
         else:
             others.append((place, _fault(document, model, detail, place, missing)))

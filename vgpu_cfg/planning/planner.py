@@ -131,8 +131,8 @@ class _Planning:
         by_name = {resolved.name: resolved for resolved in resolved_vms}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
-        told = {vm.moid for vm in (*owned.existing.values(), *deleted)}
-        staying = marked_moids(self.desired.name, self.observed) - told
+        reported = {vm.moid for vm in (*owned.existing.values(), *deleted)}
+        staying = marked_moids(self.desired.name, self.observed) - reported
         rules = [
             *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),

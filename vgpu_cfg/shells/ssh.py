@@ -127,21 +127,23 @@ class SshConnection:
 
 
 class SshChannel:
-    """A `remote.Channel` over one login; `told` makes of a failure and the line what it means to a user."""
+    """A `remote.Channel` over one login; `to_error` says what a failure and its line mean to a user."""
 
-    def __init__(self, connection: SshConnection, told: Callable[[SshFailure, str], VgpuCfgError]) -> None:
+    def __init__(
+        self, connection: SshConnection, to_error: Callable[[SshFailure, str], VgpuCfgError]
+    ) -> None:
         self._connection = connection
-        self._told = told
+        self._to_error = to_error
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line and wait for its end.
 
-        Raises what `told` makes, where it takes longer, prints too much, or the connection breaks.
+        Raises what `to_error` makes, where it takes longer, prints too much, or the connection breaks.
         """
         try:
             return self._connection.execute(line, timeout_seconds, stdin)
         except SshFailure as failure:
-            raise self._told(failure, line) from failure
+            raise self._to_error(failure, line) from failure
 
     def close(self) -> None:
         """Hang up; a second time does nothing."""

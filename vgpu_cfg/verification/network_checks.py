@@ -243,18 +243,18 @@ def ask_roce(view: GuestView) -> Asking:
     if roce is None or not view.learned.rdma:
         return skipped("no NIC of it carries RDMA")
     wrong: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
     for nic in view.learned.rdma:
         if roce.owns_port:
             answer = yield Command(("mlnx_qos", "-i", nic.interface))
             if not is_absent(answer):
                 faults, words = _assess_qos(roce, answer.stdout or answer.stderr)
                 wrong += [f"{nic.interface} {fault}" for fault in faults]
-                told.append(words)
+                reported.append(words)
         answer = yield Command(("cat", f"{_SYSFS}/{nic.device}/tc/{nic.port}/traffic_class"))
         if answer.status == 0:
             tclass = parse_traffic_class(answer.stdout)
-            told.append(f"tclass {tclass}")
+            reported.append(f"tclass {tclass}")
             if tclass != roce.traffic_class:
                 wrong.append(
                     f"{nic.device} marks packets with tclass {tclass or 0}, not {roce.traffic_class}"
@@ -262,11 +262,11 @@ def ask_roce(view: GuestView) -> Asking:
     expected = _roce_words(roce)
     if wrong:
         return failed(VerifyCode.ROCE_UNSET, "; ".join(wrong), expected)
-    if not told:
+    if not reported:
         return skipped(
             f"the distribution's driver shows neither; training marks its packets itself ({expected})"
         )
-    return passed(", ".join(dict.fromkeys(told)), expected)
+    return passed(", ".join(dict.fromkeys(reported)), expected)
 
 
 def _assess_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:

@@ -94,7 +94,7 @@ def ask_ssh(view: PairView) -> Asking:
 
 def ask_path_mtu(view: PairView) -> Asking:
     """See whether packets as large as the NICs' MTU get through without being cut."""
-    told: list[str] = []
+    reported: list[str] = []
     for own, other in view.rails:
         if own.mtu is None or not other.address:
             continue
@@ -116,10 +116,10 @@ def ask_path_mtu(view: PairView) -> Asking:
             return missing("ping", "iputils-ping (Debian, Ubuntu) or iputils (Red Hat)")
         if answer.status != 0:
             return failed(VerifyCode.PATH_MTU, _ping_words(answer, other.address), f"packets of {size} bytes")
-        told.append(f"{size} bytes")
-    if not told:
+        reported.append(f"{size} bytes")
+    if not reported:
         return skipped("the training network has no addresses of both")
-    return passed(", ".join(dict.fromkeys(told)))
+    return passed(", ".join(dict.fromkeys(reported)))
 
 
 def _headers(address: str) -> int:

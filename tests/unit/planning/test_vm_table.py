@@ -145,8 +145,8 @@ def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> 
 )
 def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[VmDetail, Cluster]) -> None:
     detail, cluster = complete
-    is_told = setting.carrier is Carrier.CLUSTER
-    if is_told:
+    is_stated = setting.carrier is Carrier.CLUSTER
+    if is_stated:
         told = tuple(pair for pair in cluster.vm_overrides[0].settings if pair[0] != setting.key)
         cluster = cluster.model_copy(update={"vm_overrides": (VmOverrides(vm_moid="vm-1", settings=told),)})
     else:
@@ -160,7 +160,7 @@ def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[
     spec = joined(edits.edits)
     if setting.carrier is Carrier.CONFIG:
         assert dict(spec.settings) == {setting.key: wanted(setting)}
-    assert edits.is_live == (setting.is_live or is_told)
+    assert edits.is_live == (setting.is_live or is_stated)
 
 
 def without(detail: VmDetail, setting: VmSetting) -> VmDetail:

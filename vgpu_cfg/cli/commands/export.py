@@ -90,7 +90,7 @@ def export(
         raise typer.BadParameter("it goes with --format torchrun or tf-config", param_hint="--port")
     if to is not None and to.exists() and not to.is_dir():
         raise typer.BadParameter(f"{to} is a file, and a folder is wanted", param_hint="--to")
-    desired, observed = flow.read_of(flow.read_asked(path, variables, variable_files), connection)
+    desired, observed = flow.read_of(flow.read_request(path, variables, variable_files), connection)
     options = ExportOptions(login or "", identity_file or "", port)
     hosts = make_host_list(desired, observed, load_catalog())
     exported = FORMATS[format_.value].write(hosts, options)

@@ -68,14 +68,14 @@ def fit(
         wanted = _profile(profile or "")
         observed = flow.read_all(connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-        asked = wanted.name
+        request = wanted.name
         found = CurrentHosts(observed, load_catalog()).fit_profile(wanted, wants_host)
     else:
-        question = flow.read_asked(plan, variables, variable_files)
+        question = flow.read_request(plan, variables, variable_files)
         line = _vm_of(question.desired, vm, plan)
         desired, observed = flow.read_of(question, connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-        asked = f"{line.line} of {desired.name}"
+        request = f"{line.line} of {desired.name}"
         found = CurrentHosts(observed, load_catalog()).fit_vm(desired, line, wants_host)
         for error in found.errors:
             raise DoesNotFit(
@@ -83,7 +83,7 @@ def fit(
                 subject=f"{error.subject.kind} {error.subject.name}",
                 remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
             )
-    show_pool.fits(observed, asked, found, wants_host, output, verbose=verbose)
+    show_pool.fits(observed, request, found, wants_host, output, verbose=verbose)
     if exit_code and not found.total:
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 

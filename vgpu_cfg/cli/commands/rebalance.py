@@ -42,7 +42,7 @@ def rebalance(
 
     if not dry_run:
         raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")
-    desired, observed = flow.read_of(flow.read_asked(path, variables, variable_files), connection)
+    desired, observed = flow.read_of(flow.read_request(path, variables, variable_files), connection)
     found = plan_rebalance(desired, observed, load_catalog(), PlanOptions(only=tuple(only or ())))
     server = observed.vcenter.address
     if output is OutputFormat.JSON:

@@ -18,7 +18,7 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import (
-    Asked,
+    PlanRequest,
     locate,
     locked,
     read_for,
@@ -96,22 +96,22 @@ class ApplyOptions:
         return replace(self, options=replace(self.options, delete=left))
 
 
-def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
+def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
     """Plan, show, ask, carry out, read back; return the exit code."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
     catalog = load_catalog()
-    connection, desired = locate(asked, flags)
+    connection, desired = locate(request, flags)
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = _after_reboots(desired, estate, options)
         closing.enter_context(locked(desired, observed, estate))
         guests = guest_secrets(desired, observed, is_lab=estate.is_lab)
-        told = options if guests is None else guests.in_options(options)
+        reported = options if guests is None else guests.in_options(options)
 
         def plan_for(observed: Inventory) -> Plan:
-            return make_plan(desired, observed, catalog, told)
+            return make_plan(desired, observed, catalog, reported)
 
         tools = (
             closing.enter_context(host_tools(desired, observed, estate, options))
@@ -124,7 +124,7 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: Apply
         plan = plan_for(observed)
         _show(plan, how)
         refuse_errors(plan)
-        check_reviewed(asked.reviewed, plan)
+        check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, how.done)
         if not plan.changes:
             return _nothing_to_do(plan, how)
@@ -135,14 +135,14 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: Apply
             return _through_shells(desired, after, tools, options)
 
         work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools, guests)
-        return _decide_and_run(work, estate, how, is_reviewed=asked.reviewed is not None)
+        return _decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
 
 
-def destroy(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
+def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
     """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
-    connection, desired = locate(asked, flags)
+    connection, desired = locate(request, flags)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = read_for(desired, estate.reader)
         closing.enter_context(locked(desired, observed, estate))
@@ -182,7 +182,7 @@ def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -
 
     limits = RunOptions()
     deadline = estate.clock.now() + timedelta(seconds=limits.restart_seconds)
-    told = False
+    reported = False
     while True:
         observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
         away = [
@@ -195,9 +195,9 @@ def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -
         ]
         if not away or estate.clock.now() >= deadline:
             return observed
-        if not told:
+        if not reported:
             show.say(f"{fold_names(away)}: told to reboot by an earlier run; waiting until it answers")
-            told = True
+            reported = True
         estate.clock.pause(limits.host_poll_seconds)
 
 

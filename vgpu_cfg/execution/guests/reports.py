@@ -50,8 +50,8 @@ def progress_of(report: GuestReport, spec: GuestSpec) -> str:
 
 def finished_in(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> tuple[str, ...]:
     """Name those of the modules that the guest has as the plan wants them."""
-    told = {one.name: one for one in report.modules}
-    return tuple(name for name in modules if _is_finished(told.get(name), spec, name))
+    reported = {one.name: one for one in report.modules}
+    return tuple(name for name in modules if _is_finished(reported.get(name), spec, name))
 
 
 def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> None:
@@ -86,17 +86,17 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
 
 def summary_of(report: GuestReport, modules: Iterable[str]) -> str:
     """Say in a few words what came of a staging that is done."""
-    told = {one.name: one.state for one in report.modules}
+    reported = {one.name: one.state for one in report.modules}
     names = tuple(modules)
-    there = sum(told.get(name) == "present" for name in names)
+    there = sum(reported.get(name) == "present" for name in names)
     return f"{len(names) - there} brought, {there} were there already"
 
 
-def _is_finished(told: ModuleState | None, spec: GuestSpec, name: str) -> bool:
+def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bool:
     module = spec.module(name)
-    if told is None or module is None:
+    if reported is None or module is None:
         return False
-    return told.state in _FINISHED and told.digest == module.digest
+    return reported.state in _FINISHED and reported.digest == module.digest
 
 
 def _remedy(name: str) -> str:

@@ -165,15 +165,15 @@ class _Staging:
     def _await_quiet(self) -> Waiting[None]:
         """Let an earlier staging come to its end, as one whose run was stopped; one that has died is not."""
         until = self._now() + self._options.guest_quiet_seconds
-        is_told = False
+        is_stated = False
         while self._now() < until:
             content = yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))
             report = parse_report(_text(content))
             if report is None or is_over(report):
                 return
-            if not is_told:
+            if not is_stated:
                 self.note("an earlier staging goes on in the guest; waiting for its end")
-            is_told = True
+            is_stated = True
             yield from self._pause(self._options.guest_poll_seconds)
 
     def _follow(self, word: str) -> Waiting[GuestReport]:

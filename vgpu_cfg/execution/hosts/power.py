@@ -113,8 +113,8 @@ def _has_booted_since(change: RebootHost, view: HostView, hosts: HostSession) ->
     waiting = mark.waiting if mark is not None else {}
     since = [waiting[target.id] for target in change.settles if target.id in waiting]
     booted = view.facts.boot_time
-    is_told = booted is not None and None not in since
-    return bool(since) and is_told and not any(is_same_boot(one, booted) for one in since)
+    is_stated = booted is not None and None not in since
+    return bool(since) and is_stated and not any(is_same_boot(one, booted) for one in since)
 
 
 def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession) -> Waiting[HostView]:

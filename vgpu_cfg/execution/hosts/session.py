@@ -181,7 +181,7 @@ class HostSession:
         is_in_shell = bool(self.tools.settings(target.setting).facts & SHELL_GROUPS)
         return is_in_shell and not self.shells.is_allowed(ref.moid)
 
-    def _tell_hidden(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
+    def _report_hidden(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
         hidden = [one.target.id for one in assessed if one.state is State.UNREAD]
         if hidden:
             self.run.note(change.id, f"not read back, nothing shows it to this plan: {', '.join(hidden)}")
@@ -217,7 +217,7 @@ class HostSession:
                     and (one.state is not State.UNREAD or self.is_silent(one, ref))
                 ]
                 if not missing:
-                    self._tell_hidden(change, assessed)
+                    self._report_hidden(change, assessed)
                     return view
                 if self._now() >= deadline:
                     raise not_shown(ref, missing)
@@ -257,7 +257,7 @@ class HostSession:
         if not isinstance(error, Interrupted | Unreachable | LoginFailed):
             self.note_reason(ref, f"{change.id}: {error.message}")
 
-    def tell_left_behind(self) -> tuple[str, ...]:
+    def list_left_behind(self) -> tuple[str, ...]:
         """Name, one line each, the hosts that are down, wait for a restart, or have their shell open."""
         lines: list[str] = []
         for moid, name, mark in self.marks.items():

@@ -92,8 +92,8 @@ class AddressPools:
     def _take_stated(self, vms: list[DesiredVm]) -> None:
         """Take what the plan file states: gateways, name servers, addresses of single NICs."""
         for network in self._desired.networks:
-            told = [(network.gateway, "the gateway"), *((dns, "a name server") for dns in network.dns)]
-            for text, what in told:
+            reported = [(network.gateway, "the gateway"), *((dns, "a name server") for dns in network.dns)]
+            for text, what in reported:
                 if (address := _address(text or "")) is not None:
                     self._users.setdefault(address, f"{what} of {network.name}")
         for vm in vms:
@@ -118,9 +118,11 @@ class AddressPools:
             if detail is None or vm.is_template:
                 continue
             kept = parse_addresses(detail.extra_config.get(ADDRESSES_KEY, ""))
-            told = [one.address for one in kept.values() if vm.moid not in own]
-            told += [text for nic in (detail.guest.nics if detail.guest else ()) for text in nic.addresses]
-            for text in told:
+            reported = [one.address for one in kept.values() if vm.moid not in own]
+            reported += [
+                text for nic in (detail.guest.nics if detail.guest else ()) for text in nic.addresses
+            ]
+            for text in reported:
                 if (address := _address(text)) is not None:
                     self._seen.setdefault(address, {})[vm.name] = None
         for host in observed.hosts:

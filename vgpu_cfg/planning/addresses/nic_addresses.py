@@ -32,8 +32,8 @@ class NicAddress:
 
     `network` is the name that the plan file gives, "" for none. The guest finds the NIC by `mac`, or by
     its `driver` where `mac` is empty; both are empty where nothing tells it from another one. `addresses`
-    are CIDR, `gateway` and `dns` those of its network, where it gets an address that is no DHCP's. `is_told`
-    is False where the plan file says nothing of its address: then the guest's own settings stay.
+    are CIDR, `gateway` and `dns` those of its network, where it gets an address that is no DHCP's.
+    `is_stated` is False where the plan file says nothing of its address: then the guest's own settings stay.
     """
 
     network: str
@@ -48,7 +48,7 @@ class NicAddress:
     rdma: Literal["gpudirect", "host"] | None = None
 
     @property
-    def is_told(self) -> bool:
+    def is_stated(self) -> bool:
         """Whether the plan file says what address it has."""
         return self.dhcp or bool(self.addresses)
 

@@ -57,9 +57,9 @@ def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
     guest = own.guest
     yield HostNameModule(host_name=guest.host_name, domain=guest.domain)
     yield UsersModule(users=guest.users, machine_user="" if guest.login.user else MACHINE_USER)
-    told = tuple(nic.guest for nic in own.nics if nic.is_told)
-    if told:
-        yield NetworkModule(nics=told)
+    reported = tuple(nic.guest for nic in own.nics if nic.is_stated)
+    if reported:
+        yield NetworkModule(nics=reported)
     if own.has_gpus:
         yield from _gpu_modules(own)
     yield from _rdma_modules(own, own.rdma_nics)

@@ -103,12 +103,12 @@ class GuestPlanner:
         check_keys(resolved, update, fingerprints, self.findings)
         change = stage_guest(update, fingerprints)
         if not update.will_run:
-            self._tell_off(resolved, update)
+            self._report_off(resolved, update)
         elif change is not None and is_reached:
             self._assess_restart(resolved, update, change)
         return change
 
-    def _tell_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
+    def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "is to be off" if resolved.desired.power is DesiredPower.OFF else "is off, and stays so"
         message = f"it {why}: its guest is staged by the first run that finds it on"
         remedy = "apply again once it runs"

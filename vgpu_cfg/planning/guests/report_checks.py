@@ -46,8 +46,8 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 
 def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Tell of what was staged and is not asked for any more: it stays, since others may use it by now."""
-    asked = {module.kind for module in update.spec.modules}
-    left = [name for name in MODULE_ORDER if name in update.known.mark and name not in asked]
+    requested = {module.kind for module in update.spec.modules}
+    left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
     foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
     if left:
         message = (

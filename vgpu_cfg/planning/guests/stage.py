@@ -149,13 +149,13 @@ def restarting(update: GuestUpdate, modules: Iterable[GuestModule]) -> tuple[str
 
 def _is_expected(module: GuestModule, known: GuestKnown) -> bool:
     """Whether a guest has a module by its own report, or was being given it for the first time."""
-    told = (
+    reported = (
         next((one for one in known.report.modules if one.name == module.kind), None) if known.report else None
     )
-    if told is None:
+    if reported is None:
         return False
-    is_there = told.state in _IS_THERE and told.digest == module.digest
-    return is_there or (told.state in _UNFINISHED and module.kind not in known.mark)
+    is_there = reported.state in _IS_THERE and reported.digest == module.digest
+    return is_there or (reported.state in _UNFINISHED and module.kind not in known.mark)
 
 
 def _comes_with_clone(update: GuestUpdate) -> bool:

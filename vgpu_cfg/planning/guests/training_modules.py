@@ -134,7 +134,7 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
 
 
 def _control_nics(peer: Peer) -> tuple[GuestNic, ...]:
-    return tuple(nic.guest for nic in peer.other_nics if nic.is_told)
+    return tuple(nic.guest for nic in peer.other_nics if nic.is_stated)
 
 
 def launch_environment(team: Team) -> Mapping[str, str]:

@@ -152,7 +152,7 @@ class Alternatives:
         if moid not in self._known:
             self._known[moid] = (
                 self._tried(resolved, resolved.desired_settings)
-                if _is_asked(resolved)
+                if _is_requested(resolved)
                 else (AssessedHost(resolved), 0)
             )
         return self._known[moid]
@@ -171,7 +171,7 @@ def is_derivable(resolved: ResolvedHost) -> bool:
     return resolved.entry.prepare == "from_vms" and not resolved.is_checked_only
 
 
-def _is_asked(resolved: ResolvedHost) -> bool:
+def _is_requested(resolved: ResolvedHost) -> bool:
     """Whether the plan file asks something of a host, or an earlier run left something on it."""
     return bool(resolved.desired_settings) or resolved.view.facts.mark is not None
 

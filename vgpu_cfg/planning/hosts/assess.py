@@ -136,11 +136,11 @@ class HostAssessor:
         mark = resolved.view.facts.mark
         if mark is None or not mark.maintenance or mark.plan != self.desired.name or mark.restart == "reboot":
             return
-        told = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
+        reported = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
         result.step = ManualStep(
             id=f"cold boot {resolved.name}",
             subject=resolved.subject,
-            text=told or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
+            text=reported or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
             proof=f"{resolved.name} is connected in vCenter",
             is_shown=True,
             impact=Impact.HOST_COLD_BOOT,
@@ -160,8 +160,8 @@ def _is_in_sync(resolved: ResolvedHost) -> bool:
 
 def _with_profiles(resolved: ResolvedHost, host: Host) -> Host:
     """Add what the catalogue knows of the host's boards: the driver's list was read before the change."""
-    told = {profile.name: profile for profile in host.profiles or ()}
-    names: dict[str, None] = dict.fromkeys((*told, *host.creatable_profiles))
+    reported = {profile.name: profile for profile in host.profiles or ()}
+    names: dict[str, None] = dict.fromkeys((*reported, *host.creatable_profiles))
     for gpu in host.gpus:
         board = resolved.view.boards.get(gpu.pci_id)
         if gpu.is_passthrough or board is None:
@@ -169,7 +169,7 @@ def _with_profiles(resolved: ResolvedHost, host: Host) -> Host:
         of_gpu = [one for one in board.profiles if gpu.sharing in (None, one.profile.sharing)]
         if not any(one.name in names for one in of_gpu):
             names |= dict.fromkeys(one.name for one in of_gpu if _is_known(one, host))
-    profiles = tuple(told.get(name) or ProfileInfo(name=name) for name in names)
+    profiles = tuple(reported.get(name) or ProfileInfo(name=name) for name in names)
     return host.model_copy(update={"profiles": profiles, "creatable_profiles": tuple(names)})
 
 

@@ -163,7 +163,7 @@ def _assess_unread(
             remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
             resolved.has_refusals = True
             findings.add(Code.CHECK_UNREAD, resolved.subject, message, remedy)
-        elif _may_be_told_yet(resolved, setting, desired):
+        elif _may_show_later(resolved, setting, desired):
             closed.append(desired.id)
             resolved.has_refusals = True
         elif changing & {*needs_of(setting, desired), *setting.after} or setting.by_hand(
@@ -188,7 +188,7 @@ def _assess_unread(
         _report_closed(resolved, closed, findings)
 
 
-def _may_be_told_yet(resolved: ResolvedHost, setting: HostSetting, desired: DesiredSetting) -> bool:
+def _may_show_later(resolved: ResolvedHost, setting: HostSetting, desired: DesiredSetting) -> bool:
     """Whether a look at the host is all that a setting takes, and the shell may spare it once it is open."""
     is_open = resolved.view.facts.shell is not None or resolved.entry.access.ssh == "off"
     is_look = (

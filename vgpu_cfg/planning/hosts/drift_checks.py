@@ -63,12 +63,12 @@ def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             *(rule.match for rule in entry.nics),
         )
         for match in matches:
-            if not _told(match) or any(_fits(match, resolved) for resolved in hosts):
+            if not _match_text(match) or any(_fits(match, resolved) for resolved in hosts):
                 continue
             what = "NIC" if isinstance(match, NicMatch) else "GPU"
             names = listed(resolved.name for resolved in hosts)
             in_use = sorted({name for resolved in hosts for name in _in_use(match, resolved)})
-            message = f"no {what} of {names} fits the match {{{_told(match)}}}"
+            message = f"no {what} of {names} fits the match {{{_match_text(match)}}}"
             remedy = "`vgpu-cfg inventory --host NAME` lists the devices of a host with their names"
             if in_use:
                 message = f"{message} but {listed(in_use)}, which the host itself uses"
@@ -120,6 +120,6 @@ def _in_use(match: GpuMatch | NicMatch, resolved: ResolvedHost) -> Iterator[str]
         yield from (nic.device for nic in resolved.view.host.nics if matches_nic(match, nic, resolved.view))
 
 
-def _told(match: GpuMatch | NicMatch) -> str:
+def _match_text(match: GpuMatch | NicMatch) -> str:
     given = match.model_dump(exclude_none=True)
     return ", ".join(f"{key}: {value}" for key, value in given.items())

@@ -163,10 +163,12 @@ def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
                 remedy = "install the component nvd-gpu-mgmt-daemon of the same release"
                 findings.add(Code.GPU_DAEMON_ABSENT, resolved.subject, message, remedy)
         if len(versions) > 1 and group[0].view.cluster is not None:
-            told = "; ".join(f"{version} on {listed(names)}" for version, names in sorted(versions.items()))
+            reported = "; ".join(
+                f"{version} on {listed(names)}" for version, names in sorted(versions.items())
+            )
             subject = Subject(kind="cluster", name=group[0].view.cluster.name)
             remedy = "bring all hosts to one version: vGPU VMs move only between equal ones"
-            findings.add(Code.DRIVERS_DIFFER, subject, told, remedy)
+            findings.add(Code.DRIVERS_DIFFER, subject, reported, remedy)
 
 
 def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:

@@ -105,8 +105,8 @@ class ModeChanges:
         for need in needs:
             for state in self._states.values():
                 # A GPU that nobody tells the mode of is taken to be in MIG mode only where it is put there.
-                is_told = state.shared_as is not None or not need.is_mig
-                if is_told and state.refuse(need) is None:
+                is_stated = state.shared_as is not None or not need.is_mig
+                if is_stated and state.refuse(need) is None:
                     state.take(need, vm)
                     return True
         if any(clear.get(need.board_key) is need.sharing and self._flip(vm, need) for need in needs):

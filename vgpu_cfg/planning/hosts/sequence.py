@@ -185,11 +185,11 @@ class HostSequence:
     def _exit(self) -> None:
         everything = [(drift.setting, drift.desired, drift.reading) for drift in self.phases.everything]
         # What nothing shows stands by somebody's word, and cannot be read back.
-        told = [one for one in self.resolved.right if not one[2].unread]
+        reported = [one for one in self.resolved.right if not one[2].unread]
         shown = self._shown(len(self.phases.drifts))
         unique = {
             desired.id: target(desired, reading)
-            for setting, desired, reading in (*everything, *told)
+            for setting, desired, reading in (*everything, *reported)
             if not setting.read(shown, desired.device).is_absent
         }
         self._append(

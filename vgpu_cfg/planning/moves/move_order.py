@@ -85,14 +85,14 @@ def find_uncertain_starts(
                 break
 
 
-def find_untold(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
+def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
     """Say of what a VM leaves in MIG or mixed-size mode that vCenter does not tell where the others stand."""
     left = {one.vm.moid for one in moved}
     for state in hosts:
-        told = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
+        reported = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
         for gpu in state.gpus:
             has_places = gpu.sharing is Sharing.MIG or gpu.mode is VgpuMode.MIXED_SIZE
-            if has_places and gpu.held and told.get(gpu.pci_id):
+            if has_places and gpu.held and reported.get(gpu.pci_id):
                 names = listed(dict.fromkeys(held.vm for held in gpu.held))
                 yield (
                     f"on {state.host.name}: where on GPU {gpu.pci_id} {names} stands is not told, and it may "

@@ -19,7 +19,12 @@ from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
-from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, find_untold, in_order
+from vgpu_cfg.planning.moves.move_order import (
+    MoveStep,
+    find_uncertain_starts,
+    find_unknown_placements,
+    in_order,
+)
 from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
@@ -219,7 +224,7 @@ class _Rebalancing:
                 starts.setdefault(fit.host, []).append(Start(resolved.name, fit.variant))
         yield from find_uncertain_starts(steps, now, placed.initial, starts)
         used = {step.target for step in steps} | starts.keys()
-        yield from find_untold(moved, [state for state in now if state.index in used])
+        yield from find_unknown_placements(moved, [state for state in now if state.index in used])
 
     def _place(self, moved: Sequence[Movable], placers: Sequence[Placer] = PLACERS) -> Placed:
         """Place the plan's VMs with these VMs gone from where they are, and in need of another host."""

@@ -98,7 +98,7 @@ class HostState:
     ) -> Self:
         """Start from what a host has now; memory and nodes as if nothing ran there."""
         host = capacity.host
-        is_told = host.profiles is not None
+        is_stated = host.profiles is not None
         return cls(
             index=index,
             host=host,
@@ -108,7 +108,7 @@ class HostState:
             free_mib=int(host.memory_mib * memory_share),
             offered=capacity.offered,
             creatable=frozenset(host.creatable_profiles)
-            if uses_creatable and is_told and not frees_gpus
+            if uses_creatable and is_stated and not frees_gpus
             else None,
             peer_sets=capacity.peer_sets,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},

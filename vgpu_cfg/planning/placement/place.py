@@ -70,8 +70,8 @@ def in_order(demands: Iterable[Demand]) -> list[Demand]:
 
 def kept_free(demands: Iterable[Demand]) -> KeptFree:
     """List what is asked to stay free: of these hosts so many, whoever comes."""
-    asked = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
-    return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(asked)]
+    requested = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
+    return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(requested)]
 
 
 def place(

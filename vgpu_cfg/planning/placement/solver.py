@@ -207,12 +207,12 @@ class _Model:
             self.program.row([(variable, 1.0) for variable in variables], most=room[pci_id])
 
     def _model_gpus(self, index: int, host: HostState, own: Sequence[_Choice]) -> None:
-        asked: dict[PatternItem, list[tuple[int, float]]] = {}
+        requested: dict[PatternItem, list[tuple[int, float]]] = {}
         joined: dict[tuple[str, int], list[tuple[int, float]]] = {}
         needs: dict[tuple[str, int], VgpuNeed] = {}
         for choice in own:
             for item, count in self._items_of(choice):
-                asked.setdefault(item, []).append((choice.variable, float(count)))
+                requested.setdefault(item, []).append((choice.variable, float(count)))
             for need, size in self._peers_of(choice):
                 joined.setdefault((need.name, size), []).append((choice.variable, 1.0))
                 needs[need.name, size] = need
@@ -229,7 +229,7 @@ class _Model:
         for variables in taken.values():
             self.program.row([(variable, 1.0) for variable in variables], most=1)
         supply = self._model_gpu_classes(index, host, taken)
-        for item, terms in asked.items():
+        for item, terms in requested.items():
             self.program.row([*terms, *supply.get(item, ())], most=0)
 
     def _model_gpu_classes(

@@ -19,13 +19,13 @@ from vgpu_cfg.planning.pool.stranding import Stranding, find_stranded
 
 
 class PoolMode(StrEnum):
-    """How a GPU is used; NOT_TOLD where it is idle and nobody says."""
+    """How a GPU is used; UNKNOWN where it is idle and nobody says."""
 
     SAME_SIZE = "same size"
     MIXED_SIZE = "mixed size"
     MIG = "MIG"
     PASSTHROUGH = "passthrough"
-    NOT_TOLD = "not told"
+    UNKNOWN = "not told"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def mode_of(state: GpuState, gpu: Gpu) -> PoolMode:
         case Sharing.TIME_SLICED:
             return PoolMode.MIXED_SIZE if is_mixed else PoolMode.SAME_SIZE
         case None:
-            return PoolMode.MIXED_SIZE if is_mixed else PoolMode.NOT_TOLD
+            return PoolMode.MIXED_SIZE if is_mixed else PoolMode.UNKNOWN
 
 
 def obstacle_words(state: GpuState, gpu: Gpu) -> str:

@@ -60,11 +60,11 @@ class CurrentHosts:
 
         Only GPUs decide: a profile says nothing of CPUs and memory.
         """
-        asked = (GpuEntry(profile=(profile,)),)
+        requested = (GpuEntry(profile=(profile,)),)
         usable = tuple(
             (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
         )
-        shape = Shape(hosts=usable, variants=make_variants(asked, self.reader.needs))
+        shape = Shape(hosts=usable, variants=make_variants(requested, self.reader.needs))
         return Fits(how_many(self.states, shape), (profile.name,))
 
     def fit_vm(self, desired: DesiredPlan, vm: DesiredVm, wants_host: Callable[[str], bool]) -> Fits:

@@ -150,8 +150,8 @@ class RdmaChecks:
         if is_set or view.facts.options.get(OPTION):
             return
         is_read = FactGroup.OPTIONS in view.facts.groups and FactGroup.OPTIONS not in view.facts.unread
-        told = "names none" if is_read else "was not read"
-        message = f"PVRDMA talks through a VMkernel NIC of {view.host.name}, and {OPTION} {told} there"
+        reported = "names none" if is_read else "was not read"
+        message = f"PVRDMA talks through a VMkernel NIC of {view.host.name}, and {OPTION} {reported} there"
         remedy = (
             "give the host `vmknics` on the NIC's switch and `pvrdma: {network: …}` under `hosts`"
             if is_read

@@ -102,13 +102,13 @@ def diagnose(
 
     `notes` are what the caller could not read, `server` the words that name the vCenter to a command.
     """
-    told = list(notes)
+    reported = list(notes)
     failed = history.failed
     if failed is None:
-        told.append("vCenter knows of no failed task of this VM")
+        reported.append("vCenter knows of no failed task of this VM")
     conditions = check_conditions(vm, observed, catalog)
     wrong = [one for one in conditions if one.verdict is ConditionState.WRONG]
-    usable = log if log is not None and _is_of(log, failed, told) else None
+    usable = log if log is not None and _is_of(log, failed, reported) else None
     explanation, lines = _explain(failed, usable)
     behind = BEHIND.get(explanation.key, ()) if explanation is not None else tuple(ConditionKind)
     causes = sorted((one for one in wrong if one.about in behind), key=lambda one: behind.index(one.about))
@@ -128,7 +128,7 @@ def diagnose(
         others=tuple(one for one in wrong if one not in causes),
         ruled_out=tuple(one for one in conditions if one.verdict is ConditionState.RIGHT),
         unknown=tuple(one for one in conditions if one.verdict is ConditionState.UNKNOWN),
-        notes=tuple(told),
+        notes=tuple(reported),
         next_command=command,
         next_reason=reason,
     )

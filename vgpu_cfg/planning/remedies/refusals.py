@@ -46,8 +46,8 @@ class _HostRefusal:
         self.texts.append(text)
 
     def words(self) -> str:
-        told = listed(self.texts, shown=_SHOWN, separator="; ")
-        return f"{told}; {self.note}" if self.note else told
+        reported = listed(self.texts, shown=_SHOWN, separator="; ")
+        return f"{reported}; {self.note}" if self.note else reported
 
     def drop_strange_boards(self) -> None:
         """Of a list of profiles, leave out those of other boards where one is of the host's own."""
@@ -109,13 +109,13 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         if code not in (None, Code.PROFILE_NOT_OFFERED):
             found.add(code, _variant_words(code, host, variant))
             continue
-        told = len(found.codes)
+        reported = len(found.codes)
         for need in dict.fromkeys(variant):
             if need.peers is not None and has_group_api(host.host):
                 _assess_peers(found, host, need, [one for one in variant if one.peers == need.peers])
                 continue
             _assess_gpus(found, host, need, shape, variant.count(need))
-        if code is not None and len(found.codes) == told:
+        if code is not None and len(found.codes) == reported:
             found.add(code, _variant_words(code, host, variant))
     found.drop_strange_boards()
     if not found.codes:
@@ -237,9 +237,9 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
 
 
 def _assess_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
-    told = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
-    if told is not None:
-        found.add(*told)
+    reported = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
+    if reported is not None:
+        found.add(*reported)
 
 
 def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:

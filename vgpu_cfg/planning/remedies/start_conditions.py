@@ -317,8 +317,8 @@ def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]
         holders = sorted({name for pci_id in pci_ids for name in held.get(pci_id, ())})
         by = f", with {', '.join(holders)}" if holders else ""
         reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, CHECKS[code].title)}{by} ({code})")
-    told = "; ".join(reasons) or "it has no GPU for vGPUs"
-    return f"no GPU of {resolved.host.name} takes {profile} now: {told}"
+    reported = "; ".join(reasons) or "it has no GPU for vGPUs"
+    return f"no GPU of {resolved.host.name} takes {profile} now: {reported}"
 
 
 def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] | None:

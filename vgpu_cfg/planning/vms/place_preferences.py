@@ -176,13 +176,13 @@ def check_keep_free(
         groups.setdefault(moids, []).append(resolved)
         hosts[moids] = might
     for moids, resolved_vms in groups.items():
-        asked = max(resolved.desired.place.keep_free for resolved in resolved_vms)
+        requested = max(resolved.desired.place.keep_free for resolved in resolved_vms)
         busy = [host.name for host in hosts[moids] if _has_gpu_vms(host, observed, leaving)]
         free = len(moids) - len(busy)
-        if free >= asked:
+        if free >= requested:
             continue
         message = (
-            f"`keep_free` asks for {counted(asked, 'host')} without GPU VMs, and {free} of {len(moids)} "
+            f"`keep_free` asks for {counted(requested, 'host')} without GPU VMs, and {free} of {len(moids)} "
             f"{'is' if free == 1 else 'are'} free of them"
         )
         if busy:

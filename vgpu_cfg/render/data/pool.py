@@ -40,7 +40,7 @@ def fit_data(view: FitView) -> Data:
         "format": FORMAT,
         "server": view.server,
         "read_at": view.read_at,
-        "asked": view.asked,
+        "asked": view.request,
         "profiles": list(fits.profiles),
         "cpus": fits.cpus or None,
         "memory_mib": fits.memory_mib or None,

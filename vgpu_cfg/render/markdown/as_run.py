@@ -35,7 +35,7 @@ class StepDone:
     readings: tuple[tuple[str, str, str, str, str], ...]
 
     @property
-    def is_told(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether there is more to say of it than one line of a table holds."""
         return bool(self.readings or self.notes or self.remedy)
 

@@ -296,10 +296,10 @@ def _plain(value: bool | int | str) -> str:  # noqa: FBT001 - the value of an op
 def _manual(step: ManualStep, settings_lookup: SettingsLookup, views: Mapping[str, HostView]) -> Part:
     """Tell a step that is done by hand anyway; proof and undo come from the setting that it proves."""
     view = views.get(step.host_moid or "")
-    told = [_setting(target, step.subject.name, settings_lookup, view) for target in step.proves]
+    reported = [_setting(target, step.subject.name, settings_lookup, view) for target in step.proves]
     shown = proofs(step)
     is_typed = all(map(is_command, shown))
-    of_one = told[0] if len(told) == 1 and step.edits else Part()
+    of_one = reported[0] if len(reported) == 1 and step.edits else Part()
     return Part(
         what=step.text,
         why=of_one.why,

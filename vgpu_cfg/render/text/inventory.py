@@ -103,8 +103,8 @@ def _gpus(view: InventoryView, width: int) -> list[Text]:
     for gpu, entry in zip(view.gpus, body, strict=True):
         if gpu.host != host:
             host = gpu.host
-            told = f"   {'; '.join(nodes.get(host, ()))}".rstrip()
-            lines += fold(Text.assemble("  ", (host, "bold"), (told, "dim")), width, hang=4)
+            reported = f"   {'; '.join(nodes.get(host, ()))}".rstrip()
+            lines += fold(Text.assemble("  ", (host, "bold"), (reported, "dim")), width, hang=4)
         lines += entry
     return lines
 

@@ -104,10 +104,12 @@ def _host_rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     lines = heading
     for row, shown in zip(view.hosts, rows, strict=True):
         lines += shown
-        told = [("~", _drift_words(row.drift, with_all=with_all), "yellow")]
-        told.append(("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow"))
-        told.append(("!", _standing(row), "magenta"))
-        for sign, words, style in told:
+        reported = [("~", _drift_words(row.drift, with_all=with_all), "yellow")]
+        reported.append(
+            ("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow")
+        )
+        reported.append(("!", _standing(row), "magenta"))
+        for sign, words, style in reported:
             if words:
                 parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
                 lines += [Text("    ") + part for part in parts]

@@ -86,8 +86,8 @@ def _is_back(moid: str, after: Inventory | None) -> bool:
 
 def other_left_behind(report: Report, rows: Sequence[HostRow]) -> tuple[str, ...]:
     """Return what a run left that no row tells already."""
-    told = tuple(f"{row.name}{_STANDS}" for row in rows if row.standing)
-    return tuple(line for line in report.left_behind if not line.startswith(told))
+    reported = tuple(f"{row.name}{_STANDS}" for row in rows if row.standing)
+    return tuple(line for line in report.left_behind if not line.startswith(reported))
 
 
 def _row(

@@ -94,8 +94,8 @@ def _row(
         pending += ("its SSH service is to be stopped",)
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
     is_read = not any(found.code in _UNREAD for found in findings)
-    is_told = drift or pending or is_in_sync or mark is not None or standing or not is_read
-    if findings and not is_told:
+    is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
+    if findings and not is_stated:
         drift.append("see the findings")
     is_work = any(not isinstance(change, ChangeHost) for change in changes)
     if is_work and not (drift or pending or mark is not None):

@@ -77,8 +77,8 @@ def shell_facts(view: HostView, pci_id: str) -> tuple[GpuShellFacts | None, str]
     gpu = view.gpu(pci_id)
     if gpu is not None and gpu.is_passthrough:
         return None, "the GPU is passed through, so the host's driver does not see it"
-    told = shell.unread.get(pci_id) or shell.unread.get("")
-    return None, told or "nvidia-smi does not list the GPU"
+    reported = shell.unread.get(pci_id) or shell.unread.get("")
+    return None, reported or "nvidia-smi does not list the GPU"
 
 
 def with_gpu(host: Host, pci_id: str, **update: object) -> Host:

@@ -286,13 +286,13 @@ def write_passthrough(view: HostView, desired_settings: Sequence[DesiredSetting]
     del view
     devices: dict[str, dict[str, object]] = {}
     for desired in desired_settings:
-        asked = devices.setdefault(desired.device, {"pci_id": desired.device})
+        requested = devices.setdefault(desired.device, {"pci_id": desired.device})
         if desired.setting == SRIOV:
-            asked["virtual_functions"] = int(desired.value)
+            requested["virtual_functions"] = int(desired.value)
         elif desired.setting.endswith("_label"):
-            asked["label"] = desired.value
+            requested["label"] = desired.value
         else:
-            asked["is_passthrough"] = desired.value == HANDED_OUT
+            requested["is_passthrough"] = desired.value == HANDED_OUT
     rows = tuple(PassthroughDevice.model_validate(row) for row in devices.values())
     return [PassthroughWrite(devices=rows)]
 

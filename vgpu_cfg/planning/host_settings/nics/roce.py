@@ -95,13 +95,13 @@ def _read_module(module: str, view: HostView, device: str) -> Reading:
 
 def _ours(module: str, options: str) -> str:
     """Return the words of an option string that are this tool's matter, in one spelling."""
-    told = []
+    reported = []
     for name in WORDS[module]:
         value = option_of(options, name)
         if value is None or (name == "trust_state" and value == _TRUST_PCP):
             continue
-        told.append(f"{name}={_bitmap(value) if name in _BITMAPS else value}")
-    return " ".join(told)
+        reported.append(f"{name}={_bitmap(value) if name in _BITMAPS else value}")
+    return " ".join(reported)
 
 
 def _bitmap(value: str) -> str:

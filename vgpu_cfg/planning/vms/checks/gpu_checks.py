@@ -142,10 +142,10 @@ def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, finding
         "passthrough": ("passthrough", (4, 0)),
         "dynamic_passthrough": ("Dynamic DirectPath I/O", (7, 0)),
     }
-    asked: list[str] = [gpu.kind for gpu in gpus]
+    requested: list[str] = [gpu.kind for gpu in gpus]
     if any(nic.function is not None and nic.function.label for nic in vm.nics):
-        asked.append("dynamic_passthrough")
-    for kind in dict.fromkeys(asked):
+        requested.append("dynamic_passthrough")
+    for kind in dict.fromkeys(requested):
         what, least = kinds[kind]
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))

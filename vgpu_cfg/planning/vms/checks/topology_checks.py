@@ -101,7 +101,7 @@ def check_nics_near(
     nics = [nic for need, nic in zip(needs, fit.nics, strict=True) if need.near_gpu]
     nodes = final.gpu_nodes(fit.gpus, fit.slots)
     named = {need.pin for need in needs if need.pin is not None}
-    told = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
+    reported = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
     gpus = _gpus_of(fit, initial, set(nodes))
     if not nics or not gpus:
         return
@@ -112,7 +112,7 @@ def check_nics_near(
     lonely = [(*_nearest(nic, list(gpus), topology), nic) for nic in nics if nic not in met]
     ways += [(gpu, nic, link) for gpu, link, nic in lonely if link is not None and link.word == SYS]
     for gpu, nic, link in ways:
-        if link is None or nic in told:
+        if link is None or nic in reported:
             continue
         key = (nic, link.rank, topology.numa_node(gpu), gpus[gpu])
         pair = pairs.setdefault(key, _Pair(nic, [], link, gpus[gpu]))

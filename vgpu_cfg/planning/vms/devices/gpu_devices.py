@@ -125,13 +125,13 @@ def _take_group(
 def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[_Row]:
     """Yield what goes: vGPUs with what turned their unified memory on, groups as a whole."""
     groups = {device.group_key for device in left if device.group_key is not None}
-    told: set[int] = set()
+    reported: set[int] = set()
     for device in left:
         key = device.group_key
         if key is None:
             yield _row_of_vgpus([device], device.profile, detail)
-        elif key in groups and key not in told:
-            told.add(key)
+        elif key in groups and key not in reported:
+            reported.add(key)
             members = [other for other in left if other.group_key == key]
             words = group_words(device.profile, len(members), detail.device_groups.get(key, ""))
             yield _row_of_vgpus(members, words, detail)
@@ -152,13 +152,13 @@ def _row_of_passthrough(device: PassthroughDevice) -> _Row:
 
 
 def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str]) -> Iterator[_Row]:
-    told: set[int] = set()
+    reported: set[int] = set()
     for gpu, note in new:
         key = _group_of(gpu)
         if key is None:
             yield _Row(gpu_words(gpu), (gpu,), note)
-        elif key not in told:
-            told.add(key)
+        elif key not in reported:
+            reported.add(key)
             members = tuple(other for other, _ in new if _group_of(other) == key)
             name = groups.get(key, "")
             words = group_words(gpu_words(gpu), len(members), name)

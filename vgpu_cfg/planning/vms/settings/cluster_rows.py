@@ -35,7 +35,9 @@ def drs_in_force(vm: PlacedVm) -> SettingValue | None:
         return None
     wanted, found = _drs(vm), vm.overrides.get("drs")
     own = wanted.value if wanted is not None else found
-    of_all = next((word for word, told in _BEHAVIORS.items() if told == vm.cluster.drs_behavior), None)
+    of_all = next(
+        (word for word, reported in _BEHAVIORS.items() if reported == vm.cluster.drs_behavior), None
+    )
     return own if own == _OFF or (own is not None and vm.cluster.uses_vm_levels) else of_all
 
 

@@ -83,7 +83,7 @@ TOLD_BY_THE_HEAD = frozenset(
 """Keys of edits that the line of the change itself tells."""
 
 
-def is_told_by_the_head(change: Change, edit: Edit) -> bool:
+def is_in_head(change: Change, edit: Edit) -> bool:
     """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
     is_named_freely = isinstance(change, ReconfigureVm | SetAttributes) or _is_pair(edit)
     return edit.key in TOLD_BY_THE_HEAD and not is_named_freely
@@ -278,7 +278,7 @@ def _power_on_words(change: PowerOnVm, placement: Placement | None) -> Text:
 
 def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[str, Text]]:
     """Yield one row per topic for a new VM, one per edit for a VM that is changed."""
-    edits = [edit for edit in change.edits if not is_told_by_the_head(change, edit)]
+    edits = [edit for edit in change.edits if not is_in_head(change, edit)]
     match change:
         case CreateVm():
             yield from _topic_rows(edits, placement)

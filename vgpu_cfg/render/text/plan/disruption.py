@@ -118,8 +118,8 @@ def _limits(plan: Plan, width: int) -> list[Text]:
     return [Text("  ") + part for part in fold(Text("; ".join(words)), width - 2)]
 
 
-def _other_disruptions(plan: Plan, told: set[str]) -> dict[str, list[str]]:
-    """Group what is not a host by what happens to it; `told` are VMs that a host's row names."""
+def _other_disruptions(plan: Plan, reported: set[str]) -> dict[str, list[str]]:
+    """Group what is not a host by what happens to it; `reported` are VMs that a host's row names."""
     removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
     impacts: dict[str, set[Impact]] = {}
     by_words: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ def _other_disruptions(plan: Plan, told: set[str]) -> dict[str, list[str]]:
             by_words.setdefault("deletion", []).append(name)
         elif change.subject.kind == "host" or change.impact is Impact.NONE or name in removed:
             continue
-        elif not (name in told and change.kind in ("power_off_vm", "power_on_vm")):
+        elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
             impacts.setdefault(name, set()).add(change.impact)
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)

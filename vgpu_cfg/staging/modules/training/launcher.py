@@ -51,8 +51,8 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
             own=own if module.runs_work else (),
             asked=" ".join(
                 [
-                    *map(_asked_for, module.nics),
-                    *(f"control:{_asked_for(nic)}" for nic in module.control_nics),
+                    *map(_requested_options, module.nics),
+                    *(f"control:{_requested_options(nic)}" for nic in module.control_nics),
                 ]
             ),
         ),
@@ -124,7 +124,7 @@ def _own_names(context: StagingContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _asked_for(nic: GuestNic) -> str:
+def _requested_options(nic: GuestNic) -> str:
     """Say how `look` finds a NIC: by its name, which holds on every worker, where it has one."""
     if nic.name:
         return f"name={values.interface_name(nic.name)}"
