@@ -60,7 +60,7 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
             remedy="vgpu-cfg apply",
         )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
-    at = f" at {_module_words(stuck)}" if stuck is not None else ""
+    at = f" at {_module_text(stuck)}" if stuck is not None else ""
     words = {"hand": "it waits for a hand", "reboot": "it waits for a restart", "running": "it still runs"}
     return failed(
         VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
@@ -73,7 +73,7 @@ def _is_old(module: ModuleState, wanted: GuestSpec) -> bool:
     return own is not None and bool(module.digest) and module.digest != own.digest
 
 
-def _module_words(module: ModuleState) -> str:
+def _module_text(module: ModuleState) -> str:
     return f"{module.name} ({module.why})" if module.why else module.name
 
 

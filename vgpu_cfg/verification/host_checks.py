@@ -95,9 +95,9 @@ def ask_mig(view: HostView) -> Asking:
         mode = reported.get(pci_id)
         # Inside a MIG slice vGPUs may take turns; such profiles are MIG-backed all the same.
         if mode is not None and wanted and mode not in wanted:
-            wrong.append(f"{pci_id} is {_mode_words(mode)}")
+            wrong.append(f"{pci_id} is {_mode_text(mode)}")
     wanted = {profile.sharing for profiles in view.vgpus.values() for profile in profiles}
-    expected = " and ".join(sorted(_mode_words(mode) for mode in wanted))
+    expected = " and ".join(sorted(_mode_text(mode) for mode in wanted))
     if wrong:
         return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
     if all(mode is None for mode in reported.values()):
@@ -105,7 +105,7 @@ def ask_mig(view: HostView) -> Asking:
     return passed(expected, expected)
 
 
-def _mode_words(mode: Sharing) -> str:
+def _mode_text(mode: Sharing) -> str:
     return "in MIG mode" if mode is Sharing.MIG else "not in MIG mode"
 
 

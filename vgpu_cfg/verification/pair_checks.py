@@ -115,7 +115,7 @@ def ask_path_mtu(view: PairView) -> Asking:
         if is_absent(answer):
             return missing("ping", "iputils-ping (Debian, Ubuntu) or iputils (Red Hat)")
         if answer.status != 0:
-            return failed(VerifyCode.PATH_MTU, _ping_words(answer, other.address), f"packets of {size} bytes")
+            return failed(VerifyCode.PATH_MTU, _ping_text(answer, other.address), f"packets of {size} bytes")
         reported.append(f"{size} bytes")
     if not reported:
         return skipped("the training network has no addresses of both")
@@ -126,7 +126,7 @@ def _headers(address: str) -> int:
     return ICMP_HEADERS[6 if ":" in address else 4]
 
 
-def _ping_words(answer: ShellResult, address: str) -> str:
+def _ping_text(answer: ShellResult, address: str) -> str:
     for line in (*answer.stderr.splitlines(), *answer.stdout.splitlines()):
         if "essage too long" in line or "Frag needed" in line or "packet loss" in line:
             return f"{address}: {line.strip()}"

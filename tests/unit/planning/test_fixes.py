@@ -17,7 +17,7 @@ def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand
     protect = ProtectEntry(names=protected)
     movables = Movables(observed, observed.hosts, reader, protect, ())
     found = smallest_fix(place(states(hosts, vms), wanted), movables.surroundings)
-    return found.words if found else ""
+    return found.text if found else ""
 
 
 def small_vm(host: str, pci: str, profile: str = "grid_a100-4c", name: str = "small") -> dict[str, Any]:

@@ -128,7 +128,7 @@ def test_what_is_asked_differs_before_and_not_after(setting: VmSetting) -> None:
     assert not setting.holds(value, before)
     after = given(before, setting, value)
     assert setting.holds(value, after)
-    assert setting.words_of(after) == setting.words(value) or setting.found_words is not None
+    assert setting.text_of(after) == setting.text(value) or setting.found_text is not None
 
 
 def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> None:

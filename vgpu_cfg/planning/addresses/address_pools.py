@@ -56,7 +56,7 @@ class _AddressPool:
         return f"{address}/{self.subnet.prefixlen}"
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"{self.first}-{self.last}"
 
 
@@ -204,12 +204,12 @@ class AddressPools:
             names = listed(dict.fromkeys(pool.short), shown=_SHOWN)
             used = pool.size - len([one for one in self.given.values() if self._is_of(pool, one)])
             message = (
-                f"the pool {pool.words} of {name} is {_addresses(len(pool.short))} short, for {names}: "
+                f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short, for {names}: "
                 f"of its {pool.size} others have {used}"
             )
             remedy = "widen `pool`, or free addresses"
             if used:
-                remedy = f"{remedy}; taken are {self._taken_words(pool)}"
+                remedy = f"{remedy}; taken are {self._taken_text(pool)}"
             self._findings.add(Code.POOL_EXHAUSTED, Subject(kind="network", name=name), message, remedy)
 
     @staticmethod
@@ -219,7 +219,7 @@ class AddressPools:
             return False
         return int(pool.first) <= int(address) <= int(pool.last)
 
-    def _taken_words(self, pool: _AddressPool) -> str:
+    def _taken_text(self, pool: _AddressPool) -> str:
         given = {_address(text) for text in self.given.values()}
         taken = []
         for address in pool.addresses():

@@ -44,11 +44,11 @@ _ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "toolkit", "ssh-mesh"
 
 def module_edit(module: GuestModule, note: str = "") -> Edit:
     """Return what a reader sees of a module that is brought; `note` says why it is brought again."""
-    words = module_words(module)
+    words = module_text(module)
     return Edit(key=module.kind, after=words, is_default=_is_default(module), note=note)
 
 
-def module_words(module: GuestModule) -> str:
+def module_text(module: GuestModule) -> str:
     """Say what a module brings, in few words and without a secret."""
     match module:
         case HostNameModule():
@@ -60,7 +60,7 @@ def module_words(module: GuestModule) -> str:
         case HostsModule():
             return f"{counted(len(module.entries), 'host')} in /etc/hosts"
         case NetworkModule():
-            return "; ".join(_nic_words(nic) for nic in module.nics)
+            return "; ".join(_nic_text(nic) for nic in module.nics)
         case NouveauModule():
             return "nouveau off"
         case DriverModule():
@@ -83,10 +83,10 @@ def module_words(module: GuestModule) -> str:
         case TrafficModule():
             return f"{module.control_mbps} of {module.link_mbps} Mbit/s kept for control"
         case _:
-            return _training_words(module)
+            return _training_text(module)
 
 
-def _training_words(
+def _training_text(
     module: ContainersModule
     | ToolkitModule
     | RegistryModule
@@ -118,7 +118,7 @@ def _training_words(
             assert_never(module)
 
 
-def _nic_words(nic: GuestNic) -> str:
+def _nic_text(nic: GuestNic) -> str:
     where = ", ".join(nic.addresses) or ("DHCP" if nic.dhcp else "no address")
     return f"{where}, MTU {nic.mtu}" if nic.mtu is not None else where
 

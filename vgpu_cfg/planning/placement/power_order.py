@@ -32,7 +32,7 @@ class Start:
         return start_size(self.variant)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Its vGPUs, for a reader."""
         return counted_names(self.variant)
 

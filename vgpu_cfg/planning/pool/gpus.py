@@ -118,7 +118,7 @@ class PoolReader:
             if not runs and state.pci_id in holders:
                 runs = (GpuUser(holders[state.pci_id] or "", ""),)
             is_unknown = state.obstacle is None and state.board is None
-            words = "board not in the catalogue" if is_unknown else obstacle_words(state, gpu)
+            words = "board not in the catalogue" if is_unknown else obstacle_text(state, gpu)
             obstacle = words or out_of_use(host)
             yield PooledGpu(
                 host=host.name,
@@ -184,7 +184,7 @@ def mode_of(state: GpuState, gpu: Gpu) -> PoolMode:
             return PoolMode.MIXED_SIZE if is_mixed else PoolMode.UNKNOWN
 
 
-def obstacle_words(state: GpuState, gpu: Gpu) -> str:
+def obstacle_text(state: GpuState, gpu: Gpu) -> str:
     """Say of one GPU what the finding says of all; nothing where it is passed through as a whole."""
     match state.obstacle:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:

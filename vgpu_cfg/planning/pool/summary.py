@@ -168,7 +168,7 @@ def _with_devices(
             if vm.is_template or vm.detail is None:
                 continue
             devices = [vgpu.profile for vgpu in vm.detail.vgpus]
-            devices += [word for passed in vm.detail.passthrough if (word := _gpu_word(passed, host))]
+            devices += [word for passed in vm.detail.passthrough if (word := _gpu_text(passed, host))]
             if devices:
                 yield vm, host, tuple(devices)
 
@@ -195,7 +195,7 @@ def _plan_of(vm: Vm) -> str:
     return vm.mark.plan if vm.mark else ""
 
 
-def _gpu_word(device: PassthroughDevice, host: Host) -> str:
+def _gpu_text(device: PassthroughDevice, host: Host) -> str:
     """Name a passed-through GPU by its address or label; empty for what is no GPU."""
     if device.pci_id is not None:
         pci = host.device(device.pci_id)

@@ -48,7 +48,7 @@ class ChainLink:
 
     link: str
     state: LinkState
-    words: str
+    text: str
     remedy: str = ""
 
 

@@ -194,12 +194,12 @@ class RdmaChecks:
         open_ones = [one for one in links if one.state is LinkState.UNKNOWN]
         if lacking:
             states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
-            why = "; ".join(one.words for one in lacking)
+            why = "; ".join(one.text for one in lacking)
             message = f"the ATS chain of NIC {pci_id} of {host.name} is not whole ({states}): {why}"
             remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
             self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies))
         elif open_ones:
-            why = "; ".join(one.words for one in open_ones if one.link != RESTART) or open_ones[0].words
+            why = "; ".join(one.text for one in open_ones if one.link != RESTART) or open_ones[0].text
             message = f"of the ATS chain of NIC {pci_id} of {host.name} not all can be told here: {why}"
             remedy = "`vgpu-cfg verify` proves it in the guest: `ATSCtl: Enable+` in lspci"
             self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)

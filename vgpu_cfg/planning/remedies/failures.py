@@ -46,7 +46,7 @@ def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
 def _report(
     resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, fix: Fix | None, findings: Findings
 ) -> None:
-    helps = f"{fix.words}, and all fit; or " if fix is not None else ""
+    helps = f"{fix.text}, and all fit; or " if fix is not None else ""
     if verdict is NoPlace.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "

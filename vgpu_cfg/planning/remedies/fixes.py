@@ -28,7 +28,7 @@ FindMovables = Callable[[Sequence[int], Sequence[int]], Sequence[Movable]]
 class Fix:
     """One thing to do, in words, after which all VMs without a place have one."""
 
-    words: str
+    text: str
 
 
 def smallest_fix(placed: Placed, movables: FindMovables = lambda _wanted, _tight: ()) -> Fix | None:

@@ -45,7 +45,7 @@ class _HostRefusal:
         self.codes.append(code)
         self.texts.append(text)
 
-    def words(self) -> str:
+    def text(self) -> str:
         reported = listed(self.texts, shown=_SHOWN, separator="; ")
         return f"{reported}; {self.note}" if self.note else reported
 
@@ -68,15 +68,15 @@ def explain_refusal(
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
     close = [one for one in found if one.code is code]
-    texts = [f"{one.host}: {one.words()}" for one in close]
+    texts = [f"{one.host}: {one.text()}" for one in close]
     others = [one.host for one in found if one.code is not code]
-    message = f"{wanted_words(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
+    message = f"{wanted_text(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
     if others:
         message += f"; {counted(len(others), 'other host')} ({listed(sorted(others))}) cannot give it either"
     return Refusal(code, message, REMEDIES.get(code, ""))
 
 
-def wanted_words(shape: Shape) -> str:
+def wanted_text(shape: Shape) -> str:
     """Name what a VM asks for: its GPUs, or its memory."""
     words = []
     if shape.variants:
@@ -95,19 +95,19 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     found = _HostRefusal(host.host.name)
     code = host.refuse_host(shape)
     if code is not None:
-        found.add(code, _host_words(code, host, shape))
+        found.add(code, _host_text(code, host, shape))
         return found
     _assess_nics(found, host, shape, ())
     if found.codes:
         return found
     code = host.refuse_slots(shape)
     if code is not None:
-        found.add(code, _slot_words(code, host, shape))
+        found.add(code, _slot_text(code, host, shape))
         return found
     for variant in shape.variants:
         code = host.refuse_variant(variant)
         if code not in (None, Code.PROFILE_NOT_OFFERED):
-            found.add(code, _variant_words(code, host, variant))
+            found.add(code, _variant_text(code, host, variant))
             continue
         reported = len(found.codes)
         for need in dict.fromkeys(variant):
@@ -116,7 +116,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
                 continue
             _assess_gpus(found, host, need, shape, variant.count(need))
         if code is not None and len(found.codes) == reported:
-            found.add(code, _variant_words(code, host, variant))
+            found.add(code, _variant_text(code, host, variant))
     found.drop_strange_boards()
     if not found.codes:
         _assess_nics(found, host, shape, _possible_nodes(host, shape))
@@ -144,7 +144,7 @@ def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sh
         if code is None:
             room += gpu.room(need)
         elif code is not Code.NO_SUCH_BOARD:
-            refused.append((code, f"{gpu.pci_id} {_gpu_words(code, gpu, host, need)}"))
+            refused.append((code, f"{gpu.pci_id} {_gpu_text(code, gpu, host, need)}"))
     if room >= count:
         return
     if room:
@@ -175,8 +175,8 @@ def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members:
     )
 
 
-def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
-    holders = _holder_words(gpu.held)
+def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
+    holders = _holder_text(gpu.held)
     match code:
         case Code.NOT_CREATABLE_NOW:
             return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
@@ -211,7 +211,7 @@ def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> st
             return f"refuses ({code})"
 
 
-def _holder_words(held: Iterable[Held]) -> str:
+def _holder_text(held: Iterable[Held]) -> str:
     """Spell "4 × grid_a100-10c: a, b, c and 1 more"."""
     groups: dict[tuple[str, bool], list[str]] = {}
     for one in held:
@@ -223,7 +223,7 @@ def _holder_words(held: Iterable[Held]) -> str:
     )
 
 
-def _host_words(code: Code, host: HostState, shape: Shape) -> str:
+def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
             return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} are needed"
@@ -250,14 +250,14 @@ def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:
     return nodes + [slot.pci.numa_node for slot in free for need in shape.dynamic if host.suits(slot, need)]
 
 
-def _slot_words(code: Code, host: HostState, shape: Shape) -> str:
+def _slot_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.PASSTHROUGH_TAKEN:
             return f"in use: {listed(_taken(host, shape), shown=8)}"
         case Code.PASSTHROUGH_NOT_ACTIVE:
             return "passthrough is not on for it, or waits for a restart"
         case Code.PASSTHROUGH_SERVES_VGPUS:
-            return f"serves vGPUs: {'; '.join(_holder_words(gpu.held) for gpu in host.gpus if gpu.held)}"
+            return f"serves vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
         case Code.PASSTHROUGH_ABSENT:
             nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
             what = f": {listed(nics)} is a NIC, which goes under `nics`" if nics else ""
@@ -272,7 +272,7 @@ def _taken(host: HostState, shape: Shape) -> Iterator[str]:
             yield f"{pci_id} by {holder}"
 
 
-def _variant_words(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
+def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
     names = counted_names(variant)
     match code:
         case Code.PROFILE_NEEDS_NEWER_ESXI:

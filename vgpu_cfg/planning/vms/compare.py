@@ -77,8 +77,8 @@ def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
         return None
     edit = Edit(
         key=setting.key,
-        before=None if holds else setting.words_of(vm.base),
-        after=setting.words(wanted.value) or None,
+        before=None if holds else setting.text_of(vm.base),
+        after=setting.text(wanted.value) or None,
         is_default=wanted.is_default,
         note=wanted.note,
         sets=setting_leaves(setting, wanted.value) if setting.carrier is not Carrier.DEVICE else {},
@@ -139,12 +139,12 @@ def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:
         wanted = setting.desired(vm) if setting.carrier is Carrier.CLUSTER else None
         found = vm.overrides.get(setting.key)
         if wanted is not None and wanted.value != found:
-            before = None if found is None else setting.words(found)
+            before = None if found is None else setting.text(found)
             yield ClusterEdit(
                 edit=Edit(
                     key=setting.key,
                     before=before,
-                    after=setting.words(wanted.value),
+                    after=setting.text(wanted.value),
                     sets=setting_leaves(setting, wanted.value),
                 ),
                 key=setting.key,

@@ -64,7 +64,7 @@ def plan_existing(
         add(
             PowerOffVm(
                 id=change_id("power off", vm.name),
-                edits=(Edit(key="power", before=_power_words(vm), after=after),),
+                edits=(Edit(key="power", before=_power_text(vm), after=after),),
                 impact=impact,
                 **common,
             )
@@ -97,7 +97,7 @@ def plan_existing(
         add(
             PowerOnVm(
                 id=change_id("power on", vm.name),
-                edits=(Edit(key="power", before="off" if is_cycle else _power_words(vm), after="on"),),
+                edits=(Edit(key="power", before="off" if is_cycle else _power_text(vm), after="on"),),
                 impact=impact,
                 pin=None if vm.power_state is PowerState.SUSPENDED else pin,
                 **common,
@@ -142,7 +142,7 @@ def assess_changes(
         remedy = "make the VM anew from an EFI template: delete it, and run the plan again"
         findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):
-        message = f"it is {_power_words(vm)}, and the plan file ignores that"
+        message = f"it is {_power_text(vm)}, and the plan file ignores that"
         findings.add_vm(Code.STAYS_OFF, resolved.desired, message, "power it on when it is wanted")
 
 
@@ -163,5 +163,5 @@ def _shall_run(resolved: ResolvedVm, vm: Vm) -> bool:
     return resolved.desired.power is DesiredPower.ON if _minds_power(resolved) else vm.is_on
 
 
-def _power_words(vm: Vm) -> str:
+def _power_text(vm: Vm) -> str:
     return {PowerState.ON: "on", PowerState.OFF: "off", PowerState.SUSPENDED: "suspended"}[vm.power_state]

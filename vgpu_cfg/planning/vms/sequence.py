@@ -95,7 +95,7 @@ def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings
     last = min(found.starts, key=lambda start: (start.size, start.vm))
     counts: dict[str, int] = {}
     for start in sorted(found.starts, key=lambda one: one.size, reverse=True):
-        counts[start.words] = counts.get(start.words, 0) + 1
+        counts[start.text] = counts.get(start.text, 0) + 1
     kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
     message = (
         f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which "

@@ -170,7 +170,7 @@ def _with_restarts(change: Change, later: Sequence[Change], parts: tuple[Part, .
 
 
 def _disruption(effort: HostEffort) -> str:
-    words = [effort.words or "not disturbed"]
+    words = [effort.text or "not disturbed"]
     if effort.moved:
         words.append(f"DRS moves {fold_names(effort.moved)} away")
     if effort.switched_off:

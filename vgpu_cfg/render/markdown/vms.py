@@ -167,7 +167,7 @@ def _configure(
             ),
             undo=(
                 *back,
-                *_undo_words(spec),
+                *_undo_text(spec),
                 _AS_BEFORE,
             ),
             rows=_rows(edits),
@@ -185,7 +185,7 @@ def _rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
     return tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)
 
 
-def _undo_words(spec: VmSpec) -> tuple[str, ...]:
+def _undo_text(spec: VmSpec) -> tuple[str, ...]:
     """Tell how those settings are taken back that no earlier value undoes."""
     return tuple(
         f"{setting.name.rstrip(':')}: {setting.undo}" for setting, _ in rows_of(spec.settings) if setting.undo

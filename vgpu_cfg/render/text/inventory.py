@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, by_row, counted, fold, size, table
-from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_words
-from vgpu_cfg.render.views.topology import nic_text, nvlink_words, short
+from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
+from vgpu_cfg.render.views.topology import nic_text, nvlink_text, short
 
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -127,7 +127,7 @@ def _links(view: InventoryView, width: int) -> list[Text]:
         row = (
             gpu.host,
             _node(gpu.numa_node),
-            nvlink_words(gpu.nvlink, gpu.module),
+            nvlink_text(gpu.nvlink, gpu.module),
             nic_text(gpu.nics_near),
         )
         if any(row[2:]):
@@ -159,7 +159,7 @@ def held_by(gpu: GpuRow) -> str:
     for profile, vms in by_profile.items():
         shown = list(dict.fromkeys(vms))
         names = ", ".join(shown[:2]) + (f" and {len(shown) - 2} more" if len(shown) > 2 else "")
-        parts.append(f"{profile_words([profile] * len(vms))} ({names})" if profile else names)
+        parts.append(f"{profile_text([profile] * len(vms))} ({names})" if profile else names)
     return "; ".join(parts)
 
 

@@ -44,14 +44,14 @@ def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> li
         for stay in found.stays[:_MOST_SHOWN]:
             lines += hanging("STAYS", f"{stay.vm} on {stay.host}: {stay.why}", width, indent=0)
     lines += hanging("RESULT", _result(found), width, indent=0, style="bold")
-    lines += hanging("HINT", _restart_words(found), width, indent=0) if found.restarts else []
+    lines += hanging("HINT", _restart_text(found), width, indent=0) if found.restarts else []
     if found.moves:
         words = "make the moves in vCenter, in this order, then plan again; `apply` moves nothing"
         lines += hanging("DO", words, width, indent=0)
     return lines
 
 
-def _restart_words(found: Rebalance) -> str:
+def _restart_text(found: Rebalance) -> str:
     names = (f"{one.vm} on {one.host}" for one in found.restarts)
     which = listed(names, shown=_MOST_SHOWN, separator=" or ")
     return (
@@ -84,7 +84,7 @@ def _result(found: Rebalance) -> str:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
             doubt = ", unless the doubt comes true" if found.uncertain_starts else ""
             moves = counted(len(found.moves), "move")
-            return f"after {moves} {homeless} {verb}{doubt}: {_how_words(found)}"
+            return f"after {moves} {homeless} {verb}{doubt}: {_how_text(found)}"
         case RebalanceResult.NONE:
             return f"no three moves make room for {homeless}"
         case RebalanceResult.LIMIT:
@@ -92,6 +92,6 @@ def _result(found: Rebalance) -> str:
             return f"none of {tried} of moves that were tried makes room for {homeless}; others may"
 
 
-def _how_words(found: Rebalance) -> str:
+def _how_text(found: Rebalance) -> str:
     cold = [move.vm for move in found.moves if move.how is MoveMethod.COLD]
     return f"{listed(cold)} must be off meanwhile" if cold else "nothing has to be switched off"

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
 )
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.render.layout.edits import edit_words
+from vgpu_cfg.render.layout.edits import edit_text
 
 _UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, Code.FIRMWARE_IN_GUEST})
 
@@ -118,9 +118,9 @@ def _drift(changes: Sequence[Change]) -> list[str]:
     words = []
     for change in changes:
         if isinstance(change, ChangeHost):
-            words += [edit_words(edit) for edit in change.edits if edit.before != edit.after]
+            words += [edit_text(edit) for edit in change.edits if edit.before != edit.after]
         elif isinstance(change, ManualStep):
-            words += [edit_words(edit) for edit in change.edits]
+            words += [edit_text(edit) for edit in change.edits]
     steps = [change for change in changes if isinstance(change, ManualStep)]
     return words or [f"by hand: {step.text}" for step in steps]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, words_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of
 
 
 def write_ansible(host_list: HostList, options: ExportOptions) -> Exported:
     """Write the inventory: a group for the plan, in it one for its workers and one for its head."""
-    name = words_of(host_list.plan.replace("-", "_"))
+    name = text_of(host_list.plan.replace("-", "_"))
     group = f"plan_{name}" if name[:1].isdigit() else name
     children: dict[str, Any] = {
         f"{group}_workers": {"hosts": {host.vm: _variables(host, options) for host in host_list.workers}}

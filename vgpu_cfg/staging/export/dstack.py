@@ -10,7 +10,7 @@ from typing import Any
 
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, words_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of
 
 
 def write_dstack(host_list: HostList, options: ExportOptions) -> Exported:
@@ -42,5 +42,5 @@ def _host(host: ListedHost, options: ExportOptions) -> dict[str, Any]:
 
 def _name(plan: str) -> str:
     """Make a name as dstack takes it: a letter, then 1 to 40 small letters, digits and hyphens."""
-    name = words_of(plan.lower(), "-", longest=36)
+    name = text_of(plan.lower(), "-", longest=36)
     return name if name[:1].isalpha() and len(name) > 1 else f"plan-{name}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, words_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, text_of
 
 PREFIX = "vgpu-cfg"
 _SIGNS = "-_."
@@ -42,4 +42,4 @@ def _labels(host_list: HostList, host: ListedHost) -> list[str]:
         labels["gpu-profile"] = ".".join(host.gpu_kinds)
     if host.gpus and host.gpus[0].memory_mib:
         labels["gpu-memory-mib"] = str(min(gpu.memory_mib or 0 for gpu in host.gpus))
-    return [f"{PREFIX}/{key}={words_of(value, _SIGNS)}" for key, value in labels.items()]
+    return [f"{PREFIX}/{key}={text_of(value, _SIGNS)}" for key, value in labels.items()]

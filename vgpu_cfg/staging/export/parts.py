@@ -64,7 +64,7 @@ def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str,
     return (f"no file with the private key of {users} is known: give one with --identity-file, or --login",)
 
 
-def words_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
+def text_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
     """Make a name of letters, digits and the first of `signs`, for tools that take no other."""
     made = re.sub(rf"[^A-Za-z0-9{re.escape(signs)}]+", signs[0], text).strip(signs)
     return made[:longest].strip(signs)

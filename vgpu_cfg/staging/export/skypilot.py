@@ -11,7 +11,7 @@ from typing import Any
 
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, words_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of
 
 _SSH_PORT = 22
 
@@ -19,7 +19,7 @@ _SSH_PORT = 22
 def write_skypilot(host_list: HostList, options: ExportOptions) -> Exported:
     """Write the pool; machines that only launch are none of it."""
     pool = {"hosts": [_host(host, options) for host in host_list.workers]}
-    text = dump({words_of(host_list.plan, "-").lower(): pool})
+    text = dump({text_of(host_list.plan, "-").lower(): pool})
     notes = [
         "it belongs into ~/.sky/ssh_node_pools.yaml on the machine of SkyPilot's API server",
         "SkyPilot wants Debian or Ubuntu, sudo without a password, and port 6443 open among the workers",

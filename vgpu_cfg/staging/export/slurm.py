@@ -8,7 +8,7 @@ to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ... follow 
 from __future__ import annotations
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, words_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, text_of
 
 _SIGNS = "_.-"
 
@@ -43,7 +43,7 @@ def _node(host: ListedHost) -> str:
 
 
 def _typed(kind: str) -> str:
-    word = words_of(kind, _SIGNS)
+    word = text_of(kind, _SIGNS)
     return f":{word}" if word else ""
 
 

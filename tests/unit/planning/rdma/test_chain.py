@@ -136,13 +136,13 @@ def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, st
     topology = Topologies(observed, load_catalog()).of(observed.hosts[0])
     view = HostView(host=observed.hosts[0], facts=observed.facts.hosts["host-esx-01"])
     path = ats_chain(Placed("a", PCI, (GPU_ID,), SET), view, topology, ())[-1]
-    assert (path.state.value, path.words) == (state, words)
+    assert (path.state.value, path.text) == (state, words)
 
 
 def test_what_lacks_says_what_brings_it() -> None:
     found = chain(NIC, extra={}, version="7.0.2")
     assert found["kernel"].remedy == "write `ats: true` under `hosts`"
-    assert found["vm options"].words == f"the VM lacks {P2P_KEYS[0]}, {P2P_KEYS[1]}"
+    assert found["vm options"].text == f"the VM lacks {P2P_KEYS[0]}, {P2P_KEYS[1]}"
     assert "ATS_ENABLED: true" in found["nic firmware"].remedy
 
 

@@ -11,7 +11,7 @@ from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState, StartCondition
 from vgpu_cfg.render.layout.console import plain
-from vgpu_cfg.render.text.explain import operation_words, render_diagnosis, state_words
+from vgpu_cfg.render.text.explain import operation_text, render_diagnosis, state_text
 
 VM = Vm(moid="vm-1", name="hvd-02", power_state=PowerState.OFF)
 
@@ -37,13 +37,13 @@ def shown(**fields: Any) -> str:
     ],
 )
 def test_an_operation_in_words(operation: str, words: str) -> None:
-    assert operation_words(operation) == words
+    assert operation_text(operation) == words
 
 
 def test_the_state_names_power_host_and_owner() -> None:
-    assert state_words(Diagnosis(vm=VM)) == "hvd-02 is off, no plan owns it"
+    assert state_text(Diagnosis(vm=VM)) == "hvd-02 is off, no plan owns it"
     owned = VM.model_copy(update={"mark": OwnerMark(plan="demo", vm="hvd-02"), "power_state": PowerState.ON})
-    assert state_words(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, of plan demo"
+    assert state_text(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, of plan demo"
 
 
 def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> None:

@@ -214,16 +214,16 @@ def _better(
 
 
 def _held(needs: Iterable[NicNeed], stock: NicStock) -> str:
-    reported = list(dict.fromkeys(_holder_words(needs, stock, None)))
+    reported = list(dict.fromkeys(_holder_text(needs, stock, None)))
     return f": {listed(reported, shown=8)}" if reported else ""
 
 
 def _held_near(needs: Iterable[NicNeed], stock: NicStock, gpu_nodes: Iterable[int | None]) -> str:
-    reported = list(dict.fromkeys(_holder_words(needs, stock, set(gpu_nodes))))
+    reported = list(dict.fromkeys(_holder_text(needs, stock, set(gpu_nodes))))
     return f": {listed(reported, shown=8)}" if reported else ""
 
 
-def _holder_words(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None) -> Iterator[str]:
+def _holder_text(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None) -> Iterator[str]:
     nodes = nodes_of(stock)
     for need in needs:
         for pci_id, names in holders_of(need, stock).items():

@@ -37,11 +37,11 @@ def check_topology(topology: Topology, findings: Findings) -> None:
     host = topology.host
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     for one in topology.disagreements:
-        code, message, remedy = disagreement_words(one)
+        code, message, remedy = disagreement_text(one)
         findings.add(code, subject, message, remedy)
 
 
-def disagreement_words(one: Disagreement) -> tuple[Code, str, str]:
+def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
     """Return code, message and remedy of a disagreement."""
     match one:
         case NodeDisagrees():
@@ -76,7 +76,7 @@ class _Pair:
     is_chosen: bool
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         shown = listed(self.gpus, shown=8)
         if len(self.gpus) > 1:
             return f"its GPUs {shown}" if self.is_chosen else f"GPUs that ESXi may choose, {shown},"
@@ -176,12 +176,12 @@ def _report(
     if pair.link.word == SYS:
         nodes = topology.numa_node(nic), topology.numa_node(pair.gpus[0])
         message = (
-            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.words} on {nodes[1]}"
+            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.text} on {nodes[1]}"
         )
         severity = None
     else:
         message = (
-            f"its NIC {nic} and {pair.words} are of different root complexes of {host.host.name}: no direct "
+            f"its NIC {nic} and {pair.text} are of different root complexes of {host.host.name}: no direct "
             "way between them"
         )
         severity = Severity.INFO

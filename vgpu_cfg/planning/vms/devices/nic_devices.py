@@ -48,17 +48,17 @@ def compare_functions(
     ]
     for device in own:
         if device.key not in kept:
-            was = own_words(device, names)
+            was = own_text(device, names)
             yield device_edit(
                 Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=device.key, was=was)], is_late=True
             )
     for plan in wanted:
         if plan.device is not None:
-            edit = Edit(key="nic", after=function_words(plan.device), note=plan.note)
+            edit = Edit(key="nic", after=function_text(plan.device), note=plan.note)
             yield device_edit(Topic.NIC, edit, [plan.device], is_late=True)
 
 
-def function_words(device: NewFunction) -> str:
+def function_text(device: NewFunction) -> str:
     """Spell a new device for a reader."""
     match device:
         case NewPassthrough():
@@ -69,7 +69,7 @@ def function_words(device: NewFunction) -> str:
             return f"virtual function of {device.function} on {device.backing.network_name}"
 
 
-def own_words(device: FunctionDevice, names: dict[str, str]) -> str:
+def own_text(device: FunctionDevice, names: dict[str, str]) -> str:
     """Spell a device that a VM has."""
     if isinstance(device, VirtualNic):
         of = f" of {device.function}" if device.function else ""

@@ -88,7 +88,7 @@ def _pair(
         carrier=Carrier.EXTRA_CONFIG,
         read=lambda detail: current(key, detail),
         same=same,
-        words=str,
+        text=str,
         default=default,
         privilege=_ADVANCED,
         is_live=is_live,
@@ -136,7 +136,7 @@ EXTRA_CONFIG_SETTINGS = (
             zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
         ),
         read=_mark_of,
-        words=lambda value: str(value).partition("/")[0],
+        text=lambda value: str(value).partition("/")[0],
         default="the plan's name and the VM's",
         privilege=_ADVANCED,
         is_of_creation=True,

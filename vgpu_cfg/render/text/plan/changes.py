@@ -181,7 +181,7 @@ def _heading(block: Block) -> Text:
     if block.kind == "plan" and all(change.kind == "set_vcenter_option" for _, change in block.changes):
         return Text.assemble(("VCENTER", "bold"), after)
     if block.kind == "host":
-        words = effort_of(block.name, block.changes, ()).words
+        words = effort_of(block.name, block.changes, ()).text
         return Text.assemble((f"HOST {block.name}", "bold"), f"  {words}" if words else "", after)
     if block.kind != "vm":
         return Text.assemble((f"{block.kind.upper()} {block.name}", "bold"), after)
