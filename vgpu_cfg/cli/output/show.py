@@ -219,7 +219,7 @@ def shells_opened(tools: HostTools) -> None:
 
 
 def servers_operated(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
-    """Say what a hand did at the lab's servers."""
+    """Say what was done to the lab's servers."""
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
     done += ["switched on"] * power_on
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])

@@ -1,4 +1,4 @@
-"""What a guest's report amounts to: how far it is, that it is done, failed, or waits for a hand."""
+"""What a guest's report amounts to: how far it is, that it is done, failed, or waits for a manual step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def finished_in(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) ->
 def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> None:
     """See that a guest has all of the modules.
 
-    Raises NotConfirmed where one failed or is not told of, and NeedsManualStep where a hand must do the rest.
+    Raises NotConfirmed where one failed or is missing, NeedsManualStep where the rest is manual.
     """
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")

@@ -161,7 +161,7 @@ class HostSession:
                 yield from wait(self.run.options.poll_seconds)
                 self.run.check_going_on()
 
-    # ------------------------------------------------------------- judging
+    # ------------------------------------------------------------- assessing
 
     def assess(self, view: HostView, targets: Iterable[SettingTarget]) -> tuple[AssessedSetting, ...]:
         """Say of each setting what the host shows, and what that amounts to."""

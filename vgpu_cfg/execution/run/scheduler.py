@@ -20,7 +20,7 @@ class Scheduler:
     A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
     down at once than it allows; `down` names those (moids) that are down already. `start_queues` decide
-    which of the VMs of a contest starts next. Raises PlanError where the needs of the changes have no order.
+    which VM of a start queue starts next. Raises PlanError where the needs of the changes have no order.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Scheduler:
 
     def succeed(self, change: Change) -> None:
         """Note that a change has come true: what needed only it may begin."""
-        self._queues.leave(change)  # one that DRS started on another host had no turn here
+        self._queues.leave(change)  # one that DRS started on another host stood in no queue here
         index = self._end(change)
         self._waves.succeed(change)
         for dependent in self._needed_by.get(index, ()):

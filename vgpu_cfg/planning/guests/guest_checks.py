@@ -68,7 +68,7 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 
 
 def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
-    """Judge what is to be staged against the VM's hardware and its host's driver."""
+    """Check what is to be staged against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)

@@ -1,4 +1,4 @@
-"""What a guest that was staged tells: what failed in it, what a hand must do, keys that fit no more."""
+"""What a staged guest reports: what failed in it, what must be done manually, keys that no longer fit."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def pending_restarts(updates: Iterable[tuple[ResolvedVm, GuestUpdate]]) -> list[
 def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change]) -> list[Change]:
     """Put the restart of a host, by hand, before the staging that sees its effect.
 
-    A host that the plan itself restarts needs no hand.
+    A host that the plan itself restarts needs no manual step.
     """
     restarted = {change.host_moid for change in changes if change.kind in ("reboot_host", "shut_down_host")}
     steps: dict[str, ManualStep] = {}

@@ -68,7 +68,7 @@ def plan_cluster_options(
 
 
 def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVCenterOption]) -> Inventory:
-    """Return the inventory as it will be once the options are set: hosts are judged by that."""
+    """Return the inventory as it will be once the options are set: hosts are checked by that."""
     if not changes:
         return observed
     facts = observed.facts

@@ -64,7 +64,7 @@ class HostAssessor:
         self.desired, self.observed, self.options = desired, observed, options
 
     def assess(self, resolved: ResolvedHost, findings: Findings) -> AssessedHost:
-        """Compare one host with the wishes of its case, and judge what that takes."""
+        """Compare one host with what is desired of it, and say what that takes."""
         result = AssessedHost(resolved)
         self._assess(resolved, findings, result)
         return result

@@ -1,4 +1,4 @@
-"""Where a host falls short of what is asked: every wish of the table against what the host shows."""
+"""Where a host falls short of what is asked: every setting of the table against what the host shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[H
 
 
 def compare_host(resolved: ResolvedHost, findings: Findings, *, supposes: bool = True) -> None:
-    """Sort the case's wishes into what is right and what falls short; the rest are findings.
+    """Sort the desired settings of a host into what is right and what falls short; the rest are findings.
 
     `supposes` as in `PlanOptions`.
     """

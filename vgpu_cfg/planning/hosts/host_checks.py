@@ -20,7 +20,7 @@ from vgpu_cfg.planning.hosts.window import parse_window
 
 
 def check_reachable(resolved: ResolvedHost, plan: str, findings: Findings) -> bool:
-    """Whether the host answers; one that this plan took down comes back by itself, or waits for a hand."""
+    """Whether the host answers; one that this plan took down comes back, or waits for a manual step."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return True

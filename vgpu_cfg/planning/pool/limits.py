@@ -1,4 +1,4 @@
-"""What keeps one more VM off a host, in few words: GPUs in a like case are told together."""
+"""What keeps one more VM off a host, in few words: GPUs alike are told together."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _STATES = {
 
 
 class RdmaChecks:
-    """Judges the VMs of a plan that ask for RDMA; `observed` is the inventory as it was read."""
+    """Checks the VMs of a plan that ask for RDMA; `observed` is the inventory as it was read."""
 
     def __init__(
         self, desired: DesiredPlan, observed: Inventory, topologies: Topologies, findings: Findings
@@ -46,7 +46,7 @@ class RdmaChecks:
     def assess(
         self, resolved_vms: Sequence[ResolvedVm], placements: Sequence[Placement], changes: Sequence[Change]
     ) -> list[ManualStep]:
-        """Report on every VM that asks, and return the restarts of hosts that only a hand can see to."""
+        """Report on every VM that asks, and return the restarts of hosts that are manual steps."""
         places = {one.vm: one for one in placements}
         waiting: dict[str, list[str]] = {}
         for resolved in resolved_vms:

@@ -17,7 +17,7 @@ from vgpu_cfg.shells.ssh import fingerprint
 
 
 class GuestHostKeys(paramiko.MissingHostKeyPolicy):
-    """Judges the key that a guest shows. `public` is the plan's own of that VM, in OpenSSH's form."""
+    """Checks the key that a guest shows. `public` is the plan's own of that VM, in OpenSSH's form."""
 
     def __init__(self, name: str, public: str, known_hosts: Sequence[Path]) -> None:
         self._name = name

@@ -259,7 +259,7 @@ class VCenterHostWriter:
                 firewall.DisableRuleset(write.ruleset)
 
     def _write_licence(self, host_moid: str, write: LicenceWrite, secrets: Mapping[str, str]) -> None:
-        """Assign the licence. Its key stands in no message: not in this house's, not in vCenter's."""
+        """Assign the licence. Its key stands in no message: not in this project's, not in vCenter's."""
         key = secrets.get(write.secret)
         if not key:
             raise VCenterError(

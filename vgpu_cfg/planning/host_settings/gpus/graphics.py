@@ -41,7 +41,7 @@ _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
 def write_graphics(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    """Put every graphics wish of a host into one call."""
+    """Put every graphics setting of a host into one call."""
     del view
     types = {
         desired.device: GraphicsType(desired.value)

@@ -282,7 +282,7 @@ def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
 
 
 def write_passthrough(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[PassthroughWrite]:
-    """Make one call of all wishes for PCI functions, device by device, of GPUs as of NICs."""
+    """Make one call of all desired settings for PCI functions, device by device, of GPUs as of NICs."""
     del view
     devices: dict[str, dict[str, object]] = {}
     for desired in desired_settings:

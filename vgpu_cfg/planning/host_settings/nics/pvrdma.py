@@ -42,7 +42,7 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSe
 
 
 def _read(view: HostView, device: str) -> Reading:
-    """Read the VMkernel NIC that is chosen or, where the wish is of a network, the network that it is on."""
+    """Read the VMkernel NIC that is chosen or, where a network is desired, the network it is on."""
     facts = view.facts
     found = facts.options.get(OPTION)
     if found is None:

@@ -42,7 +42,7 @@ def has_peers(resolved: ResolvedVm) -> bool:
 
 
 def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], findings: Findings) -> None:
-    """Judge a wish for NVLink peers before anybody looks for room; what cannot be is hopeless."""
+    """Check whether NVLink peers can be had at all, before anybody looks for room."""
     peers = _peers(resolved)
     if not peers:
         return
@@ -66,7 +66,7 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
 
 
 def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
-    """Judge NVLink peers on the host that they were given."""
+    """Check NVLink peers on the host that they were given."""
     if not has_peers(resolved):
         return
     host = initial.host

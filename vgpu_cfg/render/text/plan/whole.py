@@ -133,7 +133,7 @@ def _in_sync(plan: Plan, width: int) -> list[Text]:
 
 
 def _differences(plan: Plan) -> Iterator[str]:
-    """Say what differs although no change of the plan mends it."""
+    """Say what differs although no change of the plan fixes it."""
     for code, (one, many) in _DIFFERENCES.items():
         names = sorted({found.subject.name for found in plan.diagnostics if found.code == code})
         if names:
