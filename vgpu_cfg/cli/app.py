@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from typing import Annotated
 
 import typer
 
@@ -19,6 +20,7 @@ from vgpu_cfg.cli import (
     runbook_command,
     verify_command,
 )
+from vgpu_cfg.cli.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -40,6 +42,22 @@ hand_over_command.register(app)
 rebalance_command.register(app)
 explain_commands.register(app)
 app.add_typer(lab_commands.app, name="lab")
+
+
+@app.callback()
+def take_options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the versions of vgpu-cfg, Python and libraries, as a report of a bug needs them.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command; they have done their work when this is called."""
 
 
 def main() -> None:
@@ -80,10 +98,12 @@ def _print_error(error: VgpuCfgError) -> None:
 
 
 def _report_bug(error: Exception) -> None:
+    lines = [
+        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}",
+        f"WHERE  {' '.join(sys.argv[1:3])}",
+        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints",
+    ]
     if os.environ.get("VGPU_CFG_DEBUG"):
         traceback.print_exception(error)
-    sys.stderr.write(
-        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}\n"
-        f"WHERE  {' '.join(sys.argv[1:3])}\n"
-        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints\n"
-    )
+        lines += version_lines()
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
