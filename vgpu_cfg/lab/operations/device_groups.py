@@ -10,11 +10,11 @@ from typing import Any
 
 from pyVmomi import vmodl
 
+from vgpu_cfg.lab.api.versions import is_at_least, version_name
 from vgpu_cfg.lab.devices import copy_with, groups_of, vgpus_of
 from vgpu_cfg.lab.operations.device_changes import apply_device_changes
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.nvlink import FIRST_GROUP_VERSION, GroupOffer, offered_groups
-from vgpu_cfg.lab.soap.versions import is_at_least, version_name
 from vgpu_cfg.lab.state import Host, LabState, VirtualMachine
 
 PATH = "configSpec.deviceGroups"

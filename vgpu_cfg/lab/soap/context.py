@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyVmomi import VmomiSupport
 
+from vgpu_cfg.lab.api import reflect
+from vgpu_cfg.lab.api.versions import NAMESPACE, version_name
 from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS, Credentials, Session
-from vgpu_cfg.lab.soap import reflect
-from vgpu_cfg.lab.soap.versions import NAMESPACE, version_name
 from vgpu_cfg.lab.state import LabState, Managed, type_on_wire
 
 if TYPE_CHECKING:

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab import files
+from vgpu_cfg.lab.api.answer import write_fault, write_result
+from vgpu_cfg.lab.api.versions import (
+    is_at_least,
+    requested_version_id,
+    service_versions_xml,
+    version_name,
+)
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.collector.select import object_gone
@@ -26,7 +33,6 @@ from vgpu_cfg.lab.managers.sessions import (
 from vgpu_cfg.lab.operations import OPERATIONS
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.soap import registered
-from vgpu_cfg.lab.soap.answer import write_fault, write_result
 from vgpu_cfg.lab.soap.context import (
     Context,
     Service,
@@ -36,12 +42,6 @@ from vgpu_cfg.lab.soap.context import (
     wire_type,
 )
 from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
-from vgpu_cfg.lab.soap.versions import (
-    is_at_least,
-    requested_version_id,
-    service_versions_xml,
-    version_name,
-)
 from vgpu_cfg.lab.state import Host, Managed
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyVmomi import VmomiSupport, vmodl
 
+from vgpu_cfg.lab.api.answer import write_fault
 from vgpu_cfg.lab.faults import ConnectionDropped
 from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.soap import dispatch
-from vgpu_cfg.lab.soap.answer import write_fault
 from vgpu_cfg.lab.soap.certificate import Certificate, make_certificate
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, open_virtual, read
-from vgpu_cfg.lab.soap.versions import (
+from vgpu_cfg.lab.api.versions import (
     is_at_least,
     requested_version_id,
     service_versions_xml,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyVmomi import SoapAdapter, VmomiSupport
 
-from vgpu_cfg.lab.soap.versions import NAMESPACE, is_at_least
+from vgpu_cfg.lab.api.versions import NAMESPACE, is_at_least
 
 DECLARED = {**SoapAdapter.SOAP_NSMAP, NAMESPACE: ""}
 """XML namespaces that the envelope and the answer's element declare, with their prefixes."""
