@@ -19,7 +19,7 @@ from vgpu_cfg.errors import (
 )
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.lab.state import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab

@@ -6,20 +6,18 @@ Other events are not kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Alarm, AlarmState, Managed, Task, VirtualMachine
 from vgpu_cfg.lab.vm_state import PastEvent
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 GREEN = "green"
 
 
-def tell(lab: Lab, thing: Managed, event: str) -> None:
+def tell(lab: Simulation, thing: Managed, event: str) -> None:
     """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
     above = {each.moid for each in _chain(lab, thing)}
     for moid in lab.state.alarms:
@@ -31,7 +29,7 @@ def tell(lab: Lab, thing: Managed, event: str) -> None:
                 _set(lab, alarm, thing, str(expression.status or "red"))
 
 
-def keep_making(lab: Lab, task: Task, vm: VirtualMachine) -> None:
+def keep_making(lab: Simulation, task: Task, vm: VirtualMachine) -> None:
     """Keep who made a VM by the task that ends now.
 
     vim `VmCreatedEvent`, `VmClonedEvent`, or `VmDeployedEvent` where it came from a template.
@@ -55,7 +53,7 @@ def keep_making(lab: Lab, task: Task, vm: VirtualMachine) -> None:
     )
 
 
-def _chain(lab: Lab, thing: Managed) -> Iterator[Managed]:
+def _chain(lab: Simulation, thing: Managed) -> Iterator[Managed]:
     at: Managed | None = thing
     while at is not None:
         yield at
@@ -78,7 +76,7 @@ def _listens(expression: Any, event: str) -> bool:
     return isinstance(wanted, type) and issubclass(happened, wanted)
 
 
-def _set(lab: Lab, alarm: Alarm, thing: Managed, status: str) -> None:
+def _set(lab: Simulation, alarm: Alarm, thing: Managed, status: str) -> None:
     if status == GREEN:
         alarm.triggered.pop(thing.moid, None)
     else:

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.host_state import Host
-from vgpu_cfg.lab.managers.sessions import find_session
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Datastore, Task, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 PREFIX = "/folder/"
 LOG = "vmware.log"
@@ -30,10 +26,10 @@ FIRST_NEW_FORM = 8
 Answer = tuple[int, Mapping[str, str], bytes]
 
 
-def fetch(lab: Lab, url: str, cookie: str | None) -> Answer:
+def fetch(lab: Simulation, url: str, cookie: str | None) -> Answer:
     """Answer a GET of a file: 401 without a session, 404 for what is not there."""
     with lab.transaction():
-        if find_session(lab, cookie) is None:
+        if lab.sessions.find(cookie, lab.clock.now()) is None:
             asks = {"WWW-Authenticate": 'Basic realm="VMware HTTP server"'}
             return 401, {**PLAIN, **asks}, b"401 Unauthorized\n"
         text = _find(lab, url)
@@ -42,7 +38,7 @@ def fetch(lab: Lab, url: str, cookie: str | None) -> Answer:
     return 200, PLAIN, text.encode()
 
 
-def _find(lab: Lab, url: str) -> str | None:
+def _find(lab: Simulation, url: str) -> str | None:
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     wanted = (query.get("dcPath", [""])[0].strip("/"), query.get("dsName", [""])[0])
@@ -55,7 +51,7 @@ def _find(lab: Lab, url: str) -> str | None:
     return None
 
 
-def _place(lab: Lab, vm: VirtualMachine) -> tuple[str, str]:
+def _place(lab: Simulation, vm: VirtualMachine) -> tuple[str, str]:
     """Return the inventory path of a VM's datacenter, and the name of its datastore."""
     datastore = lab.state.find(vm.datastore, Datastore)
     at = lab.state.datacenter_of(vm)
@@ -66,7 +62,7 @@ def _place(lab: Lab, vm: VirtualMachine) -> tuple[str, str]:
     return "/".join(names), datastore.name if datastore is not None else ""
 
 
-def log_text(lab: Lab, vm: VirtualMachine) -> str | None:
+def log_text(lab: Simulation, vm: VirtualMachine) -> str | None:
     """Return a VM's vmware.log; None for one that no host ever tried to run."""
     tried = _last_try(lab, vm)
     if tried is None and vm.boot_time is None:
@@ -77,7 +73,7 @@ def log_text(lab: Lab, vm: VirtualMachine) -> str | None:
     return "".join(f"{stamp}{line}\n" for line in _lines(vm, host, tried))
 
 
-def _last_try(lab: Lab, vm: VirtualMachine) -> Task | None:
+def _last_try(lab: Simulation, vm: VirtualMachine) -> Task | None:
     """Return the last power-on that reached a host: one without a message failed before it did."""
     for moid in reversed(lab.state.tasks):
         task = lab.state.get(moid, Task)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from vgpu_cfg.lab import events
 from vgpu_cfg.lab.guest import life
 from vgpu_cfg.lab.host_restart import restart
 from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.rules import admission
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Managed, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 GOING_SECONDS = 20.0
 BOOT_SECONDS = 300.0
@@ -26,14 +24,14 @@ BOOT_SECONDS = 300.0
 HandWork = Literal["power_on", "bios"]
 
 
-def leave(lab: Lab, host: Host, *, for_good: bool) -> None:
+def leave(lab: Simulation, host: Host, *, for_good: bool) -> None:
     """Let a host go down in a moment: to come back, or `for_good`, until somebody powers it on."""
     host.is_off = for_good
     lab.state.leaving[host.moid] = lab.clock.now() + _scaled(lab, GOING_SECONDS)
     lab.state.touch(host)
 
 
-def settle(lab: Lab) -> None:
+def settle(lab: Simulation) -> None:
     """Let hosts go and come whose time it is."""
     now = lab.clock.now()
     for moid, at in [item for item in lab.state.leaving.items() if item[1] <= now]:
@@ -42,12 +40,12 @@ def settle(lab: Lab) -> None:
         _come_up(lab, lab.state.get(moid, Host), at)
 
 
-def next_event(lab: Lab) -> float | None:
+def next_event(lab: Simulation) -> float | None:
     """Return when a host goes or comes next, None where none does."""
     return min((*lab.state.leaving.values(), *lab.state.booting.values()), default=None)
 
 
-def by_hand(lab: Lab, host: Managed | str, what: HandWork, facts: Mapping[str, bool]) -> None:
+def by_hand(lab: Simulation, host: Managed | str, what: HandWork, facts: Mapping[str, bool]) -> None:
     """Press the power button, or set facts of the BIOS while the server is off. Raises ValueError."""
     found = next(
         (each for each in lab.state.all(Host) if host is each or host in (each.name, each.moid)), None
@@ -70,11 +68,11 @@ def by_hand(lab: Lab, host: Managed | str, what: HandWork, facts: Mapping[str, b
     lab.state.touch(found)
 
 
-def _scaled(lab: Lab, seconds: float) -> float:
+def _scaled(lab: Simulation, seconds: float) -> float:
     return lab.clock.scaled(seconds * lab.task_seconds)
 
 
-def _go_down(lab: Lab, host: Host, at: float) -> None:
+def _go_down(lab: Simulation, host: Host, at: float) -> None:
     """Stop answering; VMs that still run there are gone with the host."""
     del lab.state.leaving[host.moid]
     for vm in [lab.state.get(moid, VirtualMachine) for moid in host.vms]:
@@ -88,7 +86,7 @@ def _go_down(lab: Lab, host: Host, at: float) -> None:
     lab.state.touch(host)
 
 
-def _come_up(lab: Lab, host: Host, at: float) -> None:
+def _come_up(lab: Simulation, host: Host, at: float) -> None:
     del lab.state.booting[host.moid]
     restart(host, cold=host.boots_cold)
     host.connection, host.power_state, host.boots_cold = "connected", "poweredOn", False

@@ -15,17 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import paramiko
 
 from vgpu_cfg.lab.shell.access import ANY_PASSWORD, ShellAccess, why_closed
 from vgpu_cfg.lab.shell.shell import is_there
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.ssh_session import HostTransport, Manners
 from vgpu_cfg.lab.state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 LONGEST_NAP = 0.5
 """Seconds until what another process did to a host is seen here."""
@@ -48,7 +46,7 @@ class LabSshServer:
 
     def __init__(
         self,
-        lab: Lab,
+        lab: Simulation,
         *,
         address: str = "127.0.0.1",
         first_port: int = 0,
@@ -184,7 +182,7 @@ class LabSshServer:
 
 @contextmanager
 def serve_ssh(
-    lab: Lab, folder: Path | None = None, *, first_port: int = 0, access: ShellAccess = ANY_PASSWORD
+    lab: Simulation, folder: Path | None = None, *, first_port: int = 0, access: ShellAccess = ANY_PASSWORD
 ) -> Iterator[Endpoints]:
     """Serve the shells of all hosts for as long as the context lasts; yield where each listens.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
 import paramiko
 from paramiko.common import (
@@ -20,10 +19,8 @@ from paramiko.server import InteractiveQuery
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.lab.shell.access import ShellAccess
 from vgpu_cfg.lab.shell.shell import LabShell
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 METHODS = "publickey,keyboard-interactive,password"
 """ESXi's sshd asks for a password by keyboard-interactive; the lab takes the plain method, too."""
@@ -53,7 +50,7 @@ class HostTransport(paramiko.Transport):
 class Manners(paramiko.ServerInterface):
     """How one connection to a host is answered."""
 
-    def __init__(self, lab: Lab, moid: str, access: ShellAccess, transport: HostTransport) -> None:
+    def __init__(self, lab: Simulation, moid: str, access: ShellAccess, transport: HostTransport) -> None:
         self._lab = lab
         self._moid = moid
         self._access = access

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab import events
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Managed, Task, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 Work = Callable[..., Any]
 
@@ -57,7 +55,7 @@ class Blocked(Exception):
 
 
 def start(
-    lab: Lab,
+    lab: Simulation,
     subject: Managed,
     method: str,
     *,
@@ -93,7 +91,7 @@ def start(
     return task
 
 
-def cancel(lab: Lab, task: Task) -> None:
+def cancel(lab: Simulation, task: Task) -> None:
     """Cancel a task that can be. Raises NotSupported, or InvalidState where it is over."""
     if task.state in ("success", "error"):
         raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
@@ -103,7 +101,7 @@ def cancel(lab: Lab, task: Task) -> None:
     _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="The task was canceled by a user."))
 
 
-def settle(lab: Lab) -> None:
+def settle(lab: Simulation) -> None:
     """Do what is due by now, in the order it was due, and update the progress of the rest."""
     now = lab.clock.now()
     while True:
@@ -120,22 +118,22 @@ def settle(lab: Lab) -> None:
             lab.state.touch(task)
 
 
-def next_event(lab: Lab) -> float | None:
+def next_event(lab: Simulation) -> float | None:
     """Return when a task ends or makes progress next; None while nothing runs."""
     moments = [_next_moment(task) for task in _open(lab) if task.state == "running"]
     return min((moment for moment in moments if moment != math.inf), default=None)
 
 
-def _is_due(lab: Lab, task: Task, now: float) -> bool:
+def _is_due(lab: Simulation, task: Task, now: float) -> bool:
     """Whether a task ends now, or is to be tried again because something changed since it was blocked."""
     return task.due <= now or (task.is_blocked and lab.tried_at.get(task.moid) != lab.state.revision)
 
 
-def _open(lab: Lab) -> list[Task]:
+def _open(lab: Simulation) -> list[Task]:
     return [lab.state.get(moid, Task) for moid in lab.state.open_tasks]
 
 
-def _run_queued(lab: Lab) -> None:
+def _run_queued(lab: Simulation) -> None:
     running = sum(task.state == "running" for task in _open(lab))
     for task in _open(lab):
         if task.state != "queued":
@@ -155,7 +153,7 @@ def _run_queued(lab: Lab) -> None:
             _end(lab, task, fault=in_progress)
 
 
-def _rival(lab: Lab, task: Task) -> Task | None:
+def _rival(lab: Simulation, task: Task) -> Task | None:
     if task.name not in EXCLUSIVE or lab.state.find(task.subject, VirtualMachine) is None:
         return None
     return next(
@@ -171,7 +169,7 @@ def _rival(lab: Lab, task: Task) -> Task | None:
     )
 
 
-def _finish(lab: Lab, task: Task) -> None:
+def _finish(lab: Simulation, task: Task) -> None:
     subject = lab.state.objects.get(task.subject)
     if subject is None:
         gone = vmodl.fault.ManagedObjectNotFound(
@@ -202,7 +200,7 @@ def _finish(lab: Lab, task: Task) -> None:
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
 
 
-def _block(lab: Lab, task: Task, wait: Blocked) -> None:
+def _block(lab: Simulation, task: Task, wait: Blocked) -> None:
     if task.is_blocked and task.due <= lab.clock.now():
         _end(lab, task, fault=wait.fault)
         return
@@ -214,7 +212,7 @@ def _block(lab: Lab, task: Task, wait: Blocked) -> None:
     lab.tried_at[task.moid] = lab.state.revision
 
 
-def _end(lab: Lab, task: Task, *, result: Any = None, fault: Any = None) -> None:
+def _end(lab: Simulation, task: Task, *, result: Any = None, fault: Any = None) -> None:
     task.state = "success" if fault is None else "error"
     task.result, task.fault = result, fault
     task.progress = 100 if fault is None else task.progress
@@ -246,7 +244,7 @@ def _next_moment(task: Task) -> float:
     return task.due if done + 1 >= PROGRESS_STEPS else begun + (done + 1) * step
 
 
-def _forget_old(lab: Lab) -> None:
+def _forget_old(lab: Simulation) -> None:
     state = lab.state
     if len(state.tasks) <= KEPT_TASKS:
         return

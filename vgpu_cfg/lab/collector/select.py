@@ -8,9 +8,10 @@ from typing import Any
 
 from pyVmomi import vmodl
 
+from vgpu_cfg.lab.api.references import vim_class, wire_type
 from vgpu_cfg.lab.managers import directory
 from vgpu_cfg.lab.renderers.tables import table_of
-from vgpu_cfg.lab.soap.context import Context, vim_class, wire_type
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Managed
 
 _TraversalSpec = vmodl.query.PropertyCollector.TraversalSpec

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.collector.select import object_gone
 from vgpu_cfg.lab.managers import directory
 from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.soap.context import Context, Service, reference, vim_class, wire_type
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Cluster, Datacenter, Folder, Host, Managed, ResourcePool
 
 

@@ -9,7 +9,6 @@ for profiles with `grid_`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, groups_of
@@ -18,9 +17,7 @@ from vgpu_cfg.lab.guest.nics import passthrough_address, whole_devices
 from vgpu_cfg.lab.host_state import Gpu, Host
 from vgpu_cfg.lab.rules.gpu_load import entry_of
 from vgpu_cfg.lab.state import LabState
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vm_state import VirtualMachine
+from vgpu_cfg.lab.vm_state import VirtualMachine
 
 BRANCHES = (460, 470, 510, 525, 535, 550, 570, 580, 595)
 LONG_TERM = (470, 535, 580)

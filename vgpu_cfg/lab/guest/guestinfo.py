@@ -9,10 +9,8 @@ import base64
 import binascii
 import gzip
 import zlib
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vm_state import VirtualMachine
+from vgpu_cfg.lab.vm_state import VirtualMachine
 
 PREFIX = "guestinfo."
 REDACTED, NO_ENCODING = "---", " "

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from vgpu_cfg.lab.estate_guests import ImagePart, InternetPart, RegistryPart
-from vgpu_cfg.lab.guest.work import ModuleFailedError
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.guest.work import Work
+from vgpu_cfg.lab.guest.work import ModuleFailedError, Work
 
 DOCKER_HUB = "docker.io"
 DISTRIBUTION = "archive.ubuntu.com"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.devices import disks_of
 from vgpu_cfg.lab.estate_guests import GuestPart
 from vgpu_cfg.lab.guest.state import Account, File, Guest
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vm_state import VirtualMachine
+from vgpu_cfg.lab.vm_state import VirtualMachine
 
 SYSTEM_MIB = 8192
 """What an installed system takes of its disk."""

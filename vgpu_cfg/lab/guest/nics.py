@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -18,9 +18,7 @@ from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.state import NicSetting
 from vgpu_cfg.lab.host_state import Host, Nic
 from vgpu_cfg.lab.state import LabState, Network
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vm_state import VirtualMachine
+from vgpu_cfg.lab.vm_state import VirtualMachine
 
 ADAPTER_SLOTS = (192, 224, 256, 161, 193, 225, 257, 162, 194, 226)
 ADAPTER_BUSES = (0x0B, 0x13, 0x1B, 0x04, 0x0C, 0x14, 0x1C, 0x05, 0x0D, 0x15)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.sh import History, Session, StillRunning, run_line
 from vgpu_cfg.lab.guest.state import Process
 from vgpu_cfg.lab.guest.tools.table import find
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 KEPT_SECONDS = 300.0
 """How long the exit code of a program is told: about five minutes (vSphere API reference)."""
@@ -21,7 +18,7 @@ KEPT_SECONDS = 300.0
 KILLED = 143
 
 
-def start(lab: Lab, vm: VirtualMachine, user: str, line: str, folder: str = "/") -> Process:
+def start(lab: Simulation, vm: VirtualMachine, user: str, line: str, folder: str = "/") -> Process:
     """Start a line of shell as a program of its own."""
     guest, now = guest_of(vm), lab.clock.now()
     guest.last_pid += 1
@@ -41,7 +38,7 @@ def _can_split(line: str) -> bool:
     return True
 
 
-def _go_on(lab: Lab, vm: VirtualMachine, process: Process, folder: str = "/") -> None:
+def _go_on(lab: Simulation, vm: VirtualMachine, process: Process, folder: str = "/") -> None:
     history = History(process.statuses, process.waits_for)
     session = Session(lab, vm, process.owner, history, folder=folder)
     process.waits_for = ""
@@ -53,21 +50,21 @@ def _go_on(lab: Lab, vm: VirtualMachine, process: Process, folder: str = "/") ->
     process.exit_code, process.ended = result.status & 0xFF, lab.clock.now()
 
 
-def finish(lab: Lab, vm: VirtualMachine, what: str) -> None:
+def finish(lab: Simulation, vm: VirtualMachine, what: str) -> None:
     """Let go on whoever waited for something in this guest."""
     for process in guest_of(vm).processes:
         if process.exit_code is None and process.waits_for == what:
             _go_on(lab, vm, process)
 
 
-def kill(lab: Lab, vm: VirtualMachine, process: Process) -> None:
+def kill(lab: Simulation, vm: VirtualMachine, process: Process) -> None:
     """End a program that runs."""
     if process.exit_code is None:
         process.exit_code, process.ended, process.waits_for = KILLED, lab.clock.now(), ""
         lab.state.touch(vm)
 
 
-def known(lab: Lab, vm: VirtualMachine) -> list[Process]:
+def known(lab: Simulation, vm: VirtualMachine) -> list[Process]:
     """Return the programs that are told of: those that run, and those that ended of late."""
     now = lab.clock.now()
     return [

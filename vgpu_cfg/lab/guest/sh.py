@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.guest import files
 from vgpu_cfg.lab.guest.accounts import ROOT
@@ -19,10 +18,8 @@ from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.sh_words import Command, Pipeline, SyntaxFaultError, Word, expand, parse
 from vgpu_cfg.lab.guest.state import Guest
 from vgpu_cfg.lab.guest.tools import sysfs
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 NOT_FOUND, NOT_ALLOWED, SYNTAX = 127, 126, 2
 NOTHING = "/dev/null"
@@ -70,7 +67,7 @@ class History:
 class Session:
     """Somebody's shell in a guest."""
 
-    lab: Lab
+    lab: Simulation
     vm: VirtualMachine
     user: str
     history: History = field(default_factory=History)

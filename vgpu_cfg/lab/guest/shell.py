@@ -7,7 +7,6 @@ stage command, a server that waits) is waited for on the lab's clock.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.lab.guest import files
@@ -16,17 +15,15 @@ from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.sh import History, Result, Session, StillRunning, run_line
 from vgpu_cfg.lab.guest.staging import LOCK, STAGING
 from vgpu_cfg.lab.guest.tools.table import find
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 PATIENCE_SECONDS = 10.0
 """Seconds of the wall clock that a server waits for a client of another thread."""
 
 
 def open_guest_shell(
-    lab: Lab, vm_moid: str, user: str, *, password: str | None = None, public_key: str | None = None
+    lab: Simulation, vm_moid: str, user: str, *, password: str | None = None, public_key: str | None = None
 ) -> LabGuestShell:
     """Log in to a guest, with a password or a public key (`ssh-ed25519 AAAA…`). Raises GuestError."""
     with lab.transaction():
@@ -44,14 +41,14 @@ def open_guest_shell(
         return LabGuestShell(lab, vm, user)
 
 
-def host_key_of(lab: Lab, vm_moid: str) -> str:
+def host_key_of(lab: Simulation, vm_moid: str) -> str:
     """Return the public host key of a guest's sshd, "" where nobody gave it one."""
     with lab.transaction():
         found = guest_of(_running(lab, vm_moid)).files.get("/etc/ssh/ssh_host_ed25519_key.pub")
         return found.content.strip() if found is not None else ""
 
 
-def _running(lab: Lab, moid: str) -> VirtualMachine:
+def _running(lab: Simulation, moid: str) -> VirtualMachine:
     vm = lab.state.find(moid, VirtualMachine)
     if vm is None or not vm.is_on or not guest_of(vm).is_up:
         raise GuestNotReady(
@@ -65,7 +62,7 @@ def _running(lab: Lab, moid: str) -> VirtualMachine:
 class LabGuestShell:
     """A login. It outlives nothing: once the guest is gone or was restarted, everything fails."""
 
-    def __init__(self, lab: Lab, vm: VirtualMachine, user: str) -> None:
+    def __init__(self, lab: Simulation, vm: VirtualMachine, user: str) -> None:
         self._lab = lab
         self._moid = vm.moid
         self._boots = guest_of(vm).boots

@@ -11,17 +11,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vgpu_cfg.lab.guest import files, guestinfo
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.modules import MODULES
 from vgpu_cfg.lab.guest.state import Guest, Staging, Step
 from vgpu_cfg.lab.guest.work import FOLDER, ModuleFailedError, Outcome, Work
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 STAGE = "/usr/local/sbin/vgpu-cfg-stage"
 MANIFEST, REPORT, PENDING = f"{FOLDER}/manifest.json", f"{FOLDER}/report.json", f"{FOLDER}/pending"
@@ -66,7 +64,7 @@ class Manifest:
         return next(one for one in self.entries if one.name == name)
 
 
-def begin_command(lab: Lab, vm: VirtualMachine, arguments: Sequence[str]) -> int | None:
+def begin_command(lab: Simulation, vm: VirtualMachine, arguments: Sequence[str]) -> int | None:
     """Start the stage command; return its status where it ends at once, None where it runs on."""
     guest = guest_of(vm)
     command = guest.files.get(STAGE)
@@ -130,7 +128,7 @@ def read_manifest(guest: Guest) -> Manifest:
     return Manifest(spec, tuple(parts))
 
 
-def advance(lab: Lab, vm: VirtualMachine) -> int | None:
+def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
     """Go on until a module takes time, or all is done; return the exit status then."""
     guest, now = guest_of(vm), lab.clock.now()
     staging = guest.staging
@@ -170,7 +168,7 @@ def advance(lab: Lab, vm: VirtualMachine) -> int | None:
     return _end(lab, vm, staging, HAND if by_hand else DONE, "hand" if by_hand else "done")
 
 
-def _work(lab: Lab, vm: VirtualMachine, entry: Entry) -> Work:
+def _work(lab: Simulation, vm: VirtualMachine, entry: Entry) -> Work:
     script = guest_of(vm).files.get(entry.script)
     if script is None or not script.content.strip():
         raise ModuleFailedError(f"its script {entry.script} is not in the guest: stage this module again")
@@ -199,12 +197,12 @@ def said(why: str) -> str:
     return _NOT_SAID.sub("_", why)[:WHY_AT_MOST]
 
 
-def _keep_pending(lab: Lab, guest: Guest, staging: Staging) -> None:
+def _keep_pending(lab: Simulation, guest: Guest, staging: Staging) -> None:
     words = [*(["--run", staging.run] if staging.run else []), *staging.wanted]
     guest.touch_file(PENDING, " ".join(words) + "\n", mode=0o600, now=lab.clock.now())
 
 
-def _end(lab: Lab, vm: VirtualMachine, staging: Staging, status: int, word: str) -> int:
+def _end(lab: Simulation, vm: VirtualMachine, staging: Staging, status: int, word: str) -> int:
     staging.status = status
     if status != REBOOT:
         guest_of(vm).files.pop(PENDING, None)
@@ -212,7 +210,7 @@ def _end(lab: Lab, vm: VirtualMachine, staging: Staging, status: int, word: str)
     return status
 
 
-def resume(lab: Lab, vm: VirtualMachine) -> None:
+def resume(lab: Simulation, vm: VirtualMachine) -> None:
     """Go on after a restart, where something is pending and the unit that goes on is installed."""
     guest = guest_of(vm)
     pending = guest.files.get(PENDING)
@@ -226,7 +224,7 @@ def resume(lab: Lab, vm: VirtualMachine) -> None:
     advance(lab, vm)
 
 
-def _tell(lab: Lab, vm: VirtualMachine, state: str) -> None:
+def _tell(lab: Simulation, vm: VirtualMachine, state: str) -> None:
     """Write the report."""
     guest = guest_of(vm)
     staging = guest.staging
@@ -248,7 +246,7 @@ def _tell(lab: Lab, vm: VirtualMachine, state: str) -> None:
     lab.state.touch(vm)
 
 
-def note(lab: Lab, guest: Guest, line: str) -> None:
+def note(lab: Simulation, guest: Guest, line: str) -> None:
     """Add a line to the stage command's log."""
     before = guest.files[LOG].content if LOG in guest.files else ""
     content = f"{before}{line}\n".encode("utf-8", "surrogateescape")

@@ -10,15 +10,13 @@ import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.guest.state import File, Guest
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 FOLDER = "/var/lib/vgpu-cfg"
 SECRETS, FILES = f"{FOLDER}/secrets", f"{FOLDER}/files"
@@ -45,7 +43,7 @@ DONE = Outcome()
 class Work:
     """One module to be played in one guest. `script` is the text of its script."""
 
-    lab: Lab
+    lab: Simulation
     vm: VirtualMachine
     kind: str
     parameters: Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Managed
 
 PRIVILEGES = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.managers.profiles import PREFIX, profiles_of
-from vgpu_cfg.lab.soap.context import Context, Service
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Cluster, Host, Managed
 
 SINGLETONS = {

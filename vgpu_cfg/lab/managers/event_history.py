@@ -12,12 +12,13 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import NAMESPACE
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.collector.select import object_gone
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.managers.task_history import entities_of
-from vgpu_cfg.lab.soap.context import Context, reference
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Managed, VirtualMachine
 from vgpu_cfg.lab.vm_state import PastEvent
 

@@ -14,7 +14,7 @@ from vgpu_cfg.lab.managers.directory import service_of
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Host, Managed
 
 MODULES = (devices, graphics, software, system)

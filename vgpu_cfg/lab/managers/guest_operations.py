@@ -18,10 +18,11 @@ from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.sh import Session
 from vgpu_cfg.lab.guest.state import Process
 from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS, find
-from vgpu_cfg.lab.guest.transfers import URL, Transfer
+from vgpu_cfg.lab.guest.transfers import URL
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.transfers import Transfer
 from vgpu_cfg.lab.state import Host, Managed, VirtualMachine
 
 QUERY = "VirtualMachine.GuestOperations.Query"

@@ -8,7 +8,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.managers.profiles import profiles_of
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Managed
 
 

@@ -11,7 +11,7 @@ from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Managed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpu_cfg.lab.soap.context import Service
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.state import Host, LabState
 
 PREFIX = "hostprofile"

@@ -14,12 +14,13 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.collector.select import object_gone
 from vgpu_cfg.lab.collector.views import children_of
 from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context, Service
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Managed, Task
 
 MOST_COLLECTORS = 32

@@ -5,7 +5,7 @@ A clone carries the source's extraConfig with it, owner marks of other programs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -25,24 +25,22 @@ from vgpu_cfg.lab.operations.privileges import (
 from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Cluster, Datastore, Folder, Host, ResourcePool, Snapshot, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 LINKED = "createNewChildDiskBacking"
 SECONDS_AT_LEAST = 4.0
 MIB_PER_SECOND = 4096
 
 
-def _seconds(lab: Lab, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> float:
+def _seconds(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> float:
     if spec.location.diskMoveType == LINKED:
         return SECONDS_AT_LEAST
     size_mib: int = sum(disk.capacityInKB // 1024 for disk in disks_of(source.devices))
     return SECONDS_AT_LEAST + size_mib / MIB_PER_SECOND
 
 
-def _check_arguments(lab: Lab, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> None:
+def _check_arguments(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> None:
     """Refuse at once what the user may not do, what has gone, and a template that gets no pool."""
     location = spec.location
     needed = (
@@ -60,7 +58,7 @@ def _check_arguments(lab: Lab, source: VirtualMachine, *, folder: Any, name: str
     _check_tpm(lab, source, spec.tpmProvisionPolicy)
 
 
-def _check_tpm(lab: Lab, source: VirtualMachine, policy: str | None) -> None:
+def _check_tpm(lab: Simulation, source: VirtualMachine, policy: str | None) -> None:
     """Judge what becomes of the source's virtual TPM: `copy` takes its secrets along, `replace` a new one.
 
     After VirtualMachineCloneSpecTpmProvisionPolicy of the vSphere API reference, since 8.0.0.1. That a new
@@ -80,7 +78,7 @@ def _check_tpm(lab: Lab, source: VirtualMachine, policy: str | None) -> None:
     check=_check_arguments,
     cancelable=True,
 )
-def clone_vm(lab: Lab, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> VirtualMachine:
+def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> VirtualMachine:
     """Copy a VM. `config` is applied whole but for `version`, which UpgradeVM_Task alone changes."""
     state, location = lab.state, spec.location
     into = resolve(state, location.folder or folder, Folder)
@@ -110,7 +108,12 @@ def clone_vm(lab: Lab, source: VirtualMachine, *, folder: Any, name: str, spec: 
 
 
 def _host_for(
-    lab: Lab, source: VirtualMachine, registered: Host, pool: ResourcePool | None, store: Datastore, spec: Any
+    lab: Simulation,
+    source: VirtualMachine,
+    registered: Host,
+    pool: ResourcePool | None,
+    store: Datastore,
+    spec: Any,
 ) -> Host:
     if pool is None:
         return registered
@@ -124,7 +127,7 @@ def _host_for(
     )
 
 
-def _copy(lab: Lab, source: VirtualMachine, name: str, store: Datastore) -> VirtualMachine:
+def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) -> VirtualMachine:
     moid = lab.state.new_moid("vm")
     uuid, instance_uuid = new_uuids(lab, moid)
     vm = draft_of(
@@ -153,7 +156,9 @@ def _copy(lab: Lab, source: VirtualMachine, name: str, store: Datastore) -> Virt
     return vm
 
 
-def _copy_disks(lab: Lab, source: VirtualMachine, vm: VirtualMachine, store: Datastore, spec: Any) -> None:
+def _copy_disks(
+    lab: Simulation, source: VirtualMachine, vm: VirtualMachine, store: Datastore, spec: Any
+) -> None:
     """Give each disk a file of its own, or a child of the source's for a linked clone."""
     linked = spec.location.diskMoveType == LINKED
     if linked and source.current_snapshot is None:

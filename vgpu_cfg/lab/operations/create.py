@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from vgpu_cfg.lab.devices import SCSI_CONTROLLER, standard_devices
@@ -12,15 +12,13 @@ from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.operations.settings import hardware_version
 from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Datastore, Folder, Host, ResourcePool, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 SMALLEST_MEMORY_MIB = 32
 
 
-def _check_arguments(lab: Lab, folder: Folder, *, config: Any, pool: Any, host: Any = None) -> None:
+def _check_arguments(lab: Simulation, folder: Folder, *, config: Any, pool: Any, host: Any = None) -> None:
     required(lab.state, pool, ResourcePool, "pool")
     resolve_or_none(lab.state, host, Host)
     if "VirtualMachine" not in folder.child_types:
@@ -30,7 +28,7 @@ def _check_arguments(lab: Lab, folder: Folder, *, config: Any, pool: Any, host: 
 
 
 @task("Folder", "CreateVM_Task", description_id="VirtualMachine.create", seconds=3.0, check=_check_arguments)
-def create_vm(lab: Lab, folder: Folder, *, config: Any, pool: Any, host: Any = None) -> VirtualMachine:
+def create_vm(lab: Simulation, folder: Folder, *, config: Any, pool: Any, host: Any = None) -> VirtualMachine:
     """Make a VM with the devices that every VM has, and those of its ConfigSpec."""
     state = lab.state
     into = required(state, pool, ResourcePool, "pool")
@@ -50,7 +48,13 @@ def create_vm(lab: Lab, folder: Folder, *, config: Any, pool: Any, host: Any = N
 
 
 def register(
-    lab: Lab, vm: VirtualMachine, *, folder: Folder, pool: ResourcePool | None, host: Host, store: Datastore
+    lab: Simulation,
+    vm: VirtualMachine,
+    *,
+    folder: Folder,
+    pool: ResourcePool | None,
+    host: Host,
+    store: Datastore,
 ) -> VirtualMachine:
     """Put a new VM into the inventory."""
     vm.parent, vm.host, vm.datastore = folder.moid, host.moid, store.moid
@@ -68,13 +72,13 @@ def register(
     return vm
 
 
-def new_uuids(lab: Lab, moid: str) -> tuple[str, str]:
+def new_uuids(lab: Simulation, moid: str) -> tuple[str, str]:
     """Return a BIOS uuid and an instance uuid, the same for the same history."""
     seed = f"{lab.state.instance_uuid}.{moid}"
     return str(uuid5(NAMESPACE_URL, f"bios.{seed}")), str(uuid5(NAMESPACE_URL, f"instance.{seed}"))
 
 
-def _new_vm(lab: Lab, name: str) -> VirtualMachine:
+def _new_vm(lab: Simulation, name: str) -> VirtualMachine:
     moid = lab.state.new_moid("vm")
     uuid, instance_uuid = new_uuids(lab, moid)
     devices = {key: device for key, device in standard_devices().items() if key != SCSI_CONTROLLER}

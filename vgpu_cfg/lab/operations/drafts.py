@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.devices import network_of, nics_of
 from vgpu_cfg.lab.operations.device_groups import change_devices
 from vgpu_cfg.lab.operations.settings import apply_settings
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import reference
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Folder, Host, LabState, Network, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 _FIELDS = tuple(field.name for field in fields(VirtualMachine))
 
@@ -39,13 +37,13 @@ def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
     return copied
 
 
-def apply_spec(lab: Lab, draft: VirtualMachine, host: Host | None, spec: Any) -> None:
+def apply_spec(lab: Simulation, draft: VirtualMachine, host: Host | None, spec: Any) -> None:
     """Apply everything of a ConfigSpec but name and version to a draft."""
     apply_settings(draft, spec)
     change_devices(lab.state, draft, host, spec.deviceChange or [], spec.deviceGroups)
 
 
-def commit(lab: Lab, vm: VirtualMachine, draft: VirtualMachine) -> None:
+def commit(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
     """Make a draft what the VM is, with a new change version."""
     before = _networks_of(vm)
     for name in _FIELDS:
@@ -56,7 +54,7 @@ def commit(lab: Lab, vm: VirtualMachine, draft: VirtualMachine) -> None:
     stamp_change(lab, vm)
 
 
-def stamp_change(lab: Lab, vm: VirtualMachine) -> None:
+def stamp_change(lab: Simulation, vm: VirtualMachine) -> None:
     """Give a VM a change version that it never had."""
     moment = as_datetime(lab.clock.now())
     vm.change_version = f"{moment:%Y-%m-%dT%H:%M:%S}.{lab.state.revision % 1_000_000:06}Z"

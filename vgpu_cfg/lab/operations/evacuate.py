@@ -8,29 +8,25 @@ it runs (`rules.migration`) keeps it from DRS, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyVmomi import vmodl
 
 from vgpu_cfg.lab.devices import vgpus_of
 from vgpu_cfg.lab.operations.migrate import carry
 from vgpu_cfg.lab.operations.power import can_carry
 from vgpu_cfg.lab.rules import admission, migration
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 VGPU_OPTION = "VgpuMMAutomationTimeoutSecs"
 VGPU_OPTION_FROM = (7, 0, 3)
 
 
-def running_on(lab: Lab, host: Host) -> list[VirtualMachine]:
+def running_on(lab: Simulation, host: Host) -> list[VirtualMachine]:
     """Return the VMs that run on a host."""
     return [vm for vm in (lab.state.get(moid, VirtualMachine) for moid in host.vms) if vm.is_on]
 
 
-def evacuate(lab: Lab, host: Host) -> None:
+def evacuate(lab: Simulation, host: Host) -> None:
     """Move every running VM that DRS may move and another host takes."""
     cluster = lab.state.cluster_of(host)
     for vm in running_on(lab, host):
@@ -38,7 +34,7 @@ def evacuate(lab: Lab, host: Host) -> None:
             _move(lab, cluster, vm, host)
 
 
-def may_move(lab: Lab, cluster: Cluster, vm: VirtualMachine) -> bool:
+def may_move(lab: Simulation, cluster: Cluster, vm: VirtualMachine) -> bool:
     """Whether DRS would move a VM by itself, room elsewhere apart."""
     override = cluster.overrides.get(vm.moid)
     level = (override.drs_behavior if override is not None else None) or cluster.drs_behavior
@@ -48,7 +44,7 @@ def may_move(lab: Lab, cluster: Cluster, vm: VirtualMachine) -> bool:
     return not migration.holds_functions(vm) and (not vgpus_of(vm.devices) or _moves_vgpus(lab, cluster))
 
 
-def _moves_vgpus(lab: Lab, cluster: Cluster) -> bool:
+def _moves_vgpus(lab: Simulation, cluster: Cluster) -> bool:
     release = tuple(int(part) for part in lab.state.version.split("."))
     return (
         release >= VGPU_OPTION_FROM
@@ -57,7 +53,7 @@ def _moves_vgpus(lab: Lab, cluster: Cluster) -> bool:
     )
 
 
-def _move(lab: Lab, cluster: Cluster, vm: VirtualMachine, host: Host) -> None:
+def _move(lab: Simulation, cluster: Cluster, vm: VirtualMachine, host: Host) -> None:
     """Move a VM as it runs, to the host with the most memory free; it stays where none takes it."""
     others = (lab.state.get(moid, Host) for moid in cluster.hosts)
     candidates = [other for other in others if other is not host and can_carry(lab, vm, other)]

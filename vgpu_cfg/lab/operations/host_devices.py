@@ -7,7 +7,7 @@ host itself uses is refused is the lab's own: what a real host does with it nobo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -15,13 +15,11 @@ from vgpu_cfg.lab.host_restart import type_in_force
 from vgpu_cfg.lab.host_state import Host, Nic, Passthrough, PciDevice, is_endpoint
 from vgpu_cfg.lab.operations.registry import operation
 from vgpu_cfg.lab.rules import refusals
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 
 @operation("HostPciPassthruSystem", "UpdatePassthruConfig")
-def update_passthru_config(lab: Lab, host: Host, *, config: list[Any]) -> None:
+def update_passthru_config(lab: Simulation, host: Host, *, config: list[Any]) -> None:
     """Configure PCI functions, all or none. Raises InvalidArgument, HostConfigFault."""
     devices = {device.pci_id: device for device in host.pci_devices()}
     nics = {nic.pci.pci_id: nic for nic in host.nics}

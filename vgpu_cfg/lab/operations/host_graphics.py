@@ -7,7 +7,7 @@ the default's (comments in govmomi's types). Which fault refuses a mode on a GPU
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -16,10 +16,8 @@ from vgpu_cfg.lab.host_stock import release_of
 from vgpu_cfg.lab.operations.registry import operation
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0_3
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 TYPES = ("shared", "sharedDirect")
 POLICIES = ("performance", "consolidation")
@@ -27,7 +25,7 @@ MODES = ("sameSize", "mixedSize")
 
 
 @operation("HostGraphicsManager", "UpdateGraphicsConfig")
-def update_graphics_config(lab: Lab, host: Host, *, config: Any) -> None:
+def update_graphics_config(lab: Simulation, host: Host, *, config: Any) -> None:
     """Configure the host's graphics, all or nothing. Raises InvalidArgument, ResourceInUse."""
     if config.hostDefaultGraphicsType not in TYPES:
         raise refusals.bad_argument("config.hostDefaultGraphicsType")

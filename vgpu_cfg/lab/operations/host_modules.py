@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.lab.host_parts import KernelModule
 from vgpu_cfg.lab.operations.registry import operation
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 
 @operation("HostKernelModuleSystem", "QueryModules")
-def query_modules(lab: Lab, host: Host) -> list[Any]:
+def query_modules(lab: Simulation, host: Host) -> list[Any]:
     """List the modules; `optionString` is what each was loaded with. Sizes and addresses are made up."""
     section: Any = vim.host.KernelModuleSystem.ModuleInfo.SectionInfo
     return [
@@ -39,13 +37,13 @@ def query_modules(lab: Lab, host: Host) -> list[Any]:
 
 
 @operation("HostKernelModuleSystem", "QueryConfiguredModuleOptionString")
-def query_configured(lab: Lab, host: Host, *, name: str) -> str:
+def query_configured(lab: Simulation, host: Host, *, name: str) -> str:
     """Tell what a module is configured with. Raises NotFound."""
     return find_module(host, name).configured
 
 
 @operation("HostKernelModuleSystem", "UpdateModuleOptionString")
-def update_options(lab: Lab, host: Host, *, name: str, options: str) -> None:
+def update_options(lab: Simulation, host: Host, *, name: str, options: str) -> None:
     """Replace a module's option string. Raises NotFound."""
     find_module(host, name).configured = options
     lab.state.touch(host)

@@ -7,26 +7,24 @@ not kept. Which privilege is needed where is told in the methods' descriptions.
 from __future__ import annotations
 
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.host_parts import StandardSwitch, Vmknic
 from vgpu_cfg.lab.operations.registry import operation
 from vgpu_cfg.lab.renderers.host_network import standard_portgroups, visible_nics
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import reference
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import DistributedSwitch, Host, LabState, Network
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 ORDINARY_MTU = 1500
 MANAGEMENT = "management"
 
 
 @operation("HostNetworkSystem", "RefreshNetworkSystem")
-def refresh(lab: Lab, host: Host) -> None:
+def refresh(lab: Simulation, host: Host) -> None:
     """Do nothing: the lab is never stale."""
 
 
@@ -34,7 +32,7 @@ def refresh(lab: Lab, host: Host) -> None:
 
 
 @operation("HostNetworkSystem", "AddVirtualNic")
-def add_vmknic(lab: Lab, host: Host, *, portgroup: str, nic: Any) -> str:
+def add_vmknic(lab: Simulation, host: Host, *, portgroup: str, nic: Any) -> str:
     """Make a VMkernel NIC, and return its device: `vmk` with the lowest free number (recalled).
 
     Raises InvalidArgument for an address or a portgroup that cannot be, AlreadyExists where a standard
@@ -56,7 +54,7 @@ def add_vmknic(lab: Lab, host: Host, *, portgroup: str, nic: Any) -> str:
 
 
 @operation("HostNetworkSystem", "UpdateVirtualNic")
-def update_vmknic(lab: Lab, host: Host, *, device: str, nic: Any) -> None:
+def update_vmknic(lab: Simulation, host: Host, *, device: str, nic: Any) -> None:
     """Change a VMkernel NIC; an unset MTU falls back to 1500 (HostVirtualNicSpec), the rest stays.
 
     Raises NotFound, and what making one raises.
@@ -75,7 +73,7 @@ def update_vmknic(lab: Lab, host: Host, *, device: str, nic: Any) -> None:
 
 
 @operation("HostNetworkSystem", "RemoveVirtualNic")
-def remove_vmknic(lab: Lab, host: Host, *, device: str) -> None:
+def remove_vmknic(lab: Simulation, host: Host, *, device: str) -> None:
     """Remove a VMkernel NIC. Raises NotFound; HostConfigFault for the only one with management."""
     vmknic = _vmknic(host, device)
     others = [other for other in host.vmknics.values() if other is not vmknic]
@@ -85,7 +83,7 @@ def remove_vmknic(lab: Lab, host: Host, *, device: str) -> None:
     lab.state.touch(host)
 
 
-def _check_privileges(lab: Lab, host: Host, nic: Any) -> None:
+def _check_privileges(lab: Simulation, host: Host, nic: Any) -> None:
     lab.faults.check_privileges(reference(host), ["Host.Config.Network"])
     port = nic.distributedVirtualPort
     network = lab.state.find(port.portgroupKey, Network) if port is not None else None
@@ -166,7 +164,7 @@ def _mac(host: Host, number: int) -> str:
 
 
 @operation("HostNetworkSystem", "UpdateVirtualSwitch")
-def update_switch(lab: Lab, host: Host, *, vswitchName: str, spec: Any) -> None:
+def update_switch(lab: Simulation, host: Host, *, vswitchName: str, spec: Any) -> None:
     """Set a standard switch's uplinks, all that there shall be, and its MTU, which stays where it is unset.
 
     Raises NotFound, InvalidArgument for a bridge or a teaming order of other NICs, ResourceInUse for a

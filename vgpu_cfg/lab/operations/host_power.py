@@ -6,7 +6,7 @@ waited for until the request's timeout. A host that enters takes no new VM.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -14,11 +14,9 @@ from vgpu_cfg.lab import events, host_life
 from vgpu_cfg.lab.operations.evacuate import evacuate, running_on
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Host
 from vgpu_cfg.lab.tasks import ENDED, Blocked
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 ENTER = "EnterMaintenanceMode_Task"
 VSAN_ACTIONS = ("noAction", "ensureObjectAccessibility", "evacuateAllData")
@@ -28,7 +26,7 @@ SECONDS_A_VM = 4.0
 """How long one migration adds: a number of the lab's own."""
 
 
-def _begin(lab: Lab, host: Host, *, maintenanceSpec: Any = None, **_arguments: Any) -> None:
+def _begin(lab: Simulation, host: Host, *, maintenanceSpec: Any = None, **_arguments: Any) -> None:
     _check_reachable(host)
     vsan = getattr(maintenanceSpec, "vsanMode", None)
     if vsan is not None and vsan.objectAction not in VSAN_ACTIONS:
@@ -39,7 +37,7 @@ def _begin(lab: Lab, host: Host, *, maintenanceSpec: Any = None, **_arguments: A
     lab.state.touch(host)
 
 
-def _seconds(lab: Lab, host: Host, **_arguments: Any) -> float:
+def _seconds(lab: Simulation, host: Host, **_arguments: Any) -> float:
     return ENTER_SECONDS + SECONDS_A_VM * len(running_on(lab, host))
 
 
@@ -52,7 +50,12 @@ def _seconds(lab: Lab, host: Host, **_arguments: Any) -> float:
     cancelable=True,
 )
 def enter_maintenance(
-    lab: Lab, host: Host, *, timeout: int, evacuatePoweredOffVms: Any = None, maintenanceSpec: Any = None
+    lab: Simulation,
+    host: Host,
+    *,
+    timeout: int,
+    evacuatePoweredOffVms: Any = None,
+    maintenanceSpec: Any = None,
 ) -> None:
     """Enter maintenance mode once no VM runs on the host. VMs that are off stay registered there.
 
@@ -67,7 +70,7 @@ def enter_maintenance(
     events.tell(lab, host, "EnteredMaintenanceModeEvent")
 
 
-def _is_over(lab: Lab, host: Host) -> None:
+def _is_over(lab: Simulation, host: Host) -> None:
     if host.entering_maintenance:
         host.entering_maintenance = False
         lab.state.touch(host)
@@ -76,7 +79,7 @@ def _is_over(lab: Lab, host: Host) -> None:
 ENDED["HostSystem", ENTER] = _is_over
 
 
-def _check_in_maintenance(lab: Lab, host: Host, **_arguments: Any) -> None:
+def _check_in_maintenance(lab: Simulation, host: Host, **_arguments: Any) -> None:
     _check_reachable(host)
     if not host.in_maintenance:
         raise _wrong_state()
@@ -89,7 +92,7 @@ def _check_in_maintenance(lab: Lab, host: Host, **_arguments: Any) -> None:
     seconds=3.0,
     check=_check_in_maintenance,
 )
-def exit_maintenance(lab: Lab, host: Host, *, timeout: int) -> None:
+def exit_maintenance(lab: Simulation, host: Host, *, timeout: int) -> None:
     """Leave maintenance mode."""
     del timeout
     _check_in_maintenance(lab, host)
@@ -98,7 +101,7 @@ def exit_maintenance(lab: Lab, host: Host, *, timeout: int) -> None:
     events.tell(lab, host, "ExitMaintenanceModeEvent")
 
 
-def _may_go_down(lab: Lab, host: Host, *, force: bool) -> None:
+def _may_go_down(lab: Simulation, host: Host, *, force: bool) -> None:
     _check_reachable(host)
     if not (host.in_maintenance or force) or host.moid in lab.state.leaving:
         raise _wrong_state()
@@ -111,7 +114,7 @@ def _may_go_down(lab: Lab, host: Host, *, force: bool) -> None:
     seconds=1.0,
     check=_may_go_down,
 )
-def reboot(lab: Lab, host: Host, *, force: bool) -> None:
+def reboot(lab: Simulation, host: Host, *, force: bool) -> None:
     """Tell the host to reboot: it is gone a moment later, and back after some minutes."""
     _may_go_down(lab, host, force=force)
     host_life.leave(lab, host, for_good=False)
@@ -124,7 +127,7 @@ def reboot(lab: Lab, host: Host, *, force: bool) -> None:
     seconds=1.0,
     check=_may_go_down,
 )
-def shut_down(lab: Lab, host: Host, *, force: bool) -> None:
+def shut_down(lab: Simulation, host: Host, *, force: bool) -> None:
     """Tell the host to power off; it stays so until somebody presses its button."""
     _may_go_down(lab, host, force=force)
     host_life.leave(lab, host, for_good=True)

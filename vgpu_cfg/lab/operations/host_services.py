@@ -6,37 +6,33 @@ is refused. That refusal's fault, and what a service says that runs already, are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyVmomi import vim
 
 from vgpu_cfg.lab.host_parts import FirewallRuleset, HostService
 from vgpu_cfg.lab.host_restart import take_graphics
 from vgpu_cfg.lab.operations.registry import operation
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 XORG = "xorg"
 POLICIES = ("on", "off", "automatic")
 
 
 @operation("HostServiceSystem", "StartService")
-def start_service(lab: Lab, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
+def start_service(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
     """Start a service. Raises NotFound, InvalidState for one that runs."""
     _switch(lab, host, id, running=True)
 
 
 @operation("HostServiceSystem", "StopService")
-def stop_service(lab: Lab, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
+def stop_service(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
     """Stop a service. Raises NotFound, InvalidState for one that does not run."""
     _switch(lab, host, id, running=False)
 
 
 @operation("HostServiceSystem", "RestartService")
-def restart_service(lab: Lab, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
+def restart_service(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
     """Restart a service, or start it. Raises NotFound, HostConfigFault for `xorg` while vGPUs run."""
     service = _service(host, id)
     if id == XORG:
@@ -50,7 +46,7 @@ def restart_service(lab: Lab, host: Host, *, id: str) -> None:  # noqa: A002 - t
 
 
 @operation("HostServiceSystem", "UpdateServicePolicy")
-def update_policy(lab: Lab, host: Host, *, id: str, policy: str) -> None:  # noqa: A002 - the API's name
+def update_policy(lab: Simulation, host: Host, *, id: str, policy: str) -> None:  # noqa: A002 - the API's name
     """Set whether a service starts with the host. Raises NotFound, InvalidArgument."""
     service = _service(host, id)
     if policy not in POLICIES:
@@ -60,31 +56,31 @@ def update_policy(lab: Lab, host: Host, *, id: str, policy: str) -> None:  # noq
 
 
 @operation("HostServiceSystem", "RefreshServices")
-def refresh_services(lab: Lab, host: Host) -> None:
+def refresh_services(lab: Simulation, host: Host) -> None:
     """Do nothing: the lab is never stale."""
 
 
 @operation("HostFirewallSystem", "EnableRuleset")
-def enable_ruleset(lab: Lab, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
+def enable_ruleset(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
     """Open the ports of a ruleset; one that is open stays so. Raises NotFound."""
     _ruleset(host, id).enabled = True
     lab.state.touch(host)
 
 
 @operation("HostFirewallSystem", "DisableRuleset")
-def disable_ruleset(lab: Lab, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
+def disable_ruleset(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
     """Close the ports of a ruleset. Raises NotFound."""
     _ruleset(host, id).enabled = False
     lab.state.touch(host)
 
 
 @operation("HostFirewallSystem", "RefreshFirewall")
-def refresh_firewall(lab: Lab, host: Host) -> None:
+def refresh_firewall(lab: Simulation, host: Host) -> None:
     """Do nothing, for the same reason."""
 
 
 @operation("HostAccessManager", "ChangeLockdownMode")
-def change_lockdown_mode(lab: Lab, host: Host, *, mode: str) -> None:
+def change_lockdown_mode(lab: Simulation, host: Host, *, mode: str) -> None:
     """Set the lockdown mode."""
     match str(mode):
         case "lockdownDisabled" | "lockdownNormal" | "lockdownStrict" as known:
@@ -94,7 +90,7 @@ def change_lockdown_mode(lab: Lab, host: Host, *, mode: str) -> None:
     lab.state.touch(host)
 
 
-def _switch(lab: Lab, host: Host, key: str, *, running: bool) -> None:
+def _switch(lab: Simulation, host: Host, key: str, *, running: bool) -> None:
     service = _service(host, key)
     if service.running == running:
         raise vim.fault.InvalidState(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.operations.registry import operation
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 ACCEPTANCE = "VMwareCertified"
 
 
 @operation("HostImageConfigManager", "fetchSoftwarePackages")
-def fetch_software_packages(lab: Lab, host: Host) -> list[Any]:
+def fetch_software_packages(lab: Simulation, host: Host) -> list[Any]:
     """List the packages that the host runs now; those that wait for a reboot are not among them."""
     return [
         vim.host.SoftwarePackage(

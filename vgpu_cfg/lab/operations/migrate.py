@@ -6,7 +6,7 @@ judged. A VM that is off may go where it can never start; that shows at its powe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim, vmodl
 
@@ -19,16 +19,14 @@ from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.operations.vm_life import forget_in_cluster
 from vgpu_cfg.lab.rules import admission, hardware, migration, refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Cluster, Datastore, Host, ResourcePool, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 SECONDS = 6.0
 
 
 def _may_migrate(
-    lab: Lab,
+    lab: Simulation,
     vm: VirtualMachine,
     *,
     host: Any = None,
@@ -46,11 +44,11 @@ def _may_migrate(
         raise refusals.wrong_power_state(vm, str(state))
 
 
-def _may_relocate(lab: Lab, vm: VirtualMachine, *, spec: Any, **_priority: Any) -> None:
+def _may_relocate(lab: Simulation, vm: VirtualMachine, *, spec: Any, **_priority: Any) -> None:
     _check_privileges(lab, vm, spec.host, spec.pool, spec.datastore)
 
 
-def _check_privileges(lab: Lab, vm: VirtualMachine, host: Any, pool: Any, store: Any) -> None:
+def _check_privileges(lab: Simulation, vm: VirtualMachine, host: Any, pool: Any, store: Any) -> None:
     """Refuse at once what the user may not do, and what has gone."""
     lab.faults.check_privileges(vim.VirtualMachine(vm.moid), needed_for_move(is_on=vm.is_on))
     resolve_or_none(lab.state, host, Host)
@@ -69,7 +67,7 @@ def _check_privileges(lab: Lab, vm: VirtualMachine, host: Any, pool: Any, store:
     cancelable=True,
 )
 def migrate(
-    lab: Lab,
+    lab: Simulation,
     vm: VirtualMachine,
     *,
     host: Any = None,
@@ -90,14 +88,16 @@ def migrate(
     check=_may_relocate,
     cancelable=True,
 )
-def relocate(lab: Lab, vm: VirtualMachine, *, spec: Any, **_priority: Any) -> None:
+def relocate(lab: Simulation, vm: VirtualMachine, *, spec: Any, **_priority: Any) -> None:
     """Move a VM or a template to a host, a pool, a datastore. Nothing else of a RelocateSpec is taken."""
     if spec.deviceChange or spec.disk or spec.service is not None or spec.folder is not None:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     _move(lab, vm, spec.host, spec.pool, spec.datastore, path="spec.")
 
 
-def _move(lab: Lab, vm: VirtualMachine, host_ref: Any, pool_ref: Any, store_ref: Any, *, path: str) -> None:
+def _move(
+    lab: Simulation, vm: VirtualMachine, host_ref: Any, pool_ref: Any, store_ref: Any, *, path: str
+) -> None:
     state = lab.state
     check_reachable(state, vm)
     before = state.get(vm.host, Host)
@@ -129,7 +129,7 @@ def _move(lab: Lab, vm: VirtualMachine, host_ref: Any, pool_ref: Any, store_ref:
     state.touch(vm)
 
 
-def _only_host(lab: Lab, pool: ResourcePool, path: str) -> Host:
+def _only_host(lab: Simulation, pool: ResourcePool, path: str) -> Host:
     """Return the host of a pool elsewhere where it has only one; a cluster's must be named."""
     hosts = lab.state.get(pool.owner, Cluster).hosts
     if len(hosts) != 1:
@@ -137,7 +137,7 @@ def _only_host(lab: Lab, pool: ResourcePool, path: str) -> Host:
     return lab.state.get(hosts[0], Host)
 
 
-def _check_running(lab: Lab, vm: VirtualMachine, before: Host, host: Host) -> None:
+def _check_running(lab: Simulation, vm: VirtualMachine, before: Host, host: Host) -> None:
     """Raise where a VM cannot move as it runs; that files alone ask the same of it is assumed."""
     vm.log.clear()
     migration.check_may_leave(lab.state, vm, before)
@@ -146,7 +146,7 @@ def _check_running(lab: Lab, vm: VirtualMachine, before: Host, host: Host) -> No
             raise refusals.no_network(nic, vim.Network(network))
 
 
-def carry(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> None:
+def carry(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) -> None:
     """Move a running VM to the first host that takes it; raise why none does."""
     before = lab.state.get(vm.host, Host)
     chosen, admitted = migration.place_running(lab.state, vm, candidates, lab.pick)
@@ -164,7 +164,7 @@ def _check_space(vm: VirtualMachine, store: Datastore) -> None:
         )
 
 
-def _move_files(lab: Lab, vm: VirtualMachine, store: Datastore) -> None:
+def _move_files(lab: Simulation, vm: VirtualMachine, store: Datastore) -> None:
     """Remember another datastore for the VM's home and disks; nothing is copied."""
     for disk in disks_of(vm.devices):
         path = str(disk.backing.fileName or "").partition("] ")[2]
@@ -180,7 +180,7 @@ def _move_files(lab: Lab, vm: VirtualMachine, store: Datastore) -> None:
     stamp_change(lab, vm)
 
 
-def _into_pool(lab: Lab, vm: VirtualMachine, pool: ResourcePool | None) -> None:
+def _into_pool(lab: Simulation, vm: VirtualMachine, pool: ResourcePool | None) -> None:
     old = lab.state.find(vm.resource_pool, ResourcePool)
     if pool is None or vm.is_template or pool is old:
         return

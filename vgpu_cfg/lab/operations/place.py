@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -12,14 +12,12 @@ from vgpu_cfg.lab.operations.refs import moid_of
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.gpu_load import find_slot, load_of
 from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Cluster, Datastore, Host, LabState, ResourcePool, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 
 def choose_host(
-    lab: Lab, pool: ResourcePool, store: Datastore | None, profiles: Iterable[str], version: int
+    lab: Simulation, pool: ResourcePool, store: Datastore | None, profiles: Iterable[str], version: int
 ) -> Host:
     """Return the host of a pool's cluster that has room for vGPUs now, or knows them at least.
 
@@ -59,7 +57,7 @@ def profiles_in(vm: VirtualMachine, *specs: Any) -> list[str]:
     return [*wanted.values(), *added]
 
 
-def datastore_of(lab: Lab, path: str, host: Host | None) -> Datastore:
+def datastore_of(lab: Simulation, path: str, host: Host | None) -> Datastore:
     """Return the datastore that a path like `[vsan] name` names. Raises InvalidDatastore."""
     name = path.partition("[")[2].partition("]")[0]
     for store in lab.state.all(Datastore):

@@ -6,7 +6,7 @@ request 2510, for the power-on; for the power-off it is assumed).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim, vmodl
 
@@ -17,16 +17,14 @@ from vgpu_cfg.lab.operations.place import check_reachable
 from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.registry import operation, task
 from vgpu_cfg.lab.rules import admission, drs, refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Cluster, Host, ResourcePool, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 
 @task(
     "VirtualMachine", "PowerOnVM_Task", description_id="VirtualMachine.powerOn", seconds=4.0, cancelable=True
 )
-def power_on(lab: Lab, vm: VirtualMachine, *, host: Any = None) -> None:
+def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
     """Start a VM on the host that is named, else where DRS wants it, else on the one it was put on.
 
     DRS at any level but manual chooses the host at power-on (vSphere API reference, DrsBehavior).
@@ -49,7 +47,7 @@ def power_on(lab: Lab, vm: VirtualMachine, *, host: Any = None) -> None:
     start_on_one_of(lab, vm, candidates)
 
 
-def start_on_one_of(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> None:
+def start_on_one_of(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) -> None:
     """Start a VM on the first host that takes it, registering it there."""
     before = lab.state.get(vm.host, Host)
     vm.log.clear()
@@ -65,7 +63,7 @@ def start_on_one_of(lab: Lab, vm: VirtualMachine, candidates: list[Host]) -> Non
     stamp_change(lab, vm)
 
 
-def move_to(lab: Lab, vm: VirtualMachine, before: Host, after: Host) -> None:
+def move_to(lab: Simulation, vm: VirtualMachine, before: Host, after: Host) -> None:
     """Register a VM at another host."""
     if before is not after:
         before.vms.pop(vm.moid, None)
@@ -74,7 +72,7 @@ def move_to(lab: Lab, vm: VirtualMachine, before: Host, after: Host) -> None:
         lab.state.touch(before, after, vm)
 
 
-def can_carry(lab: Lab, vm: VirtualMachine, host: Host) -> bool:
+def can_carry(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
     """Whether a host reaches the VM's datastore and stands in its pool's cluster."""
     pool = lab.state.find(vm.resource_pool, ResourcePool)
     in_cluster = pool is None or lab.state.get(pool.owner, Cluster).moid == host.parent
@@ -82,7 +80,7 @@ def can_carry(lab: Lab, vm: VirtualMachine, host: Host) -> bool:
 
 
 @task("VirtualMachine", "PowerOffVM_Task", description_id="VirtualMachine.powerOff", seconds=2.0)
-def power_off(lab: Lab, vm: VirtualMachine) -> None:
+def power_off(lab: Simulation, vm: VirtualMachine) -> None:
     """Stop a VM at once."""
     if not vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")
@@ -93,7 +91,7 @@ def power_off(lab: Lab, vm: VirtualMachine) -> None:
 
 
 @task("VirtualMachine", "ResetVM_Task", description_id="VirtualMachine.reset", seconds=2.0)
-def reset(lab: Lab, vm: VirtualMachine) -> None:
+def reset(lab: Simulation, vm: VirtualMachine) -> None:
     """Restart a VM that runs; it keeps what it holds."""
     if not vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOn")
@@ -104,7 +102,7 @@ def reset(lab: Lab, vm: VirtualMachine) -> None:
 
 
 @operation("VirtualMachine", "ShutdownGuest")
-def shut_down_guest(lab: Lab, vm: VirtualMachine) -> None:
+def shut_down_guest(lab: Simulation, vm: VirtualMachine) -> None:
     """Ask the guest to stop; it does so at once where its tools run."""
     _check_tools(lab, vm)
     admission.stop(lab.state, vm)
@@ -113,13 +111,13 @@ def shut_down_guest(lab: Lab, vm: VirtualMachine) -> None:
 
 
 @operation("VirtualMachine", "RebootGuest")
-def reboot_guest(lab: Lab, vm: VirtualMachine) -> None:
+def reboot_guest(lab: Simulation, vm: VirtualMachine) -> None:
     """Ask the guest to restart; it is down at once where its tools run."""
     _check_tools(lab, vm)
     life.boot(lab, vm)
 
 
-def _check_tools(lab: Lab, vm: VirtualMachine) -> None:
+def _check_tools(lab: Simulation, vm: VirtualMachine) -> None:
     """Raise unless a running guest's tools can be asked for something."""
     if not vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")

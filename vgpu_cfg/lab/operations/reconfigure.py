@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
@@ -12,13 +12,11 @@ from vgpu_cfg.lab.operations.privileges import needed_for_spec
 from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.operations.settings import hardware_version
 from vgpu_cfg.lab.rules import admission, hardware, refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Folder, Host, VirtualMachine
 
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
-
-def _check_privileges(lab: Lab, vm: VirtualMachine, *, spec: Any) -> None:
+def _check_privileges(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
     lab.faults.check_privileges(vim.VirtualMachine(vm.moid), needed_for_spec(spec))
 
 
@@ -29,7 +27,7 @@ def _check_privileges(lab: Lab, vm: VirtualMachine, *, spec: Any) -> None:
     seconds=2.0,
     check=_check_privileges,
 )
-def reconfigure(lab: Lab, vm: VirtualMachine, *, spec: Any) -> None:
+def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
     """Apply a ConfigSpec. A spec's `version` is not taken here: UpgradeVM_Task is the way."""
     if spec.changeVersion and spec.changeVersion != vm.current_change_version():
         raise refusals.changed_meanwhile()
@@ -46,7 +44,7 @@ def reconfigure(lab: Lab, vm: VirtualMachine, *, spec: Any) -> None:
 
 
 @task("VirtualMachine", "UpgradeVM_Task", description_id="VirtualMachine.upgradeVirtualHardware", seconds=1.0)
-def upgrade(lab: Lab, vm: VirtualMachine, *, version: str | None = None) -> None:
+def upgrade(lab: Simulation, vm: VirtualMachine, *, version: str | None = None) -> None:
     """Raise the hardware version, to the host's newest where none is named."""
     if vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vgpu_cfg.lab import tasks
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import Managed, Task
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 Operation = Callable[..., Any]
 
@@ -52,7 +50,7 @@ def task(
     """
 
     def register(work: Operation) -> Operation:
-        def begin(lab: Lab, subject: Managed, **arguments: Any) -> Task:
+        def begin(lab: Simulation, subject: Managed, **arguments: Any) -> Task:
             if check is not None:
                 check(lab, subject, **arguments)
             lasts = seconds(lab, subject, **arguments) if callable(seconds) else seconds

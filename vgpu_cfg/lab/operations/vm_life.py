@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim, vmodl
 
@@ -13,6 +13,7 @@ from vgpu_cfg.lab.operations.privileges import NEEDED_FOR_DESTROY
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.registry import operation, task
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import (
     Cluster,
     Datastore,
@@ -27,12 +28,9 @@ from vgpu_cfg.lab.state import (
 )
 from vgpu_cfg.lab.tasks import cancel
 
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
-
 
 @task("ManagedEntity", "Rename_Task", description_id="ManagedEntity.rename", seconds=1.0)
-def rename(lab: Lab, thing: Managed, *, newName: str) -> None:
+def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
     """Rename anything that stands in a folder."""
     folder = lab.state.find(thing.parent, Folder)
     if folder is not None:
@@ -43,7 +41,7 @@ def rename(lab: Lab, thing: Managed, *, newName: str) -> None:
         stamp_change(lab, thing)
 
 
-def _may_destroy(lab: Lab, thing: Managed) -> None:
+def _may_destroy(lab: Simulation, thing: Managed) -> None:
     if isinstance(thing, VirtualMachine):
         lab.faults.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_DESTROY)
 
@@ -55,7 +53,7 @@ def _may_destroy(lab: Lab, thing: Managed) -> None:
     seconds=2.0,
     check=_may_destroy,
 )
-def destroy(lab: Lab, thing: Managed) -> None:
+def destroy(lab: Simulation, thing: Managed) -> None:
     """Destroy a VM that is off with all its disks, or a folder with nothing in it but VMs that are off."""
     match thing:
         case VirtualMachine():
@@ -79,14 +77,14 @@ def destroy(lab: Lab, thing: Managed) -> None:
 
 
 @operation("VirtualMachine", "UnregisterVM")
-def unregister(lab: Lab, vm: VirtualMachine) -> None:
+def unregister(lab: Simulation, vm: VirtualMachine) -> None:
     """Take a VM out of the inventory; nobody can register it again in the lab."""
     if vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")
     forget_vm(lab, vm)
 
 
-def forget_vm(lab: Lab, vm: VirtualMachine) -> None:
+def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
     """Take a VM out of everything that names it."""
     state = lab.state
     places: list[Managed | None] = [
@@ -114,7 +112,7 @@ def forget_vm(lab: Lab, vm: VirtualMachine) -> None:
     state.remove(vm)
 
 
-def forget_in_cluster(lab: Lab, cluster: Cluster, moid: str) -> None:
+def forget_in_cluster(lab: Simulation, cluster: Cluster, moid: str) -> None:
     """Drop a VM from rules, groups and overrides. A rule with fewer than two VMs stays, and does nothing."""
     touched = cluster.overrides.pop(moid, None) is not None
     for rule in cluster.rules:
@@ -130,7 +128,7 @@ def forget_in_cluster(lab: Lab, cluster: Cluster, moid: str) -> None:
 
 
 @operation("VirtualMachine", "MarkAsTemplate")
-def mark_as_template(lab: Lab, vm: VirtualMachine) -> None:
+def mark_as_template(lab: Simulation, vm: VirtualMachine) -> None:
     """Make a template of a VM that is off."""
     if vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")
@@ -140,7 +138,7 @@ def mark_as_template(lab: Lab, vm: VirtualMachine) -> None:
 
 
 @operation("VirtualMachine", "MarkAsVirtualMachine")
-def mark_as_vm(lab: Lab, vm: VirtualMachine, *, pool: Any, host: Any = None) -> None:
+def mark_as_vm(lab: Simulation, vm: VirtualMachine, *, pool: Any, host: Any = None) -> None:
     """Make a VM of a template again."""
     if not vm.is_template:
         raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
@@ -158,7 +156,7 @@ def mark_as_vm(lab: Lab, vm: VirtualMachine, *, pool: Any, host: Any = None) -> 
     lab.state.touch(vm, into)
 
 
-def _leave_pool(lab: Lab, vm: VirtualMachine) -> None:
+def _leave_pool(lab: Simulation, vm: VirtualMachine) -> None:
     pool = lab.state.find(vm.resource_pool, ResourcePool)
     if pool is not None:
         pool.vms.pop(vm.moid, None)
@@ -168,7 +166,7 @@ def _leave_pool(lab: Lab, vm: VirtualMachine) -> None:
 
 @task("VirtualMachine", "CreateSnapshot_Task", description_id="VirtualMachine.createSnapshot", seconds=3.0)
 def create_snapshot(
-    lab: Lab,
+    lab: Simulation,
     vm: VirtualMachine,
     *,
     name: str,
@@ -196,6 +194,6 @@ def create_snapshot(
 
 
 @operation("Task", "CancelTask")
-def cancel_task(lab: Lab, task_: Task) -> None:
+def cancel_task(lab: Simulation, task_: Task) -> None:
     """Cancel a task that can be."""
     cancel(lab, task_)

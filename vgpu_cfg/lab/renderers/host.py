@@ -6,6 +6,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.managers.directory import service_of
@@ -16,7 +17,7 @@ from vgpu_cfg.lab.renderers.host_network import NETWORK_INFO, VNIC_MANAGER_INFO
 from vgpu_cfg.lab.renderers.host_options import host_options
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.admission import reserved_mib
-from vgpu_cfg.lab.soap.context import Context, reference, referred
+from vgpu_cfg.lab.simulation.context import Context, referred
 from vgpu_cfg.lab.state import Host, Managed
 
 MIB = 1024 * 1024

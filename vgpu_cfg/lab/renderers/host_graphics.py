@@ -6,10 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.profiles import creatable_profiles, serves_vgpus
-from vgpu_cfg.lab.soap.context import Context, Service
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Gpu, Host, Managed
 
 

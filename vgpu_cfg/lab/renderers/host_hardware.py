@@ -13,7 +13,7 @@ from vgpu_cfg.lab.host_state import is_endpoint
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Host, Managed, Nic, PciDevice
 
 MIB = 1024 * 1024

@@ -12,7 +12,7 @@ from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.network import pnic_backing
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import DistributedSwitch, Host, LabState, Managed, Network, Nic
 from vgpu_cfg.lab.switch_members import port_keys
 

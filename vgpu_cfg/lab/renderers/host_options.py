@@ -6,9 +6,10 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.host_parts import AdvancedOption, OptionKind
 from vgpu_cfg.lab.renderers.host_graphics import host_of
-from vgpu_cfg.lab.soap.context import Context, Service
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Host, Managed
 
 CONSOLIDATION = "Config.Defaults.vGPU.consolidation"

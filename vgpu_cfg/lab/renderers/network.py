@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.renderers.entity import ENTITY, attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, reference_to, referred
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.state import DistributedSwitch, Network
 from vgpu_cfg.lab.switch_members import port_keys
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.managers.directory import SINGLETONS
-from vgpu_cfg.lab.managers.sessions import Session, user_session
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
 from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
 from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields, under
@@ -18,8 +18,9 @@ from vgpu_cfg.lab.renderers.host_network import VNIC_MANAGER_INFO
 from vgpu_cfg.lab.renderers.host_options import option_definitions, options
 from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
+from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, Service, reference_to, referred, vim_class
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.state import Managed
 
 CONTENT = {
@@ -87,7 +88,7 @@ def _own_session(context: Context, _thing: Managed) -> Any:
 
 
 def _sessions(context: Context, _thing: Managed) -> list[Any]:
-    return [user_session(each) for each in context.lab.sessions.values() if isinstance(each, Session)]
+    return [user_session(each) for each in context.lab.sessions.all()]
 
 
 def _view(context: Context, thing: Any) -> list[Any]:

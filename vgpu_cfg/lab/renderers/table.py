@@ -16,7 +16,7 @@ from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.devices import is_set
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 
 Render = Callable[[Context, Any], Any]
 

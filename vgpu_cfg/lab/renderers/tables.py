@@ -7,6 +7,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import vim_class
 from vgpu_cfg.lab.renderers.cluster import CLUSTER, CLUSTER_SHAPES, COMPUTE_RESOURCE
 from vgpu_cfg.lab.renderers.host import HOST, host_version
 from vgpu_cfg.lab.renderers.host_graphics import GRAPHICS_MANAGER
@@ -19,7 +20,6 @@ from vgpu_cfg.lab.renderers.storage import DATASTORE
 from vgpu_cfg.lab.renderers.table import Render, Table
 from vgpu_cfg.lab.renderers.task import TASK
 from vgpu_cfg.lab.renderers.vm import SNAPSHOT, VIRTUAL_MACHINE
-from vgpu_cfg.lab.soap.context import vim_class
 
 RENDERERS: dict[str, dict[str, Render]] = {
     "Folder": FOLDER,

@@ -6,11 +6,12 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
+from vgpu_cfg.lab.api.references import reference, vim_class
 from vgpu_cfg.lab.api.versions import NAMESPACE
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.renderers.entity import attribute, constant, itself
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, reference, vim_class
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Task
 
 GONE_TYPES = {"vm": "VirtualMachine", "group": "Folder", "resgroup": "ResourcePool"}

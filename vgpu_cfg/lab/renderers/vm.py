@@ -6,6 +6,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.devices import disks_of, nics_of, vgpus_of
 from vgpu_cfg.lab.managers.directory import service_of
@@ -22,7 +23,7 @@ from vgpu_cfg.lab.renderers.vm_config import (
 from vgpu_cfg.lab.renderers.vm_devices import committed, datastores, networks
 from vgpu_cfg.lab.renderers.vm_guest import GUEST, TOOLS
 from vgpu_cfg.lab.rules.hardware import reservation_mib
-from vgpu_cfg.lab.soap.context import Context, reference, reference_to
+from vgpu_cfg.lab.simulation.context import Context, reference_to
 from vgpu_cfg.lab.state import Cluster, Datastore, Host, Snapshot, VirtualMachine
 
 FIRST_DEVICE_GROUP_VERSION = 20

@@ -14,7 +14,7 @@ from vgpu_cfg.lab.renderers.inventory import unlimited
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vm_devices import devices
 from vgpu_cfg.lab.rules.hardware import OLDEST_VNUMA_VERSION, reservation_mib
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import Datastore, VirtualMachine
 
 GUEST_NAMES = {

@@ -8,7 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.devices import disks_of, network_of, nics_of
-from vgpu_cfg.lab.soap.context import Context, referred
+from vgpu_cfg.lab.simulation.context import Context, referred
 from vgpu_cfg.lab.state import VirtualMachine
 
 MIB = 1024 * 1024

@@ -11,7 +11,7 @@ from vgpu_cfg.lab.guest.nics import nics_of_guest
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vm_config import guest_full_name, version_key
-from vgpu_cfg.lab.soap.context import Context
+from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state import VirtualMachine
 
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.host_parts import FirmwareParameter
 from vgpu_cfg.lab.host_state import Host, Nic
 from vgpu_cfg.lab.shell.mst import device_type, devices
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 FAILED = 3
 QUERIES = frozenset({"q", "query"})
@@ -37,7 +34,7 @@ class Order:
     is_sure: bool = False
 
 
-def run_mlxconfig(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_mlxconfig(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """Query or set firmware parameters of one NIC."""
     order, names = read_order(list(arguments)), devices(host)
     nic = None
@@ -46,7 +43,7 @@ def run_mlxconfig(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
     return answer(lab, host, order, nic)
 
 
-def answer(lab: Lab, host: Host, order: Order | None, nic: Nic | None) -> Reply:
+def answer(lab: Simulation, host: Host, order: Order | None, nic: Nic | None) -> Reply:
     """Carry an order out on a NIC of a host; both are None where they were not understood or not found."""
     if order is None:
         return _failed("Invalid command line. Run mlxconfig -h for help")
@@ -124,7 +121,7 @@ def _query(order: Order, nic: Nic) -> Reply:
     return say(*lines)
 
 
-def _set(lab: Lab, host: Host, order: Order, nic: Nic) -> Reply:
+def _set(lab: Simulation, host: Host, order: Order, nic: Nic) -> Reply:
     """Take over all assignments or none; they hold from the next boot on."""
     lines = list(_heading(order, nic, "Next Boot", "New"))
     wanted: dict[str, str] = {}

@@ -8,14 +8,11 @@ their columns, and what `start` prints, are unproven. A NIC that is passed throu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.host_state import Host, Nic
 from vgpu_cfg.lab.parts import MELLANOX
 from vgpu_cfg.lab.shell.replies import Reply, complain, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 DEVICE_TYPES = {
     0x1017: "ConnectX5",
@@ -51,7 +48,7 @@ def device_type(nic: Nic) -> str:
     return DEVICE_TYPES.get(nic.pci.device_id, "N/A")
 
 
-def run_mst(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_mst(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """Start mst, or tell what it reaches."""
     match list(arguments):
         case ["start"] | ["restart"]:

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import MigGeometry, MigProfile
 from vgpu_cfg.lab.host_state import Gpu, Host
 from vgpu_cfg.lab.rules.gpu_load import entry_of
 from vgpu_cfg.lab.shell.gpus import board_of, number_of
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 NOTHING_FOUND = 6
 PROFILE_RULE = "+" + "-" * 77 + "+"
 INSTANCE_RULE = "+" + "-" * 55 + "+"
 
 
-def list_profiles(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def list_profiles(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """List the instance profiles of the GPUs in MIG mode, with how many of each would fit now."""
     if refusal := _refusal(gpus):
         return refusal
@@ -40,7 +37,7 @@ def list_profiles(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
     )
 
 
-def list_instances(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def list_instances(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """List the instances that there are."""
     if refusal := _refusal(gpus):
         return refusal

@@ -8,18 +8,15 @@ the MIG guide; that the status is 0 even where nothing changed is told of other 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.host_restart import KEEPS_MIG
 from vgpu_cfg.lab.host_state import Gpu, Host
 from vgpu_cfg.lab.shell.gpus import board_of, bus_id, on_or_off
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 
-def set_mig(lab: Lab, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
+def set_mig(lab: Simulation, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
     """Switch MIG mode: at once, or from the next restart on, or not at all."""
     lines = [line for gpu in gpus for line in _set_mig(gpu, is_on=is_on)]
     lab.state.touch(host)
@@ -52,7 +49,7 @@ def _set_mig(gpu: Gpu, *, is_on: bool) -> Iterator[str]:
         yield f"{on_or_off(is_on=is_on)} MIG Mode for GPU {where}"
 
 
-def set_ecc(lab: Lab, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
+def set_ecc(lab: Simulation, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
     """Switch ECC from the next restart on."""
     for gpu in gpus:
         gpu.ecc_pending = is_on

@@ -7,7 +7,6 @@ in the report and not in the lab's state is decoration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.host_state import Gpu, Host
@@ -17,9 +16,7 @@ from vgpu_cfg.lab.rules.profiles import serves_vgpus
 from vgpu_cfg.lab.shell.gpus import board_of, bus_id, mig_words, number_of, on_or_off, uuid_of, visible
 from vgpu_cfg.lab.shell.memory import used_mib
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 WIDTH = 42
 """Column of the colon."""
@@ -30,7 +27,7 @@ WITHOUT_SRIOV = frozenset({"Volta", "Turing"})
 Tree = dict[str, "str | Tree"]
 
 
-def report(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def report(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the report of some of the host's GPUs."""
     driver = host.driver.version if host.driver is not None else "N/A"
     return say(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.host_state import Gpu, Host
 from vgpu_cfg.lab.shell import (
@@ -22,9 +21,7 @@ from vgpu_cfg.lab.shell import (
 )
 from vgpu_cfg.lab.shell.gpus import select, uuid_of, visible
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 BAD_ARGUMENT, NOTHING_FOUND, NO_DRIVER = 2, 6, 9
 
@@ -71,7 +68,7 @@ class Asked:
     values: dict[str, str] = field(default_factory=dict)
 
 
-Show = Callable[["Lab", Host, Sequence[Gpu]], Reply]
+Show = Callable[["Simulation", Host, Sequence[Gpu]], Reply]
 
 REPORTS: dict[tuple[str, frozenset[str]], Show] = {
     ("topo", frozenset({"matrix"})): nvidia_topo.matrix,
@@ -84,7 +81,7 @@ REPORTS: dict[tuple[str, frozenset[str]], Show] = {
 """Subject and flags → what answers, for the selected GPUs."""
 
 
-def run_nvidia_smi(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_nvidia_smi(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """Answer one call."""
     if not visible(host):
         return say(UNREACHABLE, status=NO_DRIVER)
@@ -100,7 +97,7 @@ def run_nvidia_smi(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
     return _bad() if asked.subject else _general(lab, host, gpus, asked)
 
 
-def _general(lab: Lab, host: Host, gpus: Sequence[Gpu], asked: Asked) -> Reply:
+def _general(lab: Simulation, host: Host, gpus: Sequence[Gpu], asked: Asked) -> Reply:
     match sorted(asked.flags), sorted(asked.values):
         case [], []:
             return nvidia_summary.summary(lab, host, gpus)

@@ -6,16 +6,13 @@ Temperatures and watts are made up, and no process is ever listed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.host_state import Gpu, Host
 from vgpu_cfg.lab.shell.gpus import bus_id, mig_words, number_of
 from vgpu_cfg.lab.shell.memory import used_mib
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 WHOLE = "+" + "-" * 77 + "+"
 PARTS = "+" + "-" * 31 + "+" + "-" * 22 + "+" + "-" * 22 + "+"
@@ -33,7 +30,7 @@ Row = tuple[int, str, str, str, str]
 """Number, name, address, memory, MIG mode of a GPU; the state of ECC is that of a GPU with it on."""
 
 
-def summary(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def summary(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the table of some GPUs."""
     version = host.driver.version if host.driver is not None else "N/A"
     rows = [

@@ -8,15 +8,12 @@ Ampere, 18 from Hopper on, 6 before), which is wrong for bridged boards with few
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab import pcie
 from vgpu_cfg.lab.host_state import Gpu, Host, Nic
 from vgpu_cfg.lab.shell.gpus import board_of, visible
 from vgpu_cfg.lab.shell.replies import Reply, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 LINKS = {"Volta": 6, "Turing": 6, "Ampere": 12, "Hopper": 18, "Blackwell": 18}
 LEGEND = (
@@ -32,7 +29,7 @@ LEGEND = (
 )
 
 
-def matrix(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def matrix(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the whole matrix; a selection of GPUs does not narrow it."""
     seen = visible(host)
     nics = [nic for nic in host.nics if nic.rdma_device and not host.is_passed_through(nic.pci.pci_id)]

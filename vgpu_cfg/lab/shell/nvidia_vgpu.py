@@ -8,7 +8,6 @@ Numbers of vGPUs and of VMs are made up from the moids.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.host_state import Gpu, Host, VgpuUse
 from vgpu_cfg.lab.rules.gpu_load import entry_of, find_slot, is_offered, load_of
@@ -16,25 +15,23 @@ from vgpu_cfg.lab.rules.profiles import known_profiles, serves_vgpus
 from vgpu_cfg.lab.shell.gpus import bus_id, on_or_off
 from vgpu_cfg.lab.shell.nvidia_mig import instances
 from vgpu_cfg.lab.shell.replies import Reply, say
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 WIDTH = 42
 
 
-def supported(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def supported(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """List every type that a GPU has in its present mode."""
     return say(*(line for gpu in gpus for line in [f"GPU {bus_id(gpu)}", *_names(_offered(host, gpu))]))
 
 
-def creatable(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def creatable(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """List the types that there is room for now."""
     return say(*(line for gpu in gpus for line in [f"GPU {bus_id(gpu)}", *_names(_creatable(host, gpu))]))
 
 
-def running(lab: Lab, host: Host, gpus: Sequence[Gpu]) -> Reply:
+def running(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Tell of each vGPU that runs."""
     lines: list[str] = []
     for gpu in gpus:
@@ -75,7 +72,7 @@ def _line(depth: int, name: str, value: str) -> str:
     return f"{'    ' * depth + name:<{WIDTH}}: {value}"
 
 
-def _use(lab: Lab, gpu: Gpu, use: VgpuUse) -> Iterator[str]:
+def _use(lab: Simulation, gpu: Gpu, use: VgpuUse) -> Iterator[str]:
     number = int(use.vm.rpartition("-")[2])
     vm = lab.state.find(use.vm, VirtualMachine)
     entry = entry_of(gpu.board, use.profile)

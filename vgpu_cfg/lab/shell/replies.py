@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.host_state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Reply:
     stderr: str = ""
 
 
-Tool = Callable[["Lab", Host, Sequence[str]], Reply]
+Tool = Callable[["Simulation", Host, Sequence[str]], Reply]
 """`tool(lab, host, arguments)`, without the tool's own name."""
 
 

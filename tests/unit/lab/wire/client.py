@@ -6,9 +6,9 @@ from typing import Any
 
 from pyVmomi import SoapAdapter, vim, vmodl
 
+from vgpu_cfg.lab.api.references import vim_class, wire_type
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.soap.context import vim_class, wire_type
 from vgpu_cfg.lab.state import Managed
 from vgpu_cfg.lab.vcenter import Lab
 
