@@ -10,6 +10,7 @@ from vgpu_cfg.lab.guest import cloud_init, staging
 from vgpu_cfg.lab.guest.gpus import gpus_of_guest
 from vgpu_cfg.lab.guest.making import guest_of, stop
 from vgpu_cfg.lab.guest.processes import finish
+from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
 
@@ -81,7 +82,7 @@ def _after(lab: Simulation, vm: VirtualMachine) -> None:
     running = guest_of(vm).staging
     if running is None or not running.is_over:
         return
-    finish(lab, vm, staging.STAGING)
-    finish(lab, vm, staging.LOCK)
+    finish(lab, vm, staging.STAGING, find)
+    finish(lab, vm, staging.LOCK, find)
     if running.status == staging.REBOOT:
         lab.state.waking[vm.moid] = lab.clock.now() + lab.clock.scaled(GOING_SECONDS * lab.task_seconds)

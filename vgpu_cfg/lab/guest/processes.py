@@ -6,9 +6,8 @@ import posixpath
 import shlex
 
 from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.sh import History, Session, StillRunning, run_line
+from vgpu_cfg.lab.guest.sh import Finder, History, Session, StillRunning, run_line
 from vgpu_cfg.lab.guest.state import Process
-from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
 
@@ -18,14 +17,15 @@ KEPT_SECONDS = 300.0
 KILLED = 143
 
 
-def start(lab: Simulation, vm: VirtualMachine, user: str, line: str, folder: str = "/") -> Process:
-    """Start a line of shell as a program of its own."""
+def start(session: Session, line: str) -> Process:
+    """Start a line of shell as a program of its own, as the user and in the folder of a session."""
+    lab, vm = session.lab, session.vm
     guest, now = guest_of(vm), lab.clock.now()
     guest.last_pid += 1
     words = shlex.split(line, posix=True) if _can_split(line) else [line]
-    process = Process(guest.last_pid, posixpath.basename(words[0]) if words else "", line, user, now)
+    process = Process(guest.last_pid, posixpath.basename(words[0]) if words else "", line, session.user, now)
     guest.processes.append(process)
-    _go_on(lab, vm, process, folder)
+    _go_on(lab, vm, process, session.find, session.folder)
     lab.state.touch(vm)
     return process
 
@@ -38,23 +38,23 @@ def _can_split(line: str) -> bool:
     return True
 
 
-def _go_on(lab: Simulation, vm: VirtualMachine, process: Process, folder: str = "/") -> None:
+def _go_on(lab: Simulation, vm: VirtualMachine, process: Process, find: Finder, folder: str = "/") -> None:
     history = History(process.statuses, process.waits_for)
-    session = Session(lab, vm, process.owner, history, folder=folder)
+    session = Session(lab, vm, process.owner, find, history, folder=folder)
     process.waits_for = ""
     try:
-        result = run_line(session, process.command, b"", find)
+        result = run_line(session, process.command, b"")
     except StillRunning as waits:
         process.waits_for = waits.what
         return
     process.exit_code, process.ended = result.status & 0xFF, lab.clock.now()
 
 
-def finish(lab: Simulation, vm: VirtualMachine, what: str) -> None:
-    """Let go on whoever waited for something in this guest."""
+def finish(lab: Simulation, vm: VirtualMachine, what: str, find: Finder) -> None:
+    """Let go on whoever waited for something in this guest; `find` is which programs it has."""
     for process in guest_of(vm).processes:
         if process.exit_code is None and process.waits_for == what:
-            _go_on(lab, vm, process)
+            _go_on(lab, vm, process, find)
 
 
 def kill(lab: Simulation, vm: VirtualMachine, process: Process) -> None:

@@ -70,6 +70,8 @@ class Session:
     lab: Simulation
     vm: VirtualMachine
     user: str
+    find: Finder
+    """Which program a name means in the guest."""
     history: History = field(default_factory=History)
     variables: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
@@ -85,11 +87,11 @@ class Session:
     def as_user(self, user: str) -> Session:
         """Return the same shell as somebody else's: it counts the same commands."""
         variables = dict(self.variables)
-        return Session(self.lab, self.vm, user, self.history, variables, self.folder, self.umask)
+        return Session(self.lab, self.vm, user, self.find, self.history, variables, self.folder, self.umask)
 
     def as_transient(self, unit: str) -> Session:
         """Return a shell whose commands are counted for themselves, as a unit of systemd's."""
-        made = Session(self.lab, self.vm, self.user, folder="/")
+        made = Session(self.lab, self.vm, self.user, self.find, folder="/")
         made.unit = unit
         return made
 
@@ -150,9 +152,10 @@ Tool = Callable[[Session, Sequence[str], bytes], Result]
 """`tool(session, arguments, stdin)`, without the tool's own name."""
 
 Finder = Callable[[Session, str], Tool | None]
+"""`finder(session, name)`: None where the guest has no such program."""
 
 
-def run_line(session: Session, line: str, stdin: bytes, find: Finder) -> Result:
+def run_line(session: Session, line: str, stdin: bytes) -> Result:
     """Run a whole line. Raises StillRunning."""
     try:
         pipelines = parse(line)
@@ -163,18 +166,18 @@ def run_line(session: Session, line: str, stdin: bytes, find: Finder) -> Result:
     for pipeline in pipelines:
         if (pipeline.joiner == "&&" and status) or (pipeline.joiner == "||" and not status):
             continue
-        total = _pipeline(session, pipeline, stdin, find)
+        total = _pipeline(session, pipeline, stdin)
         status = total.status
         session.variables["?"] = str(status)
         out, err = out + total.out, err + total.err
     return Result(status, out, err)
 
 
-def _pipeline(session: Session, pipeline: Pipeline, stdin: bytes, find: Finder) -> Result:
+def _pipeline(session: Session, pipeline: Pipeline, stdin: bytes) -> Result:
     result, err = Result(out=stdin), b""
     for index, command in enumerate(pipeline.commands):
         try:
-            result = _command(session, command, result.out if index else stdin, find)
+            result = _command(session, command, result.out if index else stdin)
         except StillRunning:
             if not pipeline.is_background:
                 raise
@@ -186,7 +189,7 @@ def _pipeline(session: Session, pipeline: Pipeline, stdin: bytes, find: Finder) 
     return Result(result.status, result.out, err)
 
 
-def _command(session: Session, command: Command, stdin: bytes, find: Finder) -> Result:
+def _command(session: Session, command: Command, stdin: bytes) -> Result:
     words = [text for word in command.words for text in _texts(session, word)]
     local: dict[str, str] = {}
     while words and _ASSIGNMENT.match(words[0]):
@@ -205,7 +208,7 @@ def _command(session: Session, command: Command, stdin: bytes, find: Finder) -> 
     else:
         before = dict(session.variables)
         session.variables |= local
-        result = run_words(session, words, stdin, find)
+        result = run_words(session, words, stdin)
         for name in local:
             session.variables.pop(name, None)
             if name in before:
@@ -213,9 +216,9 @@ def _command(session: Session, command: Command, stdin: bytes, find: Finder) -> 
     return _redirect(session, targets, result)
 
 
-def run_words(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def run_words(session: Session, words: Sequence[str], stdin: bytes) -> Result:
     """Run one simple command, given as words. Raises StillRunning."""
-    tool = find(session, words[0])
+    tool = session.find(session, words[0])
     if tool is None:
         return _counted(session, lambda: Result(NOT_FOUND, err=f"sh: 1: {words[0]}: not found\n".encode()))
     if getattr(tool, "is_wrapper", False):

@@ -75,9 +75,9 @@ class LabGuestShell:
             with self._lab.transaction():
                 vm = self._vm()
                 history.met = 0
-                session = Session(self._lab, vm, self._user, history)
+                session = Session(self._lab, vm, self._user, find, history)
                 try:
-                    result = run_line(session, line, stdin, find)
+                    result = run_line(session, line, stdin)
                 except StillRunning as waits:
                     what = waits.what
                 else:
@@ -91,7 +91,7 @@ class LabGuestShell:
             vm = self._vm()
             guest = guest_of(vm)
             owner = "root" if may_all(guest, self._user) else self._user
-            session = Session(self._lab, vm, owner)
+            session = Session(self._lab, vm, owner, find)
             try:
                 if not files.is_folder(guest, posixpath.dirname(path)):
                     session.check_writable(posixpath.dirname(path))
@@ -109,7 +109,7 @@ class LabGuestShell:
             vm = self._vm()
             user = "root" if may_all(guest_of(vm), self._user) else self._user
             try:
-                return Session(self._lab, vm, user).read(path)
+                return Session(self._lab, vm, user, find).read(path)
             except files.NoSuchPathError:
                 return None
             except PermissionError as error:

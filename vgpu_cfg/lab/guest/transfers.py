@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from vgpu_cfg.lab.guest import files
 from vgpu_cfg.lab.guest.making import guest_of
 from vgpu_cfg.lab.guest.sh import Session
+from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import VirtualMachine
 
@@ -34,7 +35,7 @@ def exchange(lab: Simulation, method: str, url: str, body: bytes) -> Answer:
         if vm is None or not vm.is_on or not guest_of(vm).is_up:
             return 500, PLAIN, b"The guest operations agent could not be contacted.\n"
         del lab.transfers.offers[number]
-        session = Session(lab, vm, transfer.user)
+        session = Session(lab, vm, transfer.user, find)
         try:
             if method == "GET":
                 return 200, BINARY, session.read(transfer.path)

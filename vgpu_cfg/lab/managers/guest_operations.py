@@ -55,7 +55,7 @@ def _session(context: Context, vm: Any, auth: Any, privilege: str) -> Session:
         raise vim.fault.InvalidGuestLogin(msg=DENIED)
     if not takes_password(guest_of(found), auth.username, auth.password or ""):
         raise vim.fault.InvalidGuestLogin(msg=DENIED)
-    return Session(context.lab, found, auth.username)
+    return Session(context.lab, found, auth.username, find)
 
 
 def _denied(path: str) -> Exception:
@@ -90,13 +90,14 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
     """
     session = _session(context, vm, auth, EXECUTE)
     folder, name = posixpath.split(spec.programPath)
-    if folder not in PROGRAM_FOLDERS or find(session, spec.programPath) is None:
+    if folder not in PROGRAM_FOLDERS or session.find(session, spec.programPath) is None:
         raise _not_found(spec.programPath)
     at = spec.workingDirectory or session.guest.accounts[session.user].home or "/"
     if not files.is_folder(session.guest, at):
         raise _not_found(at)
     line = f"{spec.programPath} {spec.arguments}".rstrip()
-    made = processes.start(context.lab, session.vm, session.user, line, at)
+    session.folder = at
+    made = processes.start(session, line)
     made.name = name
     return made.pid
 

@@ -16,7 +16,7 @@ PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
 )
 
-WRAPPERS = {
+WRAPPERS: dict[str, Tool] = {
     "sudo": base.sudo,
     "sh": base.shell,
     "bash": base.shell,
@@ -143,7 +143,7 @@ def systemd_run(session: Session, arguments: Sequence[str], stdin: bytes) -> Res
     if unit:
         session.guest.services[unit] = True
     try:
-        return run_words(session.as_transient(unit), words, stdin, find)
+        return run_words(session.as_transient(unit), words, stdin)
     except StillRunning:
         return Result()
 
@@ -160,7 +160,7 @@ def find(session: Session, name: str) -> Tool | None:
     if base_name == "systemd-run":
         return systemd_run
     if base_name in WRAPPERS:
-        return _wrapper(base_name)
+        return _Builtin(WRAPPERS[base_name])
     if base_name in BUILTINS:
         return _Builtin(BUILTINS[base_name])
     return PLAIN.get(base_name)
@@ -176,8 +176,3 @@ class _Builtin:
 
     def __call__(self, session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
         return self._tool(session, arguments, stdin)
-
-
-def _wrapper(name: str) -> Tool:
-    run = WRAPPERS[name]
-    return _Builtin(lambda session, arguments, stdin: run(session, arguments, stdin, find))
