@@ -20,7 +20,10 @@ from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
 from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
+from vgpu_cfg.lab.simulation.views import content
 from vgpu_cfg.lab.state import Managed
 
 CONTENT = {
@@ -91,18 +94,8 @@ def _sessions(context: Context, _thing: Managed) -> list[Any]:
     return [user_session(each) for each in context.lab.sessions.all()]
 
 
-def _view(context: Context, thing: Any) -> list[Any]:
-    """Render what a view holds. Imported late: views stand on the collector, which stands on this."""
-    from vgpu_cfg.lab.collector.views import content
-
-    return content(context, thing)
-
-
-def _latest_tasks(context: Context, thing: Any) -> list[Any]:
-    """Render a collector's newest tasks. Imported late: the history shows tasks by the tables."""
-    from vgpu_cfg.lab.managers.task_history import latest_page
-
-    return latest_page(context, thing)
+def _latest_tasks(context: Context, thing: TaskCollector) -> list[Any]:
+    return [task_info(context, task) for task in newest(context.state, thing)]
 
 
 def _filters(_context: Context, thing: Service) -> list[Any]:
@@ -139,12 +132,12 @@ SERVICES: dict[str, dict[str, Render]] = {
         "partialUpdates": constant(value=True),
     },
     "ContainerView": {
-        "view": _view,
+        "view": content,
         "container": lambda context, thing: reference_to(context, thing.container),
         "type": lambda _context, thing: list(thing.types),
         "recursive": lambda _context, thing: thing.recursive,
     },
-    "ListView": {"view": _view},
+    "ListView": {"view": content},
     "EnvironmentBrowser": {},
     "HostAssignableHardwareManager": {},
     "HostServiceSystem": {"serviceInfo.service": services},

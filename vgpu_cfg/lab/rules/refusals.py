@@ -114,6 +114,16 @@ def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
     )
 
 
+def object_gone(reference: Any) -> Exception:
+    """Return the fault for a reference that leads nowhere, in vCenter's words."""
+    name = f"{reference._wsdlName}:{reference._moId}"
+    fault: Exception = vmodl.fault.ManagedObjectNotFound(
+        obj=reference,
+        msg=f"The object 'vim.{name}' has already been deleted or has not been completely created",
+    )
+    return fault
+
+
 def host_away(host: Host) -> Exception | None:
     """Return why nothing can be asked of a host; None where it answers."""
     if host.connection == "connected":

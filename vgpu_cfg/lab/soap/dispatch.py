@@ -20,12 +20,12 @@ from vgpu_cfg.lab.api.versions import (
 )
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
-from vgpu_cfg.lab.collector.select import object_gone
 from vgpu_cfg.lab.faults import connection_dropped
 from vgpu_cfg.lab.guest import transfers
 from vgpu_cfg.lab.managers import METHODS, UNLOCKED, directory
 from vgpu_cfg.lab.operations import OPERATIONS
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context, vcenter_version
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
