@@ -14,9 +14,9 @@ from pyVmomi import vim
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.host_parts import StandardSwitch, Vmknic
 from vgpu_cfg.lab.operations.registry import operation
-from vgpu_cfg.lab.renderers.host_network import standard_portgroups, visible_nics
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.standard_switches import standard_portgroups, visible_nics
 from vgpu_cfg.lab.state import DistributedSwitch, Host, LabState, Network
 
 ORDINARY_MTU = 1500

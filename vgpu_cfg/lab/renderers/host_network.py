@@ -7,13 +7,13 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.host_parts import StandardSwitch, Vmknic
-from vgpu_cfg.lab.host_stock import MANAGEMENT_SWITCH
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.host_graphics import host_of
 from vgpu_cfg.lab.renderers.network import pnic_backing
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state import DistributedSwitch, Host, LabState, Managed, Network, Nic
+from vgpu_cfg.lab.standard_switches import portgroups_on, uplinks_of, visible_nics
+from vgpu_cfg.lab.state import DistributedSwitch, Host, Managed, Network, Nic
 from vgpu_cfg.lab.switch_members import port_keys
 
 PORTS = 2560
@@ -26,11 +26,6 @@ def _pnic_key(nic: Nic) -> str:
 
 def _rdma_key(nic: Nic) -> str:
     return f"key-vim.host.RdmaDevice-{nic.rdma_device}"
-
-
-def visible_nics(host: Host) -> list[Nic]:
-    """Return the NICs that the host itself has: one that is passed through belongs to VMs."""
-    return [nic for nic in host.nics if not host.is_passed_through(nic.pci.pci_id)]
 
 
 def _pnics(_context: Context, thing: Managed) -> list[Any]:
@@ -73,33 +68,8 @@ def _rdma_devices(_context: Context, thing: Managed) -> list[Any]:
     ]
 
 
-def _standard(state: LabState, host: Host) -> list[Network]:
-    networks = (state.find(moid, Network) for moid in host.networks)
-    return [network for network in networks if network is not None and not network.is_distributed]
-
-
-def _uplinks(host: Host, switch: str) -> list[Nic]:
-    return [nic for nic in visible_nics(host) if nic.uplink_of == switch]
-
-
 def _portgroup_key(name: str) -> str:
     return f"key-vim.host.PortGroup-{name}"
-
-
-def standard_portgroups(state: LabState, host: Host) -> list[str]:
-    """Return the names of all portgroups of a host's standard switches."""
-    return [name for switch in host.switches.values() for name in _portgroups_on(state, host, switch)]
-
-
-def _portgroups_on(state: LabState, host: Host, switch: StandardSwitch) -> dict[str, int]:
-    """Return the portgroups of a standard switch, name → VLAN: those for VMkernel NICs, then those for VMs.
-
-    All of the inventory's standard networks are on the first switch.
-    """
-    found = dict(switch.portgroups)
-    if switch.name == MANAGEMENT_SWITCH:
-        found |= {network.name: network.vlan for network in _standard(state, host)}
-    return found
 
 
 def _vswitches(context: Context, thing: Managed) -> list[Any]:
@@ -108,7 +78,7 @@ def _vswitches(context: Context, thing: Managed) -> list[Any]:
 
 
 def _vswitch(context: Context, host: Host, switch: StandardSwitch) -> Any:
-    uplinks = _uplinks(host, switch.name)
+    uplinks = uplinks_of(host, switch.name)
     devices = [nic.device for nic in uplinks]
     bridge = vim.host.VirtualSwitch.BondBridge(nicDevice=devices) if devices else None
     return vim.host.VirtualSwitch(
@@ -117,7 +87,7 @@ def _vswitch(context: Context, host: Host, switch: StandardSwitch) -> Any:
         numPorts=PORTS,
         numPortsAvailable=PORTS,
         mtu=switch.mtu,
-        portgroup=[_portgroup_key(name) for name in _portgroups_on(context.state, host, switch)],
+        portgroup=[_portgroup_key(name) for name in portgroups_on(context.state, host, switch)],
         pnic=[_pnic_key(nic) for nic in uplinks],
         spec=vim.host.VirtualSwitch.Specification(
             numPorts=PORTS, bridge=bridge, mtu=switch.mtu, policy=_teaming(devices, switch)
@@ -151,7 +121,7 @@ def _portgroups(context: Context, thing: Managed) -> list[Any]:
             ),
         )
         for switch in host.switches.values()
-        for name, vlan in _portgroups_on(context.state, host, switch).items()
+        for name, vlan in portgroups_on(context.state, host, switch).items()
     ]
 
 
@@ -218,7 +188,7 @@ def _proxy_switches(context: Context, thing: Managed) -> list[Any]:
                 vim.KeyValue(key=key, value=name) for key, name in port_keys(switch, host.moid).items()
             ],
             mtu=switch.mtu,
-            pnic=[_pnic_key(nic) for nic in _uplinks(host, switch.moid)],
+            pnic=[_pnic_key(nic) for nic in uplinks_of(host, switch.moid)],
             spec=vim.host.HostProxySwitch.Specification(backing=pnic_backing(switch, host.moid)),
         )
         for switch in switches
@@ -231,7 +201,7 @@ def _opaque_switches(context: Context, thing: Managed) -> list[Any]:
         vim.host.OpaqueSwitch(
             key=f"key-vim.host.OpaqueSwitch-{switch.name}",
             name=switch.name,
-            pnic=[_pnic_key(nic) for nic in _uplinks(host, switch.name)],
+            pnic=[_pnic_key(nic) for nic in uplinks_of(host, switch.name)],
             status="up",
             vtep=[_vnic(context, vtep) for vtep in switch.vteps],
         )
