@@ -15,7 +15,7 @@ from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab.estate_guests import GuestPart, InternetPart
 from vgpu_cfg.lab.estate_parts import Part, Size
-from vgpu_cfg.lab.parts import NIC_MODELS, RELEASES
+from vgpu_cfg.lab.stock import NIC_MODELS, RELEASES
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

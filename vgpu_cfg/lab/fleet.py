@@ -19,9 +19,10 @@ from vgpu_cfg.lab.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.host_state import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
 from vgpu_cfg.lab.host_stock import EVALUATION, furnish
-from vgpu_cfg.lab.parts import GPU_BUSES, HOST_BRIDGES, NIC_MODELS, RELEASES, gpu_name, gpu_pci, nic_pci
+from vgpu_cfg.lab.parts import HOST_BRIDGES, gpu_name, gpu_pci, nic_pci
 from vgpu_cfg.lab.site import Site, new_site
 from vgpu_cfg.lab.state import Cluster, Folder, LabState, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.stock import GPU_BUSES, NIC_MODELS, RELEASES
 
 DIGEST = "fleet-2"
 """Part of a saved state's stamp: raise it when the same name would give another fleet."""

@@ -28,19 +28,11 @@ from vgpu_cfg.lab.host_stock import (
     nic_firmware,
     release_of,
 )
-from vgpu_cfg.lab.parts import (
-    GPU_BUSES,
-    HOST_BRIDGES,
-    NIC_BUSES,
-    NIC_MODELS,
-    RELEASES,
-    gpu_name,
-    gpu_pci,
-    nic_pci,
-)
+from vgpu_cfg.lab.parts import HOST_BRIDGES, gpu_name, gpu_pci, nic_pci
 from vgpu_cfg.lab.pcie import Bridges, Slot
 from vgpu_cfg.lab.rules.nvlink import MODULE_IDS
 from vgpu_cfg.lab.site import Site
+from vgpu_cfg.lab.stock import GPU_BUSES, NIC_BUSES, NIC_MODELS, RELEASES
 
 Complain = Callable[[tuple[str | int, ...], str], None]
 """Takes a place below the host's entry, and what is wrong there."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.lab.devices import DeviceSeed, NicSeed, mac_of, seed_devices
-from vgpu_cfg.lab.parts import RELEASES
 from vgpu_cfg.lab.state import (
     Cluster,
     Datacenter,
@@ -25,6 +24,7 @@ from vgpu_cfg.lab.state import (
     ResourcePool,
     VirtualMachine,
 )
+from vgpu_cfg.lab.stock import RELEASES
 from vgpu_cfg.lab.switch_members import EVERY_VLAN, connect, port_keys
 
 VCENTER_SETTINGS: dict[str, bool | int | str] = {"vgpu.hotmigrate.enabled": False}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from vgpu_cfg.lab import host_life, tasks
 from vgpu_cfg.lab.guest import life
-from vgpu_cfg.lab.operations import find_operation
+from vgpu_cfg.lab.operations.registry import find_operation
 from vgpu_cfg.lab.simulation.simulation import Simulation, Timeline
 from vgpu_cfg.lab.soap import dispatch
 from vgpu_cfg.lab.state import Managed, type_on_wire

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.host_state import Host, Nic
-from vgpu_cfg.lab.parts import MELLANOX
 from vgpu_cfg.lab.shell.replies import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.stock import MELLANOX
 
 DEVICE_TYPES = {
     0x1017: "ConnectX5",

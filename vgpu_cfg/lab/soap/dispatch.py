@@ -22,8 +22,9 @@ from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.faults import connection_dropped
 from vgpu_cfg.lab.guest import transfers
-from vgpu_cfg.lab.managers import METHODS, UNLOCKED, directory
-from vgpu_cfg.lab.operations import OPERATIONS
+from vgpu_cfg.lab.managers import directory
+from vgpu_cfg.lab.managers.methods import METHODS, UNLOCKED
+from vgpu_cfg.lab.operations.registry import OPERATIONS
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context, vcenter_version
