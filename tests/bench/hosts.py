@@ -18,9 +18,9 @@ from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_shell_facts
 from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.execution import HostTools, run_plan
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.estate_files import read_estate
+from vgpu_cfg.lab.estates.files import read_estate
 from vgpu_cfg.lab.shell.access import open_shell
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan

@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.conftest import Govc, Server, running_vcsim
 from vgpu_cfg.lab import estate_names, open_lab
-from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 

@@ -19,7 +19,7 @@ from tests.contract.workshop import (
     vcenter_option,
 )
 from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.model.host_change import (
     EditSwitch,
     EsxcliWrite,

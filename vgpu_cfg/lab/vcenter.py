@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vgpu_cfg.lab import host_life, tasks
 from vgpu_cfg.lab.guest import life
-from vgpu_cfg.lab.operations.registry import find_operation
+from vgpu_cfg.lab.operations.hosts import life as host_life
+from vgpu_cfg.lab.simulation import tasks
+from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.simulation.simulation import Simulation, Timeline
 from vgpu_cfg.lab.soap import dispatch
-from vgpu_cfg.lab.state import Managed, type_on_wire
+from vgpu_cfg.lab.state.inventory import Managed, type_on_wire
 
 
 class Lab(Simulation):

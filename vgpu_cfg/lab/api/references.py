@@ -11,7 +11,7 @@ from pyVmomi import VmomiSupport
 
 from vgpu_cfg.lab.api import reflect
 from vgpu_cfg.lab.api.versions import NAMESPACE
-from vgpu_cfg.lab.state import Managed, type_on_wire
+from vgpu_cfg.lab.state.inventory import Managed, type_on_wire
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from vgpu_cfg.lab.renderers.table import Reader
 from vgpu_cfg.lab.renderers.tables import table_of
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state.inventory import Managed
 
 ANONYMOUS = "System.Anonymous"
 

@@ -9,11 +9,11 @@ from typing import Any
 from pyVmomi import vmodl
 
 from vgpu_cfg.lab.api.references import vim_class, wire_type
-from vgpu_cfg.lab.managers import directory
 from vgpu_cfg.lab.renderers.tables import table_of
 from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state.inventory import Managed
 
 _TraversalSpec = vmodl.query.PropertyCollector.TraversalSpec
 

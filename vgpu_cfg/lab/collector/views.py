@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vgpu_cfg.lab.managers import directory
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.views import ContainerView, ListView
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 @answers("ViewManager", "CreateContainerView")

@@ -7,8 +7,8 @@ esxcli leaves out what is unset.
 from __future__ import annotations
 
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, Rows, Thing, command
-from vgpu_cfg.lab.host_state import Host, PciDevice, is_endpoint
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host, PciDevice, is_endpoint
 
 GRAPHICS_WORDS = {"shared": "Shared", "sharedDirect": "SharedPassthru"}
 CLASSES = {0x02: "Network controller", 0x03: "Display controller", 0x06: "Bridge"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Plain, Rows, Thing, command, needed
 from vgpu_cfg.lab.esxcli.system import option_values
-from vgpu_cfg.lab.host_state import Gpu, GraphicsType, Host
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host
 
 TYPE_WORDS = {"basic": "Basic", "shared": "Shared", "sharedDirect": "Shared Passthru", "direct": "Direct"}
 DEFAULT_TYPES: dict[str, GraphicsType] = {"shared": "shared", "sharedpassthru": "sharedDirect"}

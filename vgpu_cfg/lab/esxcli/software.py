@@ -7,11 +7,11 @@ NVIDIA's guide asks for; whether esxcli itself insists on it is unproven.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Rows, Thing, command, is_set, needed
-from vgpu_cfg.lab.host_parts import Vib
-from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.host_parts import Vib
 
 INSTALLED = as_datetime(VIRTUAL_START).date().isoformat()
 NEEDS_REBOOT = (

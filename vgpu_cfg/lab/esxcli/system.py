@@ -12,9 +12,9 @@ from vgpu_cfg.lab.esxcli.answers import (
     is_set,
     needed,
 )
-from vgpu_cfg.lab.host_parts import KernelModule, KernelSetting
-from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.host_parts import KernelModule, KernelSetting
 
 DONE = Plain("boolean", "true")
 

@@ -13,16 +13,16 @@ from typing import Any
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.guest import files, guestinfo
-from vgpu_cfg.lab.guest.accounts import add_account
-from vgpu_cfg.lab.guest.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
-from vgpu_cfg.lab.guest.making import grow_root, guest_of
-from vgpu_cfg.lab.guest.netplan import BadNetplanError, settings_of
-from vgpu_cfg.lab.guest.nics import nics_of_guest
-from vgpu_cfg.lab.guest.staging import STAGE, begin_command
-from vgpu_cfg.lab.guest.state import Guest
+from vgpu_cfg.lab.guest.staging.command import STAGE, begin_command
+from vgpu_cfg.lab.guest.system import files, guestinfo
+from vgpu_cfg.lab.guest.system.accounts import add_account
+from vgpu_cfg.lab.guest.system.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
+from vgpu_cfg.lab.guest.system.making import grow_root, guest_of
+from vgpu_cfg.lab.guest.system.netplan import BadNetplanError, settings_of
+from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 LOG = "/var/log/cloud-init-output.log"
 OLD_REDACT = "cleanup-guestinfo"

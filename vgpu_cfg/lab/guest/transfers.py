@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
-from vgpu_cfg.lab.guest import files
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.sh import Session
+from vgpu_cfg.lab.guest.shell.session import Session
+from vgpu_cfg.lab.guest.system import files
+from vgpu_cfg.lab.guest.system.making import guest_of
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PATH = "/guestFile"
 URL = "https://*:443/guestFile?id={id}&token={token}"

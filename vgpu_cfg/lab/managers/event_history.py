@@ -14,13 +14,13 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import NAMESPACE
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.task_history import entities_of
-from vgpu_cfg.lab.state import Managed, VirtualMachine
-from vgpu_cfg.lab.vm_state import PastEvent
+from vgpu_cfg.lab.state.inventory import Managed, VirtualMachine
+from vgpu_cfg.lab.state.vm import PastEvent
 
 
 @answers("EventManager", "QueryEvents")

@@ -11,19 +11,20 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.guest import files, processes
-from vgpu_cfg.lab.guest.accounts import ROOT, takes_password
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.sh import Session
-from vgpu_cfg.lab.guest.state import Process
+from vgpu_cfg.lab.guest.shell import processes
+from vgpu_cfg.lab.guest.shell.session import Session
+from vgpu_cfg.lab.guest.system import files
+from vgpu_cfg.lab.guest.system.accounts import ROOT, takes_password
+from vgpu_cfg.lab.guest.system.making import guest_of
 from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS, find
 from vgpu_cfg.lab.guest.transfers import URL
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.transfers import Transfer
-from vgpu_cfg.lab.state import Host, Managed, VirtualMachine
+from vgpu_cfg.lab.state.guest import Process
+from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 
 QUERY = "VirtualMachine.GuestOperations.Query"
 MODIFY = "VirtualMachine.GuestOperations.Modify"

@@ -8,11 +8,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.sessions import Session
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 @answers("SessionManager", "Login")

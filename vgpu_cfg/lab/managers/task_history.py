@@ -11,13 +11,13 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, TaskCollector, matching
-from vgpu_cfg.lab.state import Managed, Task
+from vgpu_cfg.lab.state.inventory import Managed, Task
 
 MOST_COLLECTORS = 32
 """What vCenter's `maxCollector` says by default."""

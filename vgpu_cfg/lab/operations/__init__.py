@@ -1,1 +1,1 @@
-"""What the methods do to the state: one file per subject."""
+"""What the methods do to the state: VMs, hosts, and what joins them."""

@@ -11,10 +11,10 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.operations.overrides import change_das, change_drs
 from vgpu_cfg.lab.operations.refs import resolve
-from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state import Cluster, Group, Host, LabState, Rule, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, VirtualMachine
 
 _CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled")
 """What a spec changes of a cluster."""

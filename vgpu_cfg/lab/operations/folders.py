@@ -6,11 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.drafts import check_name
-from vgpu_cfg.lab.operations.registry import operation
+from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state import Folder, ResourcePool
+from vgpu_cfg.lab.state.inventory import Folder, ResourcePool
 
 
 @operation("Folder", "CreateFolder")

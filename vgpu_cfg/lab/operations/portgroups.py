@@ -12,12 +12,12 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.drafts import check_name
-from vgpu_cfg.lab.operations.registry import task
+from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state import DistributedSwitch, Folder, Host, Network
-from vgpu_cfg.lab.switch_members import show_to
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, Network
+from vgpu_cfg.lab.state.switch_members import show_to
 
 _Vlan = tuple[int, tuple[tuple[int, int], ...]]
 """A VLAN, 0 for none, and the ranges of a trunk."""

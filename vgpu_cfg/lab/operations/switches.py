@@ -14,15 +14,15 @@ from uuid import NAMESPACE_URL, uuid5
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.drafts import check_name
 from vgpu_cfg.lab.operations.portgroups import check_version, new_portgroup
 from vgpu_cfg.lab.operations.refs import resolve
-from vgpu_cfg.lab.operations.registry import task
+from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.standard_switches import visible_nics
-from vgpu_cfg.lab.state import DistributedSwitch, Folder, Host, LabState, Network
-from vgpu_cfg.lab.switch_members import (
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, LabState, Network
+from vgpu_cfg.lab.state.standard_switches import visible_nics
+from vgpu_cfg.lab.state.switch_members import (
     EVERY_VLAN,
     MOST_UPLINKS,
     connect,

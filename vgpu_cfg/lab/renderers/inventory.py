@@ -8,7 +8,15 @@ from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, un
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.hardware import cpu_capacity_mhz, reservation_mib
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
-from vgpu_cfg.lab.state import Cluster, Datacenter, Datastore, Host, Network, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.state.inventory import (
+    Cluster,
+    Datacenter,
+    Datastore,
+    Host,
+    Network,
+    ResourcePool,
+    VirtualMachine,
+)
 
 MIB = 1024 * 1024
 

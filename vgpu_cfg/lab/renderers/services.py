@@ -7,24 +7,24 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import Service, vim_class
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.managers.directory import SINGLETONS
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
 from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
 from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields, under
-from vgpu_cfg.lab.renderers.host import FIREWALL, services
-from vgpu_cfg.lab.renderers.host_graphics import host_of
-from vgpu_cfg.lab.renderers.host_network import VNIC_MANAGER_INFO
-from vgpu_cfg.lab.renderers.host_options import option_definitions, options
+from vgpu_cfg.lab.renderers.hosts.graphics import host_of
+from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
+from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.hosts.options import option_definitions, options
 from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
 from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.task import task_info
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.simulation.directory import SINGLETONS
 from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
 from vgpu_cfg.lab.simulation.views import content
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state.inventory import Managed
 
 CONTENT = {
     "propertyCollector": "propertyCollector",

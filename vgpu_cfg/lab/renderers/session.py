@@ -6,7 +6,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.sessions import Session
 
 

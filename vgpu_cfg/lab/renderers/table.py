@@ -15,8 +15,8 @@ from typing import Any
 from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.versions import is_at_least
-from vgpu_cfg.lab.devices import is_set
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.devices import is_set
 
 Render = Callable[[Context, Any], Any]
 

@@ -9,11 +9,11 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference, vim_class
 from vgpu_cfg.lab.api.versions import NAMESPACE
-from vgpu_cfg.lab.clock import as_datetime
 from vgpu_cfg.lab.renderers.entity import attribute, constant, itself
 from vgpu_cfg.lab.renderers.table import Render, Table
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state import Task
+from vgpu_cfg.lab.state.inventory import Task
 
 GONE_TYPES = {"vm": "VirtualMachine", "group": "Folder", "resgroup": "ResourcePool"}
 """What the moid of a removed object begins with → its type."""

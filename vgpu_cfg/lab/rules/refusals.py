@@ -11,7 +11,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 GRAPHICS_TEXT = (
     "The amount of graphics resource available in the parent resource pool is insufficient for the operation."

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.shell.shell import LabShell, is_there
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 SERVICE = "TSM-SSH"
 """Key of the SSH service in `host.config.service` (recorded host dumps)."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.lab.esxcli import devices, graphics, software, system
 from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, Plain, Row, Rows, Thing, run
-from vgpu_cfg.lab.host_state import Host
-from vgpu_cfg.lab.shell.replies import Reply, complain, say
+from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 MODULES = (devices, graphics, software, system)
 """Importing them fills the table of commands."""

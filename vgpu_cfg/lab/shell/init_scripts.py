@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from pyVmomi import vmodl
 
-from vgpu_cfg.lab.host_state import Host
-from vgpu_cfg.lab.operations.host_services import XORG, restart_service
-from vgpu_cfg.lab.shell.replies import Reply, complain, say
+from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
+from vgpu_cfg.lab.operations.hosts.services import XORG, restart_service
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 MODULE_SIZES_KB = {"nvidia": 8420, "nmlx5_core": 1580, "nmlx5_rdma": 412}
 """The first is in NVIDIA's guide, the others are made up."""

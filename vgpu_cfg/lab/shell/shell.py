@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig
+from vgpu_cfg.lab.nvidia.mst import run_mst
+from vgpu_cfg.lab.nvidia.replies import Reply, Tool, complain
+from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
 from vgpu_cfg.lab.shell.esxcli import run_esxcli
 from vgpu_cfg.lab.shell.init_scripts import run_gpu_daemon, run_vmkload_mod, run_xorg
-from vgpu_cfg.lab.shell.mlxconfig import run_mlxconfig
-from vgpu_cfg.lab.shell.mst import run_mst
-from vgpu_cfg.lab.shell.nvidia_smi import run_nvidia_smi
-from vgpu_cfg.lab.shell.replies import Reply, Tool, complain
 from vgpu_cfg.lab.shell.words import BadLineError, split_line
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 NOT_FOUND = 127
 PATH = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")

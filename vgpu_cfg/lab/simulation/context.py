@@ -10,7 +10,7 @@ from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials, Session
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state import LabState
+from vgpu_cfg.lab.state.inventory import LabState
 
 
 @dataclass(slots=True)

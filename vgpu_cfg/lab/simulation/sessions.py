@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.state.inventory import Managed
 
 COOKIE = "vmware_soap_session"
 IDLE_SECONDS = 1800.0

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Protocol
 
-from vgpu_cfg.lab.clock import LabClock, VirtualClock
-from vgpu_cfg.lab.faults import Faults
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice, picker
+from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
+from vgpu_cfg.lab.simulation.faults import Faults
 from vgpu_cfg.lab.simulation.sessions import Sessions
 from vgpu_cfg.lab.simulation.transfers import Transfers
-from vgpu_cfg.lab.state import LabState
-from vgpu_cfg.lab.store import Store
+from vgpu_cfg.lab.state.inventory import LabState
+from vgpu_cfg.lab.state.store import Store
 
 LONGEST_NAP = 0.5
 """Seconds that a lab with a state file waits at most before it looks at what other processes did."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.lab.api.references import Service
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.state import LabState, Task
-from vgpu_cfg.lab.tree import children_of
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.state.inventory import LabState, Task
+from vgpu_cfg.lab.state.tree import children_of
 
 PAGE_SIZE = 10
 

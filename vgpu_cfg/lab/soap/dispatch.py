@@ -9,7 +9,6 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vmodl
 
-from vgpu_cfg.lab import files
 from vgpu_cfg.lab.api.answer import write_fault, write_result
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.api.versions import (
@@ -20,19 +19,20 @@ from vgpu_cfg.lab.api.versions import (
 )
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
-from vgpu_cfg.lab.faults import connection_dropped
 from vgpu_cfg.lab.guest import transfers
-from vgpu_cfg.lab.managers import directory
-from vgpu_cfg.lab.managers.methods import METHODS, UNLOCKED
-from vgpu_cfg.lab.operations.registry import OPERATIONS
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context, vcenter_version
+from vgpu_cfg.lab.simulation.faults import connection_dropped
+from vgpu_cfg.lab.simulation.methods import METHODS, UNLOCKED
+from vgpu_cfg.lab.simulation.operations import OPERATIONS
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.soap import datastore_files as files
 from vgpu_cfg.lab.soap import registered
 from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
-from vgpu_cfg.lab.state import Host, Managed
+from vgpu_cfg.lab.state.inventory import Host, Managed
 
 Answer = tuple[int, Mapping[str, str], bytes]
 

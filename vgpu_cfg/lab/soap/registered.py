@@ -21,25 +21,16 @@ from vgpu_cfg.lab.managers import (
     sessions,
     task_history,
 )
-from vgpu_cfg.lab.operations import (
-    clone,
-    cluster,
-    create,
-    folders,
-    host_devices,
-    host_graphics,
-    host_modules,
-    host_network,
-    host_power,
-    host_services,
-    host_software,
-    migrate,
-    portgroups,
-    power,
-    reconfigure,
-    switches,
-    vm_life,
-)
+from vgpu_cfg.lab.operations import cluster, folders, portgroups, switches
+from vgpu_cfg.lab.operations.hosts import devices as host_devices
+from vgpu_cfg.lab.operations.hosts import graphics as host_graphics
+from vgpu_cfg.lab.operations.hosts import modules as host_modules
+from vgpu_cfg.lab.operations.hosts import network as host_network
+from vgpu_cfg.lab.operations.hosts import power as host_power
+from vgpu_cfg.lab.operations.hosts import services as host_services
+from vgpu_cfg.lab.operations.hosts import software as host_software
+from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure
+from vgpu_cfg.lab.operations.vms import life as vm_life
 
 MODULES = (
     alarms,

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.answer import write_fault
-from vgpu_cfg.lab.faults import ConnectionDropped
+from vgpu_cfg.lab.simulation.faults import ConnectionDropped
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.soap import dispatch

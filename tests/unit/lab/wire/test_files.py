@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.lab.rig import Rig, estate_of
 from tests.unit.lab.wire.client import connect
-from vgpu_cfg.lab.state import Datacenter, Datastore
+from vgpu_cfg.lab.state.inventory import Datacenter, Datastore
 
 SEVEN = """about: One host of ESXi 7.0
 clusters:

@@ -6,8 +6,8 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.wire.client import PASSWORD, USER, connect, everything, open_virtual, read
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.faults import ConnectionDropped
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.faults import ConnectionDropped
 from vgpu_cfg.lab.simulation.sessions import IDLE_SECONDS
 
 

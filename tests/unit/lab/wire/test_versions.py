@@ -13,7 +13,7 @@ from vgpu_cfg.lab.api.versions import (
     version_ids,
     version_name,
 )
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.lab.vcenter import Lab
 
 

@@ -6,10 +6,9 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest import files
-from vgpu_cfg.lab.guest.accounts import ROOT, may_all
-from vgpu_cfg.lab.guest.sh import Result, Session, run_line, run_words
-from vgpu_cfg.lab.guest.tools import sysfs
+from vgpu_cfg.lab.guest.shell.session import Result, Session, run_line, run_words
+from vgpu_cfg.lab.guest.system import files, sysfs
+from vgpu_cfg.lab.guest.system.accounts import ROOT, may_all
 
 WRONG_USE, GONE = 2, 255
 

@@ -6,13 +6,13 @@ import hashlib
 import posixpath
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.gpus import driven
-from vgpu_cfg.lab.guest.horovod import BUILD, complaint_about, version_of
-from vgpu_cfg.lab.guest.internet import holds_horovod
-from vgpu_cfg.lab.guest.modules_training import WORKER
-from vgpu_cfg.lab.guest.sh import Result, Session, run_words
+from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
+from vgpu_cfg.lab.guest.staging.internet import holds_horovod
+from vgpu_cfg.lab.guest.staging.modules_training import WORKER
+from vgpu_cfg.lab.guest.staging.work import Work
+from vgpu_cfg.lab.guest.system.gpus import driven
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
-from vgpu_cfg.lab.guest.work import Work
+from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
 
 VALUED = frozenset(
     {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.accounts import ROOT
-from vgpu_cfg.lab.guest.modules_training import TRAIN
-from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning, Tool, run_words
-from vgpu_cfg.lab.guest.staging import LOCK, STAGE, STAGING, begin_command
+from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning, Tool, run_words
+from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_command
+from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
+from vgpu_cfg.lab.guest.system.accounts import ROOT
+from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
 from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, peers, rdma, system, texts
-from vgpu_cfg.lab.guest.tools.sysfs import FULL_STACKS
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
