@@ -12,7 +12,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, Protocol
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import SettingValue, Vm
+from vgpu_cfg.model.plan.change import (
     ChangeNetwork,
     CreateVm,
     RemoveRule,
@@ -22,14 +27,9 @@ from vgpu_cfg.model.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guest import GuestBundle, GuestSpec
-from vgpu_cfg.model.host_change import HostWrite
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
-from vgpu_cfg.model.vm import SettingValue, Vm
-from vgpu_cfg.model.vm_spec import VmSpec
 
 
 class Transport(Protocol):

@@ -27,19 +27,19 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.report import OutcomeStatus
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import OutcomeStatus
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 T = TypeVar("T")
 PROFILE = VgpuProfile.parse("grid_a100-10c")

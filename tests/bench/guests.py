@@ -9,25 +9,25 @@ from pathlib import Path
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import LabRunClock
-from vgpu_cfg.cli.flow import read_for
-from vgpu_cfg.cli.guest_access import GuestSecrets
+from vgpu_cfg.cli.flows.flow import read_for
+from vgpu_cfg.cli.flows.guest_access import GuestSecrets
 from vgpu_cfg.cli.guest_ways import LabGuestShells
 from vgpu_cfg.execution import GuestTools, run_plan
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
 from vgpu_cfg.lab.simulation.clock import VirtualClock
-from vgpu_cfg.model.change import Plan, StageGuest
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.plan.change import Plan, StageGuest
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.remote.keys import PlanKeyRing
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.settings.plan_keys import PlanSeed
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 SEED = bytes(range(32))
 USER_DATA = "guestinfo.userdata"

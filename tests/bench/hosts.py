@@ -12,28 +12,28 @@ from typing import TypeVar
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
-from vgpu_cfg.cli.flow import read_for
+from vgpu_cfg.cli.flows.flow import read_for
+from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts, with_shell_facts
 from vgpu_cfg.cli.guest_ways import DirectChannel
-from vgpu_cfg.cli.host_facts import host_tools, with_facts, with_shell_facts
-from vgpu_cfg.esxi.shell import EsxiShell
 from vgpu_cfg.execution import HostTools, run_plan
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.estates.files import read_estate
 from vgpu_cfg.lab.shell.access import open_shell
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
-from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.shells.esxi.shell import EsxiShell
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 T = TypeVar("T")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "prepare-hosts.yaml"

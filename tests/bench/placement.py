@@ -9,13 +9,13 @@ from typing import Any
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.demand import Demand, Shape
-from vgpu_cfg.planning.greedy import GreedyPlacer
-from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.placement import Placer
-from vgpu_cfg.planning.solver import SolverPlacer
-from vgpu_cfg.planning.vgpu_need import needs_of
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.vgpu_need import needs_of
+from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Placer
+from vgpu_cfg.planning.placement.solver import SolverPlacer
 
 GPUS_PER_HOST = 8
 KINDS: Sequence[tuple[str, Mapping[str, Any], Mapping[str, int]]] = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
 GPUS_PER_HOST = 8

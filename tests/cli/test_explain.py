@@ -13,7 +13,7 @@ from tests.cli.command_line import CommandLine
 from tests.plans.estate import make_inventory
 from tests.unit.lab.rig import gpu_spec
 from tests.unit.lab.wire.client import connect, one
-from vgpu_cfg.cli.explain_commands import datacenter_path_of, find_vm
+from vgpu_cfg.cli.commands.explain import datacenter_path_of, find_vm
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.knowledge import check_pages
 from vgpu_cfg.lab.vcenter import Lab

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli.hand_over_command import HandOverFormat
+from vgpu_cfg.cli.commands.hand_over import HandOverFormat
 from vgpu_cfg.documents import read_document
 from vgpu_cfg.staging.hand_over import FORMATS
 

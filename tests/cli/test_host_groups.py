@@ -12,8 +12,8 @@ from tests.cli.transcript import commands_of, comment_of, play
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.state.inventory import Cluster
 from vgpu_cfg.ports import TaskState
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 TRANSCRIPT = Path(__file__).with_name("host-group.txt")
 

@@ -21,7 +21,7 @@ import pytest
 from tests.contract.vcenters import VCenter, https_server, lab_vcenter, vcenter
 from tests.contract.workshop import Workshop, open_workshop
 from tests.processes import killed_at_the_end
-from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 __all__ = ["https_server", "vcenter"]
 

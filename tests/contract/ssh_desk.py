@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.contract.ssh_server import PASSWORD, SshServer
-from vgpu_cfg.esxi.shells import EsxiShells
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell
+from vgpu_cfg.shells.esxi.logins import EsxiShells
 
 HOST = "esx01"
 ACCESS = AccessEntry(ssh="on", password="ROOT")

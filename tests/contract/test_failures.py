@@ -7,7 +7,7 @@ import pytest
 from tests.contract.vcenters import VCenter
 from vgpu_cfg.errors import ReachError
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.vsphere.failures import FailureReader
+from vgpu_cfg.vsphere.history.failures import FailureReader
 
 
 def test_a_start_that_failed_is_found_in_the_history(vcenter: VCenter) -> None:

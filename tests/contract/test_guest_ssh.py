@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.contract.ssh_server import DROP, HANG, PASSWORD, SshServer, running_ssh_server
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.guest.shells import SshGuestShells
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
-from vgpu_cfg.remote.keys import PlanKeyRing
-from vgpu_cfg.remote.ssh import fingerprint
+from vgpu_cfg.shells.guest.logins import SshGuestShells
+from vgpu_cfg.shells.keys import PlanKeyRing
+from vgpu_cfg.shells.ssh import fingerprint
 
 SEED = b"a seed of thirty-two bytes or so, it is"
 SUDO = '#!/bin/sh\n[ "$1 $2" = "-n --" ] || exit 9\nshift 2\nexec "$@"\n'

@@ -13,16 +13,16 @@ from tests.contract.vcenters import Desk, FixedClock, VCenter, lab_vcenter
 from vgpu_cfg.errors import NotFound, NotOffered, NotRecorded, Unreachable, VCenterError
 from vgpu_cfg.lab.state.host_parts import OpaqueSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine, VmOverride
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
-from vgpu_cfg.model.inventory import Connection, Inventory
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, HostFacts, HostMark
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
-from vgpu_cfg.vsphere.attributes import set_host_attribute
-from vgpu_cfg.vsphere.esxcli import call_esxcli
-from vgpu_cfg.vsphere.facts_reader import ALL_GROUPS
-from vgpu_cfg.vsphere.reader import EVERYTHING, RecordedReader, VCenterReader
-from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
+from vgpu_cfg.vsphere.reading.reader import EVERYTHING, RecordedReader, VCenterReader
+from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.attributes import set_host_attribute
 
 ESTATES = Path(__file__).resolve().parents[1] / "recorded" / "estates"
 NOT_OFFERED_BY_VCSIM = frozenset({FactGroup.MODULES, FactGroup.KERNEL, FactGroup.OWNERS})

@@ -12,10 +12,10 @@ from pyVmomi import vim
 from tests.contract.conftest import Govc
 from tests.contract.test_govc import MakeGovc, served
 from tests.contract.vcenters import Desk, VCenter, fresh
-from vgpu_cfg.model.change import RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
-from vgpu_cfg.model.inventory import Cluster
+from vgpu_cfg.model.observed.inventory import Cluster
+from vgpu_cfg.model.plan.change import RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
 from vgpu_cfg.ports import TaskState
-from vgpu_cfg.render.runbook_vms import vm_parts
+from vgpu_cfg.render.markdown.vms import vm_parts
 
 CLUSTER = Subject(kind="cluster", name="gpu")
 

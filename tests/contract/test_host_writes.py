@@ -18,8 +18,10 @@ from tests.contract.workshop import (
     vlan_of,
 )
 from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
-from vgpu_cfg.model.change import ChangeNetwork, Subject
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.change import ChangeNetwork, Subject
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -35,8 +37,6 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.host_facts import HostAttribute
-from vgpu_cfg.model.inventory import GraphicsType
 from vgpu_cfg.ports import TaskState
 
 

@@ -20,7 +20,9 @@ from tests.contract.workshop import (
 )
 from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
 from vgpu_cfg.lab.state.inventory import Host
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.observed.inventory import AssignmentPolicy, GraphicsType, NetworkKind
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -36,8 +38,6 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.host_facts import HostAttribute
-from vgpu_cfg.model.inventory import AssignmentPolicy, GraphicsType, NetworkKind
 from vgpu_cfg.model.vgpu import VgpuMode
 
 GPU = "0000:21:00.0"

@@ -12,7 +12,6 @@ import paramiko
 import pytest
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi.shells import EsxiShells
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.shell.access import ShellAccess
 from vgpu_cfg.lab.shell.ssh_server import KNOWN_HOSTS, SSH_CONFIG, Endpoints, LabSshServer, serve_ssh
@@ -20,8 +19,9 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.host_defaults import MFT_VIBS
 from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.shells.esxi.logins import EsxiShells
 
 HOST, OTHER = "esx-r12-01.lab", "esx-r12-02.lab"
 ANY = "any"

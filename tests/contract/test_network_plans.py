@@ -13,17 +13,17 @@ import pytest
 from tests.contract.vcenters import Desk, VCenter, lab_vcenter
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
-from vgpu_cfg.cli.host_facts import host_tools, with_facts
+from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts
 from vgpu_cfg.execution import exit_code_of, run_plan
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.report import Report
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.privileges import needed_privileges
-from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 
 HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\n"
 NETWORK = "networks: [{name: roce-111, switch: {name: dvs-roce, make: true}, vlan: 111, mtu: 9000}]\n"

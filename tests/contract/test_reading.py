@@ -10,15 +10,16 @@ import pytest
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
-from vgpu_cfg.model.change import CloneFrom, CreateVm, Location, Subject, VmRef
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
-from vgpu_cfg.vsphere import collector, reader
-from vgpu_cfg.vsphere.reader import EVERYTHING, RecordedReader, VCenterReader
-from vgpu_cfg.vsphere.session import Session
+from vgpu_cfg.vsphere.reading import reader
+from vgpu_cfg.vsphere.reading.reader import EVERYTHING, RecordedReader, VCenterReader
+from vgpu_cfg.vsphere.wire import collector
+from vgpu_cfg.vsphere.wire.session import Session
 
 BUDGET = 25
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.vcenters import VCenter, lab_vcenter
-from vgpu_cfg.cli.flow import scope_of
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.cli.flows.flow import scope_of
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.ports import HostScope, ReadScope
-from vgpu_cfg.vsphere.reader import EVERYTHING
+from vgpu_cfg.vsphere.reading.reader import EVERYTHING
 
 
 @pytest.mark.parametrize(

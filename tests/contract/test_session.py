@@ -17,9 +17,9 @@ from tests.contract.vcenters import FixedClock, HttpsServer, VCenter, lab_vcente
 from vgpu_cfg.errors import CertificateRejected, LoginFailed, Unreachable, VersionTooOld
 from vgpu_cfg.lab.soap.certificate import make_certificate
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 
 def connect(server: HttpsServer, trust: Trust, password: str | None = None) -> Session:

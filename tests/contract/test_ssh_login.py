@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tests.contract.ssh_desk import ACCESS, Desk
 from tests.contract.ssh_server import PASSWORD, SshServer, running_ssh_server
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.esxi.host_keys import ChangedHostKey, UnknownHostKey
-from vgpu_cfg.esxi.shells import ATTEMPTS, EsxiShells
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.remote.ssh import fingerprint
+from vgpu_cfg.shells.esxi.host_keys import ChangedHostKey, UnknownHostKey
+from vgpu_cfg.shells.esxi.logins import ATTEMPTS, EsxiShells
+from vgpu_cfg.shells.ssh import fingerprint
 
 
 @pytest.fixture

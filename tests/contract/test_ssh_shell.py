@@ -22,7 +22,7 @@ from tests.contract.ssh_server import (
 )
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.ports import HostShell
-from vgpu_cfg.remote import ssh
+from vgpu_cfg.shells import ssh
 
 
 @pytest.fixture

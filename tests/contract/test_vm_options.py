@@ -7,9 +7,9 @@ from pyVmomi import vim
 
 from tests.contract.test_vms import SMALL, Place, desk, detail_of, place
 from tests.contract.vcenters import Desk, VCenter, fresh
-from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.planning.vms.setting import Carrier
-from vgpu_cfg.planning.vms.table import VM_SETTINGS
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.planning.vms.settings.setting import Carrier
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 from vgpu_cfg.ports import TaskState
 
 __all__ = ["desk", "place"]

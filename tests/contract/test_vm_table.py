@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.conftest import built
 from tests.unit.planning.test_vm_table import wanted
-from vgpu_cfg.model.vm import SettingValue
-from vgpu_cfg.planning.vms.setting import VmSetting
-from vgpu_cfg.planning.vms.table import VM_SETTINGS
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.planning.vms.settings.setting import VmSetting
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 BY_GOVC = [
     pytest.param(setting, value, id=f"{setting.key}-{value}")

@@ -9,7 +9,10 @@ import pytest
 
 from tests.contract.vcenters import Desk, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.drs import ClusterRule
+from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind, PciDevice
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
     Location,
@@ -19,10 +22,7 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.drs import ClusterRule
-from vgpu_cfg.model.inventory import Host, Inventory, Network, NetworkKind, PciDevice
-from vgpu_cfg.model.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

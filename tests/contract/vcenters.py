@@ -19,13 +19,13 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.ports import ReadScope, TaskUpdate, Transport
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab

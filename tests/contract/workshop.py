@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.contract.vcenters import Desk, VCenter
-from vgpu_cfg.model.change import ChangeNetwork, SetClusterOption, SetVCenterOption, Subject
-from vgpu_cfg.model.host_facts import HostAttribute
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption, Subject
 from vgpu_cfg.ports import HostWriter, TaskState
-from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
-from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 
 MARK = HostAttribute.MARK
 

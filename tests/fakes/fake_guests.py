@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.fakes.fake_vcenter import FakeVCenter
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.model.guest import (
+from vgpu_cfg.model.guests.guest import (
     REPORT_KEY,
     GuestBundle,
     GuestFile,
@@ -23,8 +23,8 @@ from vgpu_cfg.model.guest import (
     parse_mark,
     print_mark,
 )
+from vgpu_cfg.model.observed.vm import GuestSeen, PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan_file import LoginEntry
-from vgpu_cfg.model.vm import GuestSeen, PowerState, Vm, VmDetail
 from vgpu_cfg.ports import GuestShell, GuestTarget, ShellResult
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"

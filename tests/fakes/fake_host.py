@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tests.fakes.fake_vcenter import START
-from vgpu_cfg.model.host_facts import HostAttribute, HostMark
-from vgpu_cfg.model.inventory import HostNic
+from vgpu_cfg.model.observed.host_facts import HostAttribute, HostMark
+from vgpu_cfg.model.observed.inventory import HostNic
 
 BOOT = ("ats", "nvidia", "mig")
 COLD = ("firmware",)

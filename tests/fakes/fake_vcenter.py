@@ -15,10 +15,9 @@ from datetime import UTC, datetime, timedelta
 
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
-from vgpu_cfg.model.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
-from vgpu_cfg.model.host_facts import EstateFacts, FactGroup
-from vgpu_cfg.model.inventory import Host, Inventory, VCenter
-from vgpu_cfg.model.vm import (
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
+from vgpu_cfg.model.observed.vm import (
     OwnerMark,
     PassthroughDevice,
     PowerState,
@@ -29,7 +28,8 @@ from vgpu_cfg.model.vm import (
     Vm,
     VmDetail,
 )
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
+from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.vm import SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 
 _FIELDS = {
     "hardware_version": "hardware_version",

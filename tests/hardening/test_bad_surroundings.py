@@ -12,10 +12,10 @@ from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import CertificateRejected, DocumentError, Unreachable
 from vgpu_cfg.execution import hold_lock
 from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE, keep_certificate
-from vgpu_cfg.model.change import PlanTarget
+from vgpu_cfg.model.plan.change import PlanTarget
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.vsphere.transport import Trust, split_address
+from vgpu_cfg.vsphere.wire.transport import Trust, split_address
 
 PLAN = "plans/pair.yaml"
 LAB = "lab:two-a100"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vgpu_cfg.model.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
-from vgpu_cfg.model.inventory import Cluster
-from vgpu_cfg.model.vm import Vm
+from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
+from vgpu_cfg.model.observed.inventory import Cluster
+from vgpu_cfg.model.observed.vm import Vm
 
 Row = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.plans.cluster_rows import make_cluster
 from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.inventory import (
+from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
     Datastore,
@@ -31,9 +31,8 @@ from vgpu_cfg.model.inventory import (
     ResourcePool,
     VCenter,
 )
-from vgpu_cfg.model.managed_object import ManagedObject
-from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.model.vm import (
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.vm import (
     DiskController,
     OwnerMark,
     PassthroughDevice,
@@ -45,6 +44,7 @@ from vgpu_cfg.model.vm import (
     VmDetail,
     VmOrigin,
 )
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 GIB = 1024
 READ_AT = datetime(2026, 11, 20, 21, 4, 11, tzinfo=UTC)

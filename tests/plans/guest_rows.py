@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_cfg.model.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guest import (
+from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
+from vgpu_cfg.model.guests.guest import (
     GUEST_MARK_KEY,
     REPORT_KEY,
     USERDATA_KEY,
@@ -25,10 +25,10 @@ from vgpu_cfg.model.guest import (
     fingerprint_of,
     print_mark,
 )
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.addresses import AddressBook
-from vgpu_cfg.planning.guest.specs import guest_specs
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.guests.specs import guest_specs
 
 Row = Mapping[str, Any]
 OTHER = "0123456789"

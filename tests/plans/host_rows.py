@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.host_facts import (
+from vgpu_cfg.model.observed.host_facts import (
     ClusterFacts,
     DistributedSwitch,
     EstateFacts,
@@ -25,8 +25,8 @@ from vgpu_cfg.model.host_facts import (
     SoftwarePackage,
     Vmknic,
 )
-from vgpu_cfg.model.inventory import DeviceGroupInfo, HostNic, PciDevice, Sriov
-from vgpu_cfg.planning.words import version_tuple
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, HostNic, PciDevice, Sriov
+from vgpu_cfg.planning.findings.wording import version_tuple
 
 Row = Mapping[str, Any]
 

@@ -12,7 +12,17 @@ from typing import Any, assert_never
 
 from tests.plans.host_rows import FIRMWARE, MELLANOX
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.host_facts import (
+    FirmwareValue,
+    GpuShellFacts,
+    HostFacts,
+    KernelSetting,
+    ShellFacts,
+    SoftwarePackage,
+    Vmknic,
+)
+from vgpu_cfg.model.observed.inventory import Gpu, Host, HostNic, PciDevice, Sriov
+from vgpu_cfg.model.plan.change import (
     ChangeHost,
     EnterMaintenance,
     ExitMaintenance,
@@ -20,7 +30,7 @@ from vgpu_cfg.model.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     EsxcliWrite,
     GraphicsWrite,
     LicenceWrite,
@@ -32,16 +42,6 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.host_facts import (
-    FirmwareValue,
-    GpuShellFacts,
-    HostFacts,
-    KernelSetting,
-    ShellFacts,
-    SoftwarePackage,
-    Vmknic,
-)
-from vgpu_cfg.model.inventory import Gpu, Host, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 HostChange = EnterMaintenance | ExitMaintenance | ChangeHost | RestartService | RebootHost | ShutDownHost

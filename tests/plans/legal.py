@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.model.inventory import Gpu
+from vgpu_cfg.model.observed.inventory import Gpu
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 

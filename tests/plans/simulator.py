@@ -15,8 +15,21 @@ from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.execution.turns import StartTurns
-from vgpu_cfg.model.change import (
+from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
+from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
+from vgpu_cfg.model.observed.vm import (
+    DiskController,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -44,20 +57,7 @@ from vgpu_cfg.model.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.guest import GUEST_MARK_KEY, parse_mark, print_mark
-from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
-from vgpu_cfg.model.vm import (
-    DiskController,
-    OwnerMark,
-    PassthroughDevice,
-    PowerState,
-    VgpuDevice,
-    VirtualDisk,
-    VirtualNic,
-    Vm,
-    VmDetail,
-)
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,

@@ -16,11 +16,11 @@ from tests.plans.guest_rows import with_guests
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.documents import read_document
-from vgpu_cfg.model.change import Plan
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.checks import CHECKS, Code
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.findings.checks import CHECKS, Code
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
 HERE = Path(__file__).parent

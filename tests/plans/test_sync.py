@@ -11,11 +11,11 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.sync import is_in_sync
-from vgpu_cfg.render.console import plain
-from vgpu_cfg.render.data import plan_data, status_data
-from vgpu_cfg.render.plan_text import render_plan
-from vgpu_cfg.render.status_text import render_status
-from vgpu_cfg.render.status_view import view_status
+from vgpu_cfg.render.data.documents import plan_data, status_data
+from vgpu_cfg.render.layout.console import plain
+from vgpu_cfg.render.text.plan.whole import render_plan
+from vgpu_cfg.render.text.status import render_status
+from vgpu_cfg.render.views.status import view_status
 
 WIDE = 400
 WHOLE = [case for case in CASES if not options_of(case).only]

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.proof.hosts import Host, Port, host, switch
-from vgpu_cfg.cli.saved_plan import load_plan_json
+from vgpu_cfg.cli.flows.saved_plan import load_plan_json
 from vgpu_cfg.documents.foreign import read_foreign
-from vgpu_cfg.model.change import StageGuest
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.guest_modules import GuestModule, NetworkModule
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
+from vgpu_cfg.model.plan.change import StageGuest
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.proof.guests import MESH_PORT, Guests, changed
-from vgpu_cfg.model.training_modules import LauncherModule, MeshPeer, SshMeshModule, TrainWorker
+from vgpu_cfg.model.guests.training_modules import LauncherModule, MeshPeer, SshMeshModule, TrainWorker
 
 pytestmark = pytest.mark.timeout(1200)  # guests boot, and several programs import TensorFlow at once
 

@@ -17,16 +17,16 @@ from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.moves.rebalance import How, Move, Rebalance, plan_rebalance
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.rebalance import How, Move, Rebalance, plan_rebalance
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.writer import VCenterWriter
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 CATALOG = load_catalog()
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tests.plans.estate import make_inventory
 from tests.plans.simulator import carry_out
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Change, Impact, Plan, SettingTarget
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.hosts.select import make_view
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Change, Impact, Plan, SettingTarget
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.select import make_view
+from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.settings.entry import HostView, Wish
-from vgpu_cfg.planning.settings.table import setting
 
 CATALOG = load_catalog()
 HAS_MIG = ("A100", "H100")

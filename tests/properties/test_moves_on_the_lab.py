@@ -16,7 +16,7 @@ from vgpu_cfg.lab.estates.files import read_estate
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.inventory import Task
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.planning.rebalance import How, Outcome
+from vgpu_cfg.planning.moves.rebalance import How, Outcome
 
 A, B = "0000:21:00.0", "0000:22:00.0"
 A100, MIG = {"board": "A100D"}, {"board": "A100", "mode": "mig"}

@@ -14,7 +14,7 @@ from tests.properties.estates import GPUS, PROFILES, Wanted, open_estate, plan_r
 from tests.properties.moving import desk, fewest_moves
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.rebalance import Outcome
+from vgpu_cfg.planning.moves.rebalance import Outcome
 
 Choice = Literal["least_loaded", "lowest", "random"]
 CHOICES = ("least_loaded", "lowest", "random")

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from vcr.config import VCR
 
 from vgpu_cfg.cli.compose import SystemClock
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording.canonical import request_key
 from vgpu_cfg.recording.scrub import Scrubber
-from vgpu_cfg.vsphere.reader import VCenterReader
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 FOLDER = Path(__file__).with_name("cassettes")
 ADDRESS = "vcenter.example.com"

@@ -9,7 +9,7 @@ from vcr.errors import CannotOverwriteExistingCassetteException
 
 from tests.recorded.cassettes import FOLDER, USER, cassette, read
 from vgpu_cfg.errors import LoginFailed, VersionTooOld
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
 
 
 def gpus(inventory: Inventory) -> dict[str, list[tuple[str, int | None]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vgpu_cfg.catalog import NVIDIA, Board, Catalog, load_catalog
+from vgpu_cfg.catalog import NVIDIA, Board, Catalog, load_catalog, resolve_profile
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.vgpu import VgpuProfile
 
@@ -98,7 +98,7 @@ def test_an_aliass_profile_is_its_boards_under_the_name_that_was_asked(name: str
     assert entry.name == name
     assert entry.board.key == key
     assert entry.listed
-    twin = entry.board.entry(entry.profile.model_copy(update={"prefix": entry.board.prefix}))
+    twin = resolve_profile(entry.board, entry.profile.model_copy(update={"prefix": entry.board.prefix}))
     assert twin is not None
     assert (entry.max_per_gpu, entry.framebuffer_mib, entry.mig) == (
         twin.max_per_gpu,
@@ -211,7 +211,7 @@ def test_what_no_board_has_is_nowhere(name: str) -> None:
 
 
 def test_a_board_says_nothing_of_another_boards_profile() -> None:
-    assert load_catalog().board("A100").entry(VgpuProfile.parse("grid_a100x-40c")) is None
+    assert resolve_profile(load_catalog().board("A100"), VgpuProfile.parse("grid_a100x-40c")) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.catalog.nic import MELLANOX, NicCatalog, NicModel, load_nics
+from vgpu_cfg.catalog.nic import NicCatalog, load_nics
+from vgpu_cfg.catalog.nic_model import MELLANOX, NicModel
 from vgpu_cfg.errors import DocumentError
 
 NICS = Path(__file__).resolve().parents[2] / "profiles" / "nics"

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.plan_files import HEADER, Loader, VmLoader, load_fixture, load_vm_fixture
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredVm
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredLicence, DesiredTraining
+from vgpu_cfg.model.desired import DesiredGuest, DesiredLicence, DesiredNetwork, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file import (
     LoginEntry,
     MonitoringEntry,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from vgpu_cfg.catalog.board import Alias, Architecture, Board, MigGeometry, MigProfile, PciId, ProfileEntry
 from vgpu_cfg.catalog.lookup import NVIDIA, Catalog, load_catalog
+from vgpu_cfg.catalog.resolve import resolve_profile
 
 __all__ = [
     "NVIDIA",
@@ -25,4 +26,5 @@ __all__ = [
     "PciId",
     "ProfileEntry",
     "load_catalog",
+    "resolve_profile",
 ]

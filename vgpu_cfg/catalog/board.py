@@ -1,4 +1,4 @@
-"""What is known of one board, and what a vGPU profile is on it."""
+"""What is known of one board: its ids, memory, MIG geometry and documented profiles."""
 
 from __future__ import annotations
 
@@ -171,9 +171,3 @@ class Board:
     @property
     def source(self) -> str:
         return "; ".join(dict.fromkeys(self.sources.values()))
-
-    def entry(self, profile: VgpuProfile) -> ProfileEntry | None:
-        """Say what a profile of any series is on this board; None where the board cannot have it."""
-        from vgpu_cfg.catalog.resolve import resolve_profile  # it makes entries, so it imports this module
-
-        return resolve_profile(self, profile)

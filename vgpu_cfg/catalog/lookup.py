@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vgpu_cfg.catalog.board import Board, ProfileEntry
 from vgpu_cfg.catalog.folder import BoardFolder
+from vgpu_cfg.catalog.resolve import resolve_profile
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 NVIDIA = 0x10DE
@@ -100,7 +101,7 @@ class Catalog:
         except ValueError:
             return
         for board in self._folder.with_prefix(profile.prefix):
-            if (entry := board.entry(profile)) is not None:
+            if (entry := resolve_profile(board, profile)) is not None:
                 yield entry
 
     def _find_by_pci(self, device_id: int, subsystem_id: int | None) -> Board | None:

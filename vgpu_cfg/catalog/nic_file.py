@@ -11,7 +11,7 @@ from types import MappingProxyType
 from pydantic import Field
 
 from vgpu_cfg.catalog.board_file import HexId
-from vgpu_cfg.catalog.nic import NicModel
+from vgpu_cfg.catalog.nic_model import NicModel
 from vgpu_cfg.documents import build, read_document
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.frozen import Frozen

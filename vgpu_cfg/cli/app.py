@@ -8,17 +8,7 @@ import traceback
 
 import typer
 
-from vgpu_cfg.cli import (
-    estate_commands,
-    explain_commands,
-    fit_command,
-    hand_over_command,
-    lab_commands,
-    plan_commands,
-    rebalance_command,
-    runbook_command,
-    verify_command,
-)
+from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -31,15 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-plan_commands.register(app)
-runbook_command.register(app)
-verify_command.register(app)
-estate_commands.register(app)
-fit_command.register(app)
-hand_over_command.register(app)
-rebalance_command.register(app)
-explain_commands.register(app)
-app.add_typer(lab_commands.app, name="lab")
+for command in (plan, runbook, verify, estate, fit, hand_over, rebalance, explain):
+    command.register(app)
+app.add_typer(lab.app, name="lab")
 
 
 def main() -> None:
@@ -71,8 +55,8 @@ def _unusable_file(error: OSError) -> DocumentError:
 
 
 def _print_error(error: VgpuCfgError) -> None:
-    from vgpu_cfg.render.console import make_console, print_lines, width_of
-    from vgpu_cfg.render.errors import render_error
+    from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
+    from vgpu_cfg.render.text.errors import render_error
 
     sys.stdout.flush()
     console = make_console(sys.stderr)

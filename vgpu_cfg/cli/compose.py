@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         InventoryReader,
         Transport,
     )
-    from vgpu_cfg.remote.keys import PlanKeyRing
-    from vgpu_cfg.vsphere.session import Session
+    from vgpu_cfg.shells.keys import PlanKeyRing
+    from vgpu_cfg.vsphere.wire.session import Session
 
 
 class SystemClock:
@@ -74,7 +74,7 @@ class LabRunClock:
 @contextmanager
 def connect_reader(connection: Connection) -> Iterator[InventoryReader]:
     """Log in and hand out what can only read; log out and close at the end."""
-    from vgpu_cfg.vsphere.reader import VCenterReader
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
     if connection.recording is not None:
         with _recorded(connection.recording) as recorded:
@@ -88,8 +88,8 @@ def connect_reader(connection: Connection) -> Iterator[InventoryReader]:
 def _recorded(path: Path) -> Iterator[InventoryReader]:
     """Read a recording as if it were the vCenter, at the time when it was made."""
     from vgpu_cfg.recording import PlayingTransport, load_recording
-    from vgpu_cfg.vsphere.reader import RecordedReader
-    from vgpu_cfg.vsphere.session import Session
+    from vgpu_cfg.vsphere.reading.reader import RecordedReader
+    from vgpu_cfg.vsphere.wire.session import Session
 
     player = PlayingTransport(load_recording(path))
     with Session(player, player.recording.address, "recorded", "recorded") as session:
@@ -122,9 +122,9 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
     """Log in and hand out what reads and what changes."""
     from vgpu_cfg.cli.guest_ways import FirstThatAnswers
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
-    from vgpu_cfg.vsphere.host_writer import VCenterHostWriter
-    from vgpu_cfg.vsphere.reader import VCenterReader
-    from vgpu_cfg.vsphere.writer import VCenterWriter
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+    from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
     clock = SystemClock() if lab is None else LabRunClock(lab)
@@ -147,7 +147,7 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
     """Build what logs in to hosts: SSH, or the lab's own shell in this process."""
     if connection.is_lab:
         return LabShells(lab or open_lab_of(connection.lab_estate), secrets)
-    from vgpu_cfg.esxi.shells import EsxiShells
+    from vgpu_cfg.shells.esxi.logins import EsxiShells
 
     return EsxiShells(secrets, state_folder() / "known_hosts", ssh_config=_ssh_config())
 
@@ -166,7 +166,7 @@ def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab |
             ),
             lambda moid: host_key_of(lab, moid),
         )
-    from vgpu_cfg.guest.shells import SshGuestShells
+    from vgpu_cfg.shells.guest.logins import SshGuestShells
 
     return SshGuestShells(keys, secrets, ssh_config=_ssh_config())
 
@@ -186,8 +186,8 @@ class LabShells:
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
         from vgpu_cfg.cli.guest_ways import DirectChannel
-        from vgpu_cfg.esxi.shell import EsxiShell
         from vgpu_cfg.lab.shell.access import open_shell
+        from vgpu_cfg.shells.esxi.shell import EsxiShell
 
         secret = self._secrets.get(access.password or access.key or "", LAB_PASSWORD)
         shell = open_shell(self._lab, host_name, access.user, password=secret)
@@ -197,7 +197,7 @@ class LabShells:
 def record(connection: Connection, path: Path) -> int:
     """Save one fixed set of reads of a vCenter to a file; return how many answers it holds."""
     from vgpu_cfg.recording import RecordingTransport, save_recording
-    from vgpu_cfg.vsphere.reader import VCenterReader
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
     transport = RecordingTransport(make_transport(connection), connection.server)
     with _session(connection, transport) as session:
@@ -211,7 +211,7 @@ def make_transport(connection: Connection) -> Transport:
     """Build the wire to a server: the lab in this process, or HTTPS."""
     if connection.is_lab:
         return open_lab_of(connection.lab_estate)
-    from vgpu_cfg.vsphere.transport import HttpsTransport, Trust
+    from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
     if connection.insecure and connection.thumbprint:
         raise CertificateRejected(
@@ -230,7 +230,7 @@ def make_transport(connection: Connection) -> Transport:
 
 @contextmanager
 def _session(connection: Connection, transport: Transport) -> Iterator[Session]:
-    from vgpu_cfg.vsphere.session import Session
+    from vgpu_cfg.vsphere.wire.session import Session
 
     with Session(transport, connection.server, connection.user, connection.password) as session:
         yield session

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
-from vgpu_cfg.remote.channel import Executed
+from vgpu_cfg.shells.channel import Executed
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.plan_file import LoginEntry
     from vgpu_cfg.ports import GuestShell, GuestShells, GuestTarget
-    from vgpu_cfg.remote.keys import PlanKeyRing
+    from vgpu_cfg.shells.keys import PlanKeyRing
 
 RunLine = Callable[[str, bytes], tuple[int, str, str]]
 
@@ -93,8 +93,8 @@ class LabGuestShells:
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in. Raises GuestError."""
-        from vgpu_cfg.guest.shells import OWN_USER
-        from vgpu_cfg.remote.root_shell import RootShell
+        from vgpu_cfg.shells.guest.logins import OWN_USER
+        from vgpu_cfg.shells.root import RootShell
 
         user = login.user or OWN_USER
         password = self._secrets.get(login.password or "") if login.user else None
@@ -113,7 +113,7 @@ class LabGuestShells:
         return shell
 
     def _public(self, login: LoginEntry) -> str | None:
-        from vgpu_cfg.remote.ssh import SshFailure, private_key
+        from vgpu_cfg.shells.ssh import SshFailure, private_key
 
         try:
             key = private_key(self._secrets.get(login.key or "", ""))

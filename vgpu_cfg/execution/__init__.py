@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.execution.guest_tools import GuestTools
-from vgpu_cfg.execution.host_tools import HostTools
-from vgpu_cfg.execution.interrupts import stop_on_interrupt
-from vgpu_cfg.execution.journal import (
+from vgpu_cfg.execution.guests.tools import GuestTools
+from vgpu_cfg.execution.hosts.manual import step_digest
+from vgpu_cfg.execution.hosts.shell_access import ShellAccess
+from vgpu_cfg.execution.hosts.tools import HostTools
+from vgpu_cfg.execution.records.journal import (
     InFlight,
     Journal,
     JournalRecord,
     find_journals,
     read_journal,
 )
-from vgpu_cfg.execution.lock import LockHolder, hold_lock, read_lock_holder
-from vgpu_cfg.execution.manual import step_digest
-from vgpu_cfg.execution.marks import HostMarks
-from vgpu_cfg.execution.readback import describe_spec, missing_from
+from vgpu_cfg.execution.records.lock import LockHolder, hold_lock, read_lock_holder
+from vgpu_cfg.execution.records.marks import HostMarks
+from vgpu_cfg.execution.run.interrupts import stop_on_interrupt
 from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_plan
-from vgpu_cfg.execution.shell_access import ShellAccess
+from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 
 __all__ = [
     "GuestTools",

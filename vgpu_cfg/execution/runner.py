@@ -20,17 +20,17 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.guest_tools import GuestSession, GuestTools
-from vgpu_cfg.execution.host_session import HostSession
-from vgpu_cfg.execution.host_tools import HostTools
+from vgpu_cfg.execution.guests.tools import GuestSession, GuestTools
+from vgpu_cfg.execution.hosts.manual import settle
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.left_behind import tell_left_behind
-from vgpu_cfg.execution.manual import settle
-from vgpu_cfg.execution.scheduler import Scheduler
-from vgpu_cfg.execution.session import RunClock, RunOptions, RunSession
-from vgpu_cfg.execution.step import NeedsHand, Pause, Step, StepResult
+from vgpu_cfg.execution.run.scheduler import Scheduler
+from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
+from vgpu_cfg.execution.run.step import NeedsHand, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
-from vgpu_cfg.model.change import Change, ManualStep, Plan, StageGuest
-from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.plan.change import Change, ManualStep, Plan, StageGuest
+from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]

@@ -1,4 +1,4 @@
-"""What a plan file asks for once nothing in it needs looking up: every VM on its own, in plain values.
+"""What a plan file asks for once nothing in it needs looking up: every VM and guest on its own, and hosts.
 
 Ranges are written out, includes, variables and defaults are merged in, sizes are
 MiB and each device stands for itself. What only vCenter can tell stays a name:
@@ -16,12 +16,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_serializer
 
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
-from vgpu_cfg.model.desired_hosts import DesiredHosts
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file import GpuEntry, PlaceEntry, ProtectEntry, VerifyEntry
+from vgpu_cfg.model.plan_file import (
+    GpuEntry,
+    HostEntry,
+    LoginEntry,
+    OfedEntry,
+    PackageEntry,
+    PlaceEntry,
+    ProtectEntry,
+    TrainingEntry,
+    UserEntry,
+    VerifyEntry,
+)
+from vgpu_cfg.model.plan_file.vm_options import VmOptions
 from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
-from vgpu_cfg.model.vm_options import VmOptions
 
 
 class TemplateSource(Frozen):
@@ -90,6 +99,56 @@ class DesiredNewDisk(Frozen):
 
 
 DesiredDisk = Annotated[DesiredDiskGrowth | DesiredNewDisk, Field(discriminator="kind")]
+
+
+class DesiredLicence(Frozen):
+    """The client configuration token (a secret's name), and the feature type in gridd.conf's numbers."""
+
+    token: str
+    feature_type: int = 4
+
+
+class DesiredGuest(Frozen):
+    """How one VM's guest is set up.
+
+    `user_data` is the text of the user's own #cloud-config. `domain` is "" without one. `driver`, `ofed`
+    and `runtime` are None where this tool shall not see to them; a package of which nothing is said is
+    what the template has.
+    """
+
+    by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
+    host_name: str
+    domain: str = ""
+    login: LoginEntry = LoginEntry()
+    users: tuple[UserEntry, ...] = ()
+    user_data: str = ""
+    licence: DesiredLicence | None = None
+    driver: PackageEntry | None = None
+    ofed: OfedEntry | None = None
+    runtime: Literal["docker", "containerd", "apptainer"] | None = None
+    toolkit_repository: str | None = None
+    shared_memory: str = ""
+    wait_seconds: int = 1800
+
+
+class DesiredTraining(TrainingEntry):
+    """Which VMs train together, and with what.
+
+    `workers` are names of VMs in the order of the plan, all of them; `head` is the name of the VM from which
+    training starts where it is none of them. `registry` has its server and password, the bandwidths of
+    `traffic` are Mbit/s. Without `keys` this machine keeps the secret from which the plan's keys follow.
+    """
+
+    origin: str = ""
+
+
+class DesiredHosts(HostEntry):
+    """One entry of `hosts`, as it holds: `names` have no ranges, and `prepare` is decided.
+
+    `origin` is the place of the entry in its file.
+    """
+
+    origin: str = ""
 
 
 class DesiredPower(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.host_facts import FirmwareValue
+from vgpu_cfg.model.observed.host_facts import FirmwareValue
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.text import Line, lines_with_content, pci_id_of, value_or_none
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vgpu_cfg.model.host_facts import MigInstance
+from vgpu_cfg.model.observed.host_facts import MigInstance
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia_tree import raise_failure
 from vgpu_cfg.parsers.text import Line, lines_with_content

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.host_facts import GpuLinks
+from vgpu_cfg.model.observed.host_facts import GpuLinks
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia_tree import raise_failure
 from vgpu_cfg.parsers.text import Line, lines_of, lines_with_content, value_or_none

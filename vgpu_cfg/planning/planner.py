@@ -6,60 +6,60 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.change import Change, Diagnostic, Plan, PlanTarget, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Folder, Inventory
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.addresses import AddressBook
-from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.case_maker import CaseMaker
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.contests import narrow_contests
-from vgpu_cfg.planning.destroy import plan_removal
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.gpu_checks import OfferedBy, check_api, check_gpus
-from vgpu_cfg.planning.guest.plan import GuestPlanner
-from vgpu_cfg.planning.host_rules import plan_host_rules
+from vgpu_cfg.model.observed.inventory import Folder, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
+from vgpu_cfg.model.rdma import with_nearness
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
+from vgpu_cfg.planning.estate.ownership import Ownership, judge_ownership, marked_moids
+from vgpu_cfg.planning.estate.site import check_networks
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.guests.plan import GuestPlanner
+from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.hosts.choose import Chooser, Chosen
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
-from vgpu_cfg.planning.movables import Movables
-from vgpu_cfg.planning.networks import plan_networks
-from vgpu_cfg.planning.nvlink_checks import check_lone_members, check_peers
-from vgpu_cfg.planning.only import only_chosen
-from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.ownership import Ownership, judge_ownership, marked_moids
-from vgpu_cfg.planning.place_checks import (
+from vgpu_cfg.planning.moves.movables import Movables
+from vgpu_cfg.planning.networks.compare import plan_networks
+from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
+from vgpu_cfg.planning.placement.contests import narrow_contests
+from vgpu_cfg.planning.placement.place import Placed
+from vgpu_cfg.planning.rdma.checks import RdmaChecks
+from vgpu_cfg.planning.remedies.failures import report_failures
+from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
+from vgpu_cfg.planning.vms.checks.place_checks import (
     check_boards,
     check_datastores,
     check_host,
     check_own_cores,
     check_spread,
 )
-from vgpu_cfg.planning.place_wishes import check_keep_free, check_not_hosts, check_numa_residents, check_pack
-from vgpu_cfg.planning.placement import Placed
-from vgpu_cfg.planning.rdma.asked import with_nearness
-from vgpu_cfg.planning.rdma.checks import RdmaChecks
-from vgpu_cfg.planning.rules import after_rules, plan_rules
-from vgpu_cfg.planning.sequence import check_left_out, order_power_ons
-from vgpu_cfg.planning.settings.cluster import plan_cluster_options
-from vgpu_cfg.planning.site import check_networks
-from vgpu_cfg.planning.stage import (
-    Stage,
-    StateReader,
-    place_cases,
-    report_failures,
-    set_stage,
-)
-from vgpu_cfg.planning.topology import Topologies
-from vgpu_cfg.planning.topology_checks import check_topology
-from vgpu_cfg.planning.vm_checks import (
+from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
+from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_date,
     check_settings,
 )
-from vgpu_cfg.planning.vm_plans import VmPlanner, VmPlans
-from vgpu_cfg.planning.vmknic_networks import tie_vmknics
-from vgpu_cfg.planning.vms.overrides import plan_overrides
+from vgpu_cfg.planning.vms.destroy import plan_removal
+from vgpu_cfg.planning.vms.host_rules import plan_host_rules
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
+from vgpu_cfg.planning.vms.lookup.stage import Stage, StateReader, place_cases, set_stage
+from vgpu_cfg.planning.vms.only import only_chosen
+from vgpu_cfg.planning.vms.place_wishes import (
+    check_keep_free,
+    check_not_hosts,
+    check_numa_residents,
+    check_pack,
+)
+from vgpu_cfg.planning.vms.rules import after_rules, plan_rules
+from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
+from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
+from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
 
 
 def make_plan(

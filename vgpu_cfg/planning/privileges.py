@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -40,7 +41,7 @@ from vgpu_cfg.model.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -56,8 +57,7 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -67,7 +67,7 @@ from vgpu_cfg.model.vm_spec import (
     NewTpm,
     VmSpec,
 )
-from vgpu_cfg.planning.vms.table import rows_of
+from vgpu_cfg.planning.vms.settings.table import rows_of
 
 CLONE_TEMPLATE = "VirtualMachine.Provisioning.DeployTemplate"
 CLONE_VM = "VirtualMachine.Provisioning.Clone"

@@ -6,8 +6,8 @@ and memory once it runs. So is what nobody could read: a setting that only a hos
 
 from __future__ import annotations
 
-from vgpu_cfg.model.change import Plan
-from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.planning.findings.checks import Code
 
 _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_CLOSED, Code.SHELL_LEFT_OPEN})
 """Findings that tell of a difference which no change of the plan mends."""

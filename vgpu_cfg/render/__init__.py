@@ -1,7 +1,8 @@
-"""What plans, runs, inventories and errors look like on a terminal, in a log and as JSON.
+"""What plans, runs, inventories and errors look like on a terminal, in a log, as JSON and as documents.
 
-Each room is loaded by itself, since rich takes its time: `console` and `errors` for
-any command, `plan_text`, `progress` and `summary` for plan and apply,
-`inventory_text`, `status_text`, `profiles_text` for theirs, `runbook` and `as_run` for documents, `data` for
-JSON.
+Nothing here asks or changes anything. `views` make rows of what is to be shown; `text`, `data`, `markdown`
+and `page` are the faces that show them, and none of these knows another. Each module is loaded by itself,
+since rich takes its time.
 """
+
+from __future__ import annotations

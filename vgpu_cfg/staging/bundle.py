@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest import REPORT_KEY, GuestFile, GuestSpec
-from vgpu_cfg.model.guest_modules import MODULE_ORDER, GuestModule
+from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestFile, GuestSpec
+from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import STATE_FOLDER, compose, script_path

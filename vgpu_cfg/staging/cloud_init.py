@@ -15,8 +15,8 @@ from typing import Any
 
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
-from vgpu_cfg.model.guest import GuestFile, GuestSpec
-from vgpu_cfg.model.guest_modules import HostNameModule, HostsModule, NetworkModule, UsersModule
+from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
+from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule, NetworkModule, UsersModule
 from vgpu_cfg.staging.bundle import RUNNER
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.netplan import network_config
@@ -110,7 +110,7 @@ def _users(context: StagingContext) -> list[Any]:
     module = context.spec.get(UsersModule)
     if module is None:
         return []
-    from vgpu_cfg.staging.modules.users import accounts
+    from vgpu_cfg.staging.modules.machine.users import accounts
 
     return [
         {

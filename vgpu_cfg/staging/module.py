@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.guest import GuestFile, GuestSpec
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
+from vgpu_cfg.shells.keys import PlanKeyRing
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
 """Where files with secrets lie until the module that they are for has put them in their place."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.staging import values
 
 _DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import uuid
 
-from vgpu_cfg.model.guest_base import GuestNic
+from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import match_of
 

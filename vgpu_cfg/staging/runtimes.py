@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import LimitsModule, SharedFolderModule
-from vgpu_cfg.model.training_modules import WorkerModule
+from vgpu_cfg.model.guests.modules import LimitsModule, SharedFolderModule
+from vgpu_cfg.model.guests.training_modules import WorkerModule
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.words import image_word, path_word
 

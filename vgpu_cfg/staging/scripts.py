@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from vgpu_cfg.model.guest import GuestFile
-from vgpu_cfg.model.guest_modules import MODULE_ORDER
+from vgpu_cfg.model.guests.guest import GuestFile
+from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.staging.module import SECRETS_FOLDER, Staged
 from vgpu_cfg.staging.rendering import render
 

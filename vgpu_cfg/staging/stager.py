@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vgpu_cfg.model.guest import (
+from vgpu_cfg.model.guests.guest import (
     GuestBundle,
     GuestSpec,
     StagedModule,
@@ -12,7 +12,7 @@ from vgpu_cfg.model.guest import (
     parse_mark,
     print_mark,
 )
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging import cloud_init
 from vgpu_cfg.staging.bundle import RUNNER, bundle_files
 from vgpu_cfg.staging.module import StagingContext

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.model import guest_modules as kinds
-from vgpu_cfg.model import training_modules as training
+from vgpu_cfg.model.guests import modules as kinds
+from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.modules import (
+from vgpu_cfg.staging.modules.gpus import driver, licence, nouveau, toolkit
+from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, traffic, users
+from vgpu_cfg.staging.modules.rdma import nic_firmware, ofed, roce
+from vgpu_cfg.staging.modules.training import (
     containers,
-    driver,
-    host_name,
-    hosts,
     image,
     launcher,
-    licence,
-    limits,
     monitoring,
-    network,
-    nic_firmware,
-    nouveau,
-    ofed,
     registry,
-    roce,
     shared_folder,
     ssh_mesh,
-    toolkit,
-    traffic,
-    users,
     worker,
 )
 

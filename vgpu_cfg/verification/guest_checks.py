@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import combinations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia_topology import TOPOLOGY, parse_topology

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Gpu, GraphicsType
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware
 from vgpu_cfg.parsers.nvidia_smi import parse_query
 from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
-from vgpu_cfg.planning.settings.modules import option_of
+from vgpu_cfg.planning.host_settings.modules import option_of
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
 from vgpu_cfg.verification.views import HostView
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Generator
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import RoceModule
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import RoceModule
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import Interface, parse_interfaces
 from vgpu_cfg.parsers.rdma_devices import (

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.host_facts import HostFacts
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import Vm
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 
 

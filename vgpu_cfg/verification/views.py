@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     LicenceModule,
     NetworkModule,
     OfedModule,
     RoceModule,
 )
-from vgpu_cfg.model.host_facts import HostFacts
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
     SshMeshModule,
     WorkerModule,
 )
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.verification.learned import Learned
 

@@ -1,1 +1,1 @@
-"""The only client of vCenter: sessions, bulk reads, tasks, and the way in and out of pyvmomi's objects."""
+"""The only client of vCenter. Values of pyvmomi's types never leave it."""

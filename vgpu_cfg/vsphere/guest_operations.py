@@ -25,12 +25,12 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.errors import CertificateRejected, GuestError, GuestNotReady, Unreachable, VgpuCfgError
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import Clock, GuestShell, GuestTarget, Transport
-from vgpu_cfg.remote.channel import Executed
-from vgpu_cfg.remote.root_shell import RootShell
-from vgpu_cfg.vsphere.collector import Paths, Start, collect_from
-from vgpu_cfg.vsphere.faults import to_guest_error
-from vgpu_cfg.vsphere.session import Session
-from vgpu_cfg.vsphere.transport import believing
+from vgpu_cfg.shells.channel import Executed
+from vgpu_cfg.shells.root import RootShell
+from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.wire.faults import to_guest_error
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.transport import believing
 
 SHELL = "/bin/sh"
 MOST_BYTES = 16 * 1024 * 1024

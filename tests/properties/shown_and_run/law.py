@@ -11,8 +11,8 @@ from typing import Any
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.told import MAYBE, OF_A_VM, SET, Told, told_by
 from tests.properties.shown_and_run.wire import GUEST_SHELL, HOST_SHELL, Sent, host_of
-from vgpu_cfg.model.change import Edit
-from vgpu_cfg.render.change_lines import TOLD_BY_THE_HEAD, topic_of
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.render.text.plan.change_lines import TOLD_BY_THE_HEAD, topic_of
 
 Key = tuple[str, str, str, str]
 """Method, object, path, value."""

@@ -8,8 +8,9 @@ from typing import Any
 from tests.fakes.fake_hosts import FakeHosts
 from tests.unit.execution.makers import plan_of
 from vgpu_cfg.execution import HostTools, RunOptions, run_plan
-from vgpu_cfg.model.change import Change, Impact, ManualStep, Subject
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Subject
+from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     EnterMaintenance,
     EsxcliWrite,
@@ -24,10 +25,9 @@ from vgpu_cfg.model.host_change import (
     ShellWrite,
     ShutDownHost,
 )
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.plan.report import Event, Outcome, Report
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.model.report import Event, Outcome, Report
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading
 
 OPEN = AccessEntry(ssh="open-and-close")
 ATS = SettingTarget(setting="ats", value="TRUE", before="FALSE")

@@ -7,7 +7,9 @@ from typing import Any
 
 from tests.fakes.fake_vcenter import START, FakeVCenter
 from vgpu_cfg.execution import RunOptions, run_plan
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.model.plan.change import (
     Change,
     CloneFrom,
     CreateVm,
@@ -22,10 +24,8 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.report import Event, Report
-from vgpu_cfg.model.vm import VmDetail
-from vgpu_cfg.model.vm_spec import NewVgpu, VmSpec
+from vgpu_cfg.model.plan.report import Event, Report
+from vgpu_cfg.model.plan.vm_spec import NewVgpu, VmSpec
 from vgpu_cfg.ports import ReadScope
 
 SCOPE = ReadScope()

@@ -29,7 +29,7 @@ from tests.unit.execution.host_makers import (
 )
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.execution import run_plan
-from vgpu_cfg.model.change import Change
+from vgpu_cfg.model.plan.change import Change
 
 EVERYTHING = (LIVE, ATS, NVIDIA, MIG, GRAPHICS)
 WANTED = {setting.setting: setting.value for setting in EVERYTHING}

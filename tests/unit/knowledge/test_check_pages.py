@@ -10,7 +10,7 @@ from tests.architecture.sources import ROOT
 from vgpu_cfg.knowledge import check_pages
 from vgpu_cfg.knowledge.check_pages import make_page, page_folder, read_page
 from vgpu_cfg.knowledge.verify_failures import FAILURES
-from vgpu_cfg.planning.checks import CHECKS
+from vgpu_cfg.planning.findings.checks import CHECKS
 
 PAGE = """# VG301: too little memory
 

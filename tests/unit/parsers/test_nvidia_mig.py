@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.model.host_facts import MigInstance
+from vgpu_cfg.model.observed.host_facts import MigInstance
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Diagnostic, Plan
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Diagnostic, Plan
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
 GPU = "0000:21:00.0"

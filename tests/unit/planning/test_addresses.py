@@ -6,23 +6,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vgpu_cfg.model.addresses import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
-from vgpu_cfg.model.change import Diagnostic, Placement
 from vgpu_cfg.model.desired import (
     DesiredFunction,
+    DesiredGuest,
     DesiredNetwork,
     DesiredNic,
     DesiredPlan,
     DesiredVm,
     TemplateSource,
 )
-from vgpu_cfg.model.desired_guest import DesiredGuest
-from vgpu_cfg.model.host_facts import EstateFacts, HostFacts, Vmknic
-from vgpu_cfg.model.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter
-from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, VirtualNic, Vm, VmDetail
-from vgpu_cfg.planning.addresses import AddressBook, NicAddress, plan_addresses
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.nic_identity import MLX5, VMXNET3
+from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
+from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, Vmknic
+from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter
+from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VirtualNic, Vm, VmDetail
+from vgpu_cfg.model.plan.change import Diagnostic, Placement
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress, plan_addresses
+from vgpu_cfg.planning.addresses.nic_identity import MLX5, VMXNET3
+from vgpu_cfg.planning.findings.collection import Findings
 
 POOL = DesiredNetwork(
     name="roce-111",

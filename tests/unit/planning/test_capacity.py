@@ -7,8 +7,8 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
+from vgpu_cfg.planning.findings.checks import Code
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 CATALOG = load_catalog()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from vgpu_cfg.knowledge.verify_failures import FAILURES, Failure
-from vgpu_cfg.planning.checks import CHECKS, Basis, Check, Code
+from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "reference" / "checks"
 INDEX = FOLDER / "README.md"

@@ -8,13 +8,13 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.planning.parts import parts
+from vgpu_cfg.model.observed.vm import VgpuDevice, VmDetail
+from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import VgpuDevice, VmDetail
-from vgpu_cfg.model.vm_spec import NewVgpu, RemoveDevice
-from vgpu_cfg.planning.gpu_devices import compare_gpus
-from vgpu_cfg.planning.gpu_match import has_wanted_gpus, held_groups
-from vgpu_cfg.planning.guests import is_linux
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
+from vgpu_cfg.planning.vms.lookup.gpu_match import has_wanted_gpus, held_groups
+from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 
 A80, A40 = "grid_a100d-80c", "grid_a100d-40c"
 PAIR, QUAD = f"Nvidia:2@{A80}%NVLink", f"Nvidia:4@{A80}%NVLink"

@@ -6,10 +6,15 @@ import pytest
 
 from tests.unit.planning.parts import parts
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk, DesiredVm, TemplateSource
-from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
-from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import DiskController, PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.observed.vm import (
+    DiskController,
+    PassthroughDevice,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    VmDetail,
+)
+from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -21,9 +26,12 @@ from vgpu_cfg.model.vm_spec import (
     NicBacking,
     RemoveDevice,
 )
-from vgpu_cfg.planning.gpu_devices import WantedGpu, compare_gpus, gpu_words
-from vgpu_cfg.planning.gpu_match import effective_gpus, has_wanted_gpus
-from vgpu_cfg.planning.other_devices import WantedNic, compare_disks, compare_nics
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus, gpu_words
+from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics
+from vgpu_cfg.planning.vms.lookup.gpu_match import effective_gpus, has_wanted_gpus
+from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu, WantedNic
 
 
 def vm(*profiles: str, passthrough: tuple[PassthroughDevice, ...] = (), **extra: str) -> VmDetail:

@@ -12,9 +12,9 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.knowledge.failed_task import PastTask, VmHistory
 from vgpu_cfg.knowledge.faults import explanation_of
 from vgpu_cfg.knowledge.vm_log import VmLog, last_start
-from vgpu_cfg.model.vm import OwnerMark, PowerState, Vm
-from vgpu_cfg.planning.diagnosis import BEHIND, Diagnosis, diagnose
-from vgpu_cfg.planning.vm_judgements import Judged
+from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
+from vgpu_cfg.planning.remedies.diagnosis import BEHIND, Diagnosis, diagnose
+from vgpu_cfg.planning.remedies.vm_judgements import Judged
 
 AT = datetime(2026, 11, 20, 22, 31, tzinfo=UTC)
 GENERAL = "Module 'DevicePowerOn' power on failed."

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.desires import plan_for, vm
-from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.planning.checks import CHECKS, Basis, Code, check_of
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Code, check_of
+from vgpu_cfg.planning.findings.collection import Findings
 
 
 def test_every_code_has_a_check_and_every_check_its_own_code() -> None:

@@ -9,20 +9,21 @@ import pytest
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import (
     DesiredFunction,
+    DesiredGuest,
     DesiredNetwork,
     DesiredNic,
     DesiredPlan,
+    DesiredTraining,
     DesiredVm,
     TemplateSource,
 )
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
 from vgpu_cfg.model.hand_over import HandOver, HandOverGpu
-from vgpu_cfg.model.inventory import Inventory, VCenter
+from vgpu_cfg.model.observed.inventory import Inventory, VCenter
+from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry
 from vgpu_cfg.model.plan_words import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.model.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.planning.hand_over import make_hand_over
+from vgpu_cfg.planning.guests.hand_over import make_hand_over
 
 LAN = DesiredNic(network="vm-network", ip="dhcp")
 ROCE = DesiredNic(

@@ -5,10 +5,10 @@ from typing import Any
 from tests.plans.estate import make_inventory
 from tests.unit.planning.test_placement import CATALOG, a100s, demands, place, shape, states
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.demand import Demand
-from vgpu_cfg.planning.mend import smallest_mend
-from vgpu_cfg.planning.movables import Movables
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.moves.movables import Movables
+from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.remedies.mend import smallest_mend
 
 
 def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand], *protected: str) -> str:

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.planning.desires import plan_for
 from tests.unit.planning.desires import vm as desired_vm
 from tests.unit.planning.test_networks import ROCE, codes, estate, planned, portgroup, switch
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.networks import plan_networks
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.networks.compare import plan_networks
 
 LOWER = ROCE | {"mtu": 1500}
 OTHER_VLAN = ROCE | {"vlan": 112}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.model.change import ChangeNetwork, Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.host_change import EditSwitch, MakeSwitch, SetPortgroup
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.networks import plan_networks
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import ChangeNetwork, Diagnostic
+from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.networks.compare import plan_networks
 
 ROCE = {"name": "roce-111", "switch": "dvs-roce", "vlan": 111, "mtu": 9000}
 MAKES = ROCE | {"make_switch": True}

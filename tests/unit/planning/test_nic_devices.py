@@ -9,21 +9,21 @@ from tests.unit.planning.parts import parts
 from tests.unit.planning.test_nic_needs import FIRST, SECOND, VIRTUAL, WHOLE, cut, stock, whole
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredFunction, DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.vm import PassthroughDevice, VirtualNic, VmDetail
-from vgpu_cfg.model.vm_spec import (
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
+from vgpu_cfg.model.plan.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
     NewSriovNic,
     NicBacking,
     RemoveDevice,
 )
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.nic_checks import check_bound, check_functions
-from vgpu_cfg.planning.nic_devices import compare_functions, plan_functions
-from vgpu_cfg.planning.nic_match import has_wanted_functions, nic_needs
-from vgpu_cfg.planning.nic_needs import NicNeed, NicStock
-from vgpu_cfg.planning.other_devices import WantedFunction, WantedNic
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.nic_needs import NicNeed, NicStock
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.vms.checks.nic_checks import check_bound, check_functions
+from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions, plan_functions
+from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions, nic_needs
+from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic
 
 LAN = NicBacking(network_moid="network-1", network_name="roce-111")
 OTHER = NicBacking(network_moid="network-2", network_name="roce-112")

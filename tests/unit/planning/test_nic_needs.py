@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.nic_checks import explain_nics
-from vgpu_cfg.planning.nic_needs import (
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.nic_needs import (
     NicKind,
     NicNeed,
     NicStock,
@@ -24,6 +22,8 @@ from vgpu_cfg.planning.nic_needs import (
     is_matching,
     refuse_nics,
 )
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
 WHOLE, VIRTUAL = NicKind.PASSTHROUGH, NicKind.SRIOV
 FIRST, SECOND, THIRD = "0000:24:00.0", "0000:e4:00.0", "0000:e5:00.0"

@@ -4,13 +4,19 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_words import NumaPolicy
-from vgpu_cfg.planning.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
-from vgpu_cfg.planning.mmio import mmio_size_gb
-from vgpu_cfg.planning.numa import NodeState, choose_nodes, nodes_of_affinity, numa_level, promise_nodes
-from vgpu_cfg.planning.options import PlanOptions, matches_any
-from vgpu_cfg.planning.words import gib, is_at_least, listed, node_list, version_tuple, whole_gib
+from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
+from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
+from vgpu_cfg.planning.capacity.numa import (
+    NodeState,
+    choose_nodes,
+    nodes_of_affinity,
+    numa_level,
+    promise_nodes,
+)
+from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
+from vgpu_cfg.planning.findings.wording import gib, is_at_least, listed, node_list, version_tuple, whole_gib
 
 
 @pytest.mark.parametrize(

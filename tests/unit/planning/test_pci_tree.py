@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plans.estate import make_inventory
-from vgpu_cfg.planning.pci_tree import PciTree
+from vgpu_cfg.planning.capacity.pci_tree import PciTree
 
 ONE_PORT, OTHER_PORT = "0000:20:01.0", "0000:20:02.0"
 FAR_PORT = "0000:80:01.0"

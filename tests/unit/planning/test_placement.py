@@ -10,20 +10,20 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_words import NumaPolicy, Spread
-from vgpu_cfg.planning.capacity import CapacityReader, Claim
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.demand import Demand, Shape
-from vgpu_cfg.planning.expectation import expect_gpus
-from vgpu_cfg.planning.greedy import GreedyPlacer
-from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.nic_needs import NicKind, NicNeed
-from vgpu_cfg.planning.placement import Placed, Placer, Verdict
-from vgpu_cfg.planning.placement import place as place_with
-from vgpu_cfg.planning.power_order import Start, power_on_tiers, simulate_starts
-from vgpu_cfg.planning.refusals import explain_refusal
-from vgpu_cfg.planning.solver import SolverPlacer
-from vgpu_cfg.planning.stage import PLACERS
-from vgpu_cfg.planning.vgpu_need import needs_of
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim
+from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
+from vgpu_cfg.planning.capacity.vgpu_need import needs_of
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.expectation import expect_gpus
+from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Placed, Placer, Verdict
+from vgpu_cfg.planning.placement.place import place as place_with
+from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers, simulate_starts
+from vgpu_cfg.planning.placement.solver import SolverPlacer
+from vgpu_cfg.planning.remedies.refusals import explain_refusal
 
 CATALOG = load_catalog()
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desires import GPU, codes, estate, own, plan_for, planned, vm
-from vgpu_cfg.model.change import CreateVm, Impact, PowerOnVm, ReconfigureVm, SetRule, Severity
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.vm import AFFINITY_KEY
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.model.plan.change import CreateVm, Impact, PowerOnVm, ReconfigureVm, SetRule, Severity
 
 ON_NODE_0 = {"extra_config": {AFFINITY_KEY: "0"}}
 

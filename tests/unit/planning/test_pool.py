@@ -6,13 +6,13 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.inventory import DeviceGroupInfo, Inventory
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.gpu_state import GpuState, Held
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu, pooled_gpus
 from vgpu_cfg.planning.pool.stranding import Kind, Stranding, find_stranded
 from vgpu_cfg.planning.pool.summary import Pool, read_pool
-from vgpu_cfg.planning.vgpu_need import VgpuNeed, needs_of
 
 A, B, C, D = "0000:21:00.0", "0000:41:00.0", "0000:a1:00.0", "0000:e2:00.0"
 CATALOG = load_catalog()

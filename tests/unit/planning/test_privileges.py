@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.model import host_change
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory, VCenter
+from vgpu_cfg.model.plan import host_change
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -26,8 +28,7 @@ from vgpu_cfg.model.change import (
     ShutDownHost,
     Subject,
 )
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -43,7 +44,6 @@ from vgpu_cfg.model.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.inventory import Inventory, VCenter
 from vgpu_cfg.planning import privileges
 from vgpu_cfg.planning.privileges import needed_privileges
 

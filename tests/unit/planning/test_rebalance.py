@@ -7,11 +7,11 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning import desires
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.inventory import Inventory, ProfileInfo
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.move_order import Step, in_order
-from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.rebalance import How, Outcome, Rebalance, plan_rebalance
+from vgpu_cfg.model.observed.inventory import Inventory, ProfileInfo
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.moves.move_order import Step, in_order
+from vgpu_cfg.planning.moves.rebalance import How, Outcome, Rebalance, plan_rebalance
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 

@@ -9,14 +9,14 @@ from typing import Any
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_words import Spread
-from vgpu_cfg.planning.demand import Demand, Shape
-from vgpu_cfg.planning.gpu_state import GpuState
-from vgpu_cfg.planning.greedy import GreedyPlacer
-from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.milp import Outcome, Program
-from vgpu_cfg.planning.patterns import PatternBook, Ware, stack
-from vgpu_cfg.planning.placement import Attempt
-from vgpu_cfg.planning.solver import SolverPlacer
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.milp import Outcome, Program
+from vgpu_cfg.planning.placement.patterns import PatternBook, Ware, stack
+from vgpu_cfg.planning.placement.place import Attempt
+from vgpu_cfg.planning.placement.solver import SolverPlacer
 
 PAIR = "Nvidia:2@grid_a100d-80c%NVLink"
 HGX = [f"Nvidia:{size}@nvidia_h100xm-80c%NVLink" for size in (2, 4, 8)]

@@ -6,12 +6,12 @@ import pytest
 
 from tests.unit.planning.test_placement import a100s, shape, states
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import StartContest
-from vgpu_cfg.planning.contests import Order, Turns, judge_starts, make_contest
-from vgpu_cfg.planning.demand import Variant
-from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.power_order import Start
-from vgpu_cfg.planning.start_game import StartGame, TooManyPositions
+from vgpu_cfg.model.plan.change import StartContest
+from vgpu_cfg.planning.placement.contests import Order, Turns, judge_starts, make_contest
+from vgpu_cfg.planning.placement.demand import Variant
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_game import StartGame, TooManyPositions
 
 ONE, TWO = "0000:10:00.0", "0000:11:00.0"
 

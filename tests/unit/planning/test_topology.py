@@ -6,8 +6,8 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.planning.peer_groups import peer_sets
-from vgpu_cfg.planning.topology import (
+from vgpu_cfg.planning.capacity.peer_groups import peer_sets
+from vgpu_cfg.planning.capacity.topology import (
     Domain,
     GroupWithoutLink,
     LinkAcrossBoards,

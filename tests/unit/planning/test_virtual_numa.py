@@ -6,11 +6,11 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import CreateVm
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.plan.change import CreateVm
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.hardware import can_shape_nodes
+from vgpu_cfg.planning.capacity.hardware import can_shape_nodes
 from vgpu_cfg.planning.planner import make_plan
 
 FULL = GpuEntry(profile=(VgpuProfile.parse("grid_a100-40c"),))

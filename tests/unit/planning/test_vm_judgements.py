@@ -8,9 +8,9 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.model.vm import PassthroughDevice, PowerState, VgpuDevice, Vm
-from vgpu_cfg.planning.vm_judgements import Judged, Judgement, Verdict, judge
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice, Vm
+from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict, judge
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 RIGHT_MMIO = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "128"}

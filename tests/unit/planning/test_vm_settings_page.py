@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from vgpu_cfg.planning.vms.setting import Carrier, VmSetting
-from vgpu_cfg.planning.vms.table import VM_SETTINGS
+from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "vm-settings.md"
 BEGIN, END = "<!-- table -->", "<!-- /table -->"

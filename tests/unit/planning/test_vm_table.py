@@ -17,18 +17,18 @@ from pyVmomi import vim
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.drs import VmOverrides
-from vgpu_cfg.model.inventory import Cluster, Folder, Host
-from vgpu_cfg.model.vm import SettingValue, Vm, VmDetail
-from vgpu_cfg.model.vm_options import OPTIONS
-from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.model.observed.drs import VmOverrides
+from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host
+from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
+from vgpu_cfg.model.plan_file.vm_options import OPTIONS
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import compare_vm
-from vgpu_cfg.planning.vms.edits import joined, setting_spec
-from vgpu_cfg.planning.vms.placed import PlacedVm
-from vgpu_cfg.planning.vms.setting import Carrier, VmSetting
-from vgpu_cfg.planning.vms.table import VM_SETTINGS, overrides, vm_setting
-from vgpu_cfg.vsphere.paths import leaves_of, set_path
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
+from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
+from vgpu_cfg.vsphere.wire.paths import leaves_of, set_path
 
 PLAN_FILE_PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "plan-file.md"
 CLUSTER_LISTS: Mapping[str, Any] = {

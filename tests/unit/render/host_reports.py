@@ -8,7 +8,9 @@ from typing import Any
 
 from tests.unit.render import samples
 from tests.unit.render.host_samples import ATS, GRAPHICS, PASSED, ref
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, HostMark
+from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
+from vgpu_cfg.model.plan.change import (
     ChangeHost,
     EnterMaintenance,
     ExitMaintenance,
@@ -16,9 +18,7 @@ from vgpu_cfg.model.change import (
     RebootHost,
     SettingTarget,
 )
-from vgpu_cfg.model.host_facts import EstateFacts, HostFacts, HostMark
-from vgpu_cfg.model.inventory import Host, Inventory, VCenter
-from vgpu_cfg.model.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
 
 
 def standing_estate() -> Inventory:

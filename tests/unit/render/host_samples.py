@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.render import samples
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -30,7 +31,7 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.host_change import (
+from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -41,7 +42,6 @@ from vgpu_cfg.model.host_change import (
     SetPortgroup,
     ShellWrite,
 )
-from vgpu_cfg.model.inventory import GraphicsType
 
 NIC = "0000:3c:00.0"
 RIGHT = (

@@ -5,7 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.observed.inventory import (
+    AssignmentPolicy,
+    Cluster,
+    Datastore,
+    Gpu,
+    GraphicsType,
+    Host,
+    HostNic,
+    Inventory,
+    NumaNode,
+    PciDevice,
+    VCenter,
+)
+from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
     Change,
     CloneFrom,
     CreateVm,
@@ -32,23 +47,8 @@ from vgpu_cfg.model.change import (
     VmOverride,
     VmRef,
 )
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.inventory import (
-    AssignmentPolicy,
-    Cluster,
-    Datastore,
-    Gpu,
-    GraphicsType,
-    Host,
-    HostNic,
-    Inventory,
-    NumaNode,
-    PciDevice,
-    VCenter,
-)
+from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.model.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.model.vm_spec import VmSpec
 
 READ_AT = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
 GPUS = ("0000:3b:00.0", "0000:af:00.0")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.render.host_samples import TITLES, WRITES, ref
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 
 
 def how(view: HostView, wish: Wish) -> HowTo:

@@ -11,21 +11,20 @@ from tests.plans.estate import make_inventory
 from tests.unit.execution import makers
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Plan
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_guest import DesiredGuest
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.movables import Stay
+from vgpu_cfg.planning.moves.movables import Stay
+from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance, Restart
 from vgpu_cfg.planning.pool.shapes import Ground
 from vgpu_cfg.planning.pool.summary import read_pool
-from vgpu_cfg.planning.rebalance import How, Move, Outcome, Rebalance, Restart
-from vgpu_cfg.render import data
-from vgpu_cfg.render.fit_text import FitView
-from vgpu_cfg.render.inventory_view import view_inventory
-from vgpu_cfg.render.pool_data import fit_data, pool_data
-from vgpu_cfg.render.rebalance_text import rebalance_data
-from vgpu_cfg.render.status_view import view_status
+from vgpu_cfg.render.data import documents as data
+from vgpu_cfg.render.data.pool import fit_data, pool_data
+from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.views.fit import FitView
+from vgpu_cfg.render.views.inventory import view_inventory
+from vgpu_cfg.render.views.status import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.unit.render.transcripts import CASES, DOCUMENTS, FOLDER, WIDTHS, document_of, path_of
-from vgpu_cfg.render.console import plain
+from vgpu_cfg.render.layout.console import plain
 
 CROWDED = (
     *("inventory", "inventory-all", "profiles", "run-done", "run-failed"),

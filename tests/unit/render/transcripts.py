@@ -15,23 +15,22 @@ from tests.unit.execution import makers
 from tests.unit.render import guest_samples, host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Diagnostic, ManualStep, Plan, Severity, Subject
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Plan, Severity, Subject
+from vgpu_cfg.model.plan.report import Event, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.model.report import Event, Outcome, OutcomeStatus, Report
-from vgpu_cfg.model.vm import PowerState
-from vgpu_cfg.render.as_run import render_as_run
-from vgpu_cfg.render.console import make_console, plain
-from vgpu_cfg.render.inventory_text import render_inventory
-from vgpu_cfg.render.inventory_view import view_inventory
-from vgpu_cfg.render.plan_text import PlanShown, render_plan
-from vgpu_cfg.render.profiles_text import render_profiles
-from vgpu_cfg.render.progress import PlainDisplay
-from vgpu_cfg.render.runbook import render_runbook
-from vgpu_cfg.render.status_text import render_status
-from vgpu_cfg.render.status_view import view_status
-from vgpu_cfg.render.summary import render_summary
+from vgpu_cfg.render.layout.console import make_console, plain
+from vgpu_cfg.render.markdown.as_run import render_as_run
+from vgpu_cfg.render.markdown.runbook import render_runbook
+from vgpu_cfg.render.text.inventory import render_inventory
+from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+from vgpu_cfg.render.text.profiles import render_profiles
+from vgpu_cfg.render.text.run.progress import PlainDisplay
+from vgpu_cfg.render.text.run.summary import render_summary
+from vgpu_cfg.render.text.status import render_status
+from vgpu_cfg.render.views.inventory import view_inventory
+from vgpu_cfg.render.views.status import view_status
 
 FOLDER = Path(__file__).with_name("transcripts")
 WIDTHS = (80, 100)

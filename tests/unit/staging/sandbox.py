@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from vgpu_cfg.model.guest import GuestFile, GuestSpec
-from vgpu_cfg.model.guest_modules import GuestModule
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
+from vgpu_cfg.model.guests.modules import GuestModule
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.scripts import compose
 from vgpu_cfg.staging.table import stage_module

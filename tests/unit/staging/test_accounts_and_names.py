@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.staging.sandbox import SEED, Sandbox, context, need_root, spec_of
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import HostEntry, HostNameModule, HostsModule, UsersModule
+from vgpu_cfg.model.guests.modules import HostEntry, HostNameModule, HostsModule, UsersModule
 from vgpu_cfg.model.plan_file import UserEntry
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.table import stage_module
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBC7/GF1cpmxeYKiIn05Ip598TMagwjRARK0BoBICkU ada@desk"

@@ -12,9 +12,9 @@ import pytest
 from tests.unit.staging.sandbox import SEED, context, spec_of
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest import GuestFile, GuestSpec, parse_mark
-from vgpu_cfg.model.guest_base import PLAN_KEYS, GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic
+from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec, parse_mark
+from vgpu_cfg.model.guests.modules import (
     HostEntry,
     HostNameModule,
     HostsModule,

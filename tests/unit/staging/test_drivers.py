@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.staging.sandbox import Sandbox, context, spec_of
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_modules import DriverModule, LicenceModule, NouveauModule
-from vgpu_cfg.planning.guest.drivers import guest_branches
+from vgpu_cfg.model.guests.modules import DriverModule, LicenceModule, NouveauModule
+from vgpu_cfg.planning.guests.drivers import guest_branches
 from vgpu_cfg.staging.table import stage_module
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJqdGkiOiJzZWNyZXQifQ.c2ln"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.unit.staging.sandbox import SEED, Sandbox, spec_of, tool
-from vgpu_cfg.model.guest import GuestReport, GuestSpec
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec
+from vgpu_cfg.model.guests.modules import (
     HostEntry,
     HostNameModule,
     HostsModule,

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.staging.sandbox import Sandbox, context, spec_of
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import NetworkModule
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import NetworkModule
 from vgpu_cfg.staging import cloud_init
 from vgpu_cfg.staging.netplan import network_config
 from vgpu_cfg.staging.network_manager import keyfile, link_file

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.staging.sandbox import Sandbox, context, spec_of
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import LimitsModule, NicFirmwareModule, OfedModule, RoceModule
-from vgpu_cfg.staging.modules.limits import kib_of
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import LimitsModule, NicFirmwareModule, OfedModule, RoceModule
+from vgpu_cfg.staging.modules.machine.limits import kib_of
 from vgpu_cfg.staging.table import stage_module
 
 MAC = "b8:3f:d2:00:00:01"

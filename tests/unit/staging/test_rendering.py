@@ -14,8 +14,8 @@ from jinja2 import UndefinedError
 from tests.unit.staging.sandbox import SEED, Sandbox, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
-from vgpu_cfg.model.guest_modules import MODULE_ORDER
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.model.guests.modules import MODULE_ORDER
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.module import Staged
 from vgpu_cfg.staging.rendering import environment, quote_sh, quote_systemd, render
 from vgpu_cfg.staging.scripts import compose, script_path, secret_file, source_file

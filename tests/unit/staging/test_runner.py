@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.unit.staging.sandbox import Sandbox, context, spec_of, tool
-from vgpu_cfg.model.guest import GuestReport
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.guest import GuestReport
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     HostNameModule,

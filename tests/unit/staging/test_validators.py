@@ -14,8 +14,8 @@ import pytest
 
 from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     HostEntry,
@@ -31,7 +31,7 @@ from vgpu_cfg.model.guest_modules import (
     UsersModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.bundle import RUNNER, SERVICE, bundle_files
 from vgpu_cfg.staging.cloud_init import user_data
 from vgpu_cfg.staging.netplan import network_config

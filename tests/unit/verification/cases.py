@@ -21,9 +21,9 @@ from tests.unit.verification.scene import (
     make_scene,
 )
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.guest import GuestReport, ModuleState
-from vgpu_cfg.model.host_facts import KernelSetting
-from vgpu_cfg.model.inventory import GraphicsType
+from vgpu_cfg.model.guests.guest import GuestReport, ModuleState
+from vgpu_cfg.model.observed.host_facts import KernelSetting
+from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.verification import CheckResult
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.ports import ShellResult

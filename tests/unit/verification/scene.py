@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
 from tests.unit.parsers.printed import printed
-from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     LicenceModule,
@@ -19,9 +19,7 @@ from vgpu_cfg.model.guest_modules import (
     OfedModule,
     RoceModule,
 )
-from vgpu_cfg.model.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
-from vgpu_cfg.model.inventory import Gpu, GraphicsType, Host, PciDevice
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
@@ -30,6 +28,8 @@ from vgpu_cfg.model.training_modules import (
     TrainWorker,
     WorkerModule,
 )
+from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, PciDevice
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.ports import ShellResult

@@ -9,7 +9,7 @@ from tests.unit.verification.scene import make_scene
 from vgpu_cfg.knowledge.check_pages import read_page
 from vgpu_cfg.knowledge.verify_failures import FAILURES, VerifyCode
 from vgpu_cfg.model.verification import CheckState
-from vgpu_cfg.render.verify_text import finding_lines
+from vgpu_cfg.render.text.verification import finding_lines
 
 
 def test_every_code_has_one_case() -> None:

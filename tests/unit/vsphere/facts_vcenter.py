@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from tests.unit.vsphere.wire import ENVELOPE, Answer, fault, soap
-from vgpu_cfg.vsphere.session import Session
+from tests.unit.vsphere.soap_answers import ENVELOPE, Answer, fault, soap
+from vgpu_cfg.vsphere.wire.session import Session
 
 _METHOD = re.compile(rb"<soapenv:Body><(\w+)")
 _VERSIONS = (

@@ -11,8 +11,8 @@ from typing import Any
 from pyVmomi import VmomiSupport, vim, vmodl
 from pyVmomi.Iso8601 import ParseISO8601
 
-from tests.unit.vsphere.wire import Answer, fault, soap
-from vgpu_cfg.vsphere.session import Session
+from tests.unit.vsphere.soap_answers import Answer, fault, soap
+from vgpu_cfg.vsphere.wire.session import Session
 
 VERSION_ID = re.compile(r' versionId="[^"]*"')
 METHOD = re.compile(rb"Body><([A-Za-z_]+)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog
+from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog, resolve_profile
 from vgpu_cfg.lab.estates.stock import BY_VERSION
 from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
@@ -70,7 +70,7 @@ def find_slot(load: GpuLoad, profile: str) -> Slot | None:
 @lru_cache(maxsize=8192)
 def entry_of(board: str, profile: str) -> ProfileEntry | None:
     """Return what a profile is on a board, None where the board does not have it."""
-    return load_catalog().board(board).entry(VgpuProfile.parse(profile))
+    return resolve_profile(load_catalog().board(board), VgpuProfile.parse(profile))
 
 
 def is_offered(load: GpuLoad, entry: ProfileEntry) -> bool:

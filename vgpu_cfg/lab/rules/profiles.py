@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from vgpu_cfg.catalog import ProfileEntry, load_catalog
+from vgpu_cfg.catalog import ProfileEntry, load_catalog, resolve_profile
 from vgpu_cfg.lab.rules.gpu_load import GpuLoad, Order, esxi_order, find_slot, load_of, min_esxi
 from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.model.vgpu import Series, VgpuProfile
@@ -74,7 +74,7 @@ def _board_profiles(board_key: str, driver_kind: str, order: Order) -> tuple[Pro
     ]
     wanted: tuple[tuple[Series, list[int]], ...] = (("Q", sizes), ("A", sizes), ("B", [2, 1]))
     graphics = [
-        board.entry(VgpuProfile(prefix=board.prefix, series=series, framebuffer_gb=size))
+        resolve_profile(board, VgpuProfile(prefix=board.prefix, series=series, framebuffer_gb=size))
         for series, chosen in wanted
         for size in chosen
     ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from vgpu_cfg.documents import Loc
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredLicence
+from vgpu_cfg.model.desired import DesiredGuest, DesiredLicence
 from vgpu_cfg.model.plan_file import (
     GuestEntry,
     LicenceEntry,

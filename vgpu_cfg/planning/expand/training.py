@@ -9,8 +9,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_guest import DesiredGuest, DesiredTraining
+from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file import PackageEntry, RegistryEntry, TrainingEntry, host_name_of, registry_of
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.lines import Expansion

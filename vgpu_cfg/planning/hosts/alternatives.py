@@ -6,17 +6,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Impact, Severity
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Impact, Severity
 from vgpu_cfg.model.plan_words import GpuUse
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import DISTURBS, HostCase
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.host_settings.case import DISTURBS, HostCase
+from vgpu_cfg.planning.host_settings.entry import HostSetting, Wish
 from vgpu_cfg.planning.hosts.compare import wishes_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 from vgpu_cfg.planning.hosts.judge import HostJudge, JudgedHost
-from vgpu_cfg.planning.settings.entry import HostSetting, Wish
 
 Wishes = Mapping[str, tuple[HostSetting, Wish]]
 """What is asked of a host, by the wish's id."""

@@ -11,19 +11,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Diagnostic
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.demand import Demand
-from vgpu_cfg.planning.greedy import GreedyPlacer
-from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Diagnostic
+from vgpu_cfg.model.rdma import asks_rdma
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation
-from vgpu_cfg.planning.placement import Placed, place
-from vgpu_cfg.planning.rdma.asked import asks_rdma
-from vgpu_cfg.planning.stage import PLACERS, Stage, StateReader, demands_of, starting_of
-from vgpu_cfg.planning.startable import place_startable
+from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Placed, place
+from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.shapes import demands_of, starting_of
+from vgpu_cfg.planning.vms.lookup.stage import Stage, StateReader
 
 _MOST_DROPS = 8
 """How many prepared hosts are tried without, or prepared with less."""

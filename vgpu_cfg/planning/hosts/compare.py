@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.model.change import Impact, Severity
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import NO_LOCKDOWN, SHELL_GROUPS, is_same_boot
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Objection, Reading, Wish, needs_of
-from vgpu_cfg.planning.settings.table import SETTINGS
-from vgpu_cfg.planning.words import listed
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS, is_same_boot
+from vgpu_cfg.model.plan.change import Impact, Severity
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.case import Gap, GapKind, HostCase
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Objection, Reading, Wish, needs_of
+from vgpu_cfg.planning.host_settings.table import SETTINGS
 
 
 def wishes_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[HostSetting, Wish]]:

@@ -12,23 +12,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.inventory import Gpu, GraphicsType, Inventory
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
 from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.addresses import own_vms
-from vgpu_cfg.planning.candidates import forbidden_by
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import HostCase
+from vgpu_cfg.planning.addresses.nic_addresses import own_vms
+from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.case import HostCase
+from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
-from vgpu_cfg.planning.rdma.asked import asks_rdma
+from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
-from vgpu_cfg.planning.settings.match import gpu_rules
-from vgpu_cfg.planning.site import find_named
-from vgpu_cfg.planning.words import listed
 
 
 class Preparation(Flag):

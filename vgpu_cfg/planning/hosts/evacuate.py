@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import HostCase
-from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.ownership import is_marked
-from vgpu_cfg.planning.settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE, HOT_MIGRATE_OPTION
-from vgpu_cfg.planning.words import as_counted, gib, listed
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
+from vgpu_cfg.planning.estate.ownership import is_marked
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import as_counted, gib, listed
+from vgpu_cfg.planning.host_settings.case import HostCase
+from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE, HOT_MIGRATE_OPTION
 
 MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can use; what ESXi itself needs is recalled, not looked up."""

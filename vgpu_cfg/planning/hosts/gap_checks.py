@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.model.change import Impact, Subject
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.host_facts import is_same_boot
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.host_facts import is_same_boot
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Impact, Subject
 from vgpu_cfg.model.plan_file import GpuMatch, NicMatch
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import GapKind, HostCase
-from vgpu_cfg.planning.settings.match import matches_gpu, matches_nic, passed_through_nics
-from vgpu_cfg.planning.settings.vmknics import network_name, vmknic_on
-from vgpu_cfg.planning.words import listed
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.case import GapKind, HostCase
+from vgpu_cfg.planning.host_settings.match import matches_gpu, matches_nic, passed_through_nics
+from vgpu_cfg.planning.host_settings.nics.vmknics import network_name, vmknic_on
 
 
 def check_bios(case: HostCase, findings: Findings) -> None:

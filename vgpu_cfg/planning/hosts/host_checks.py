@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpu_cfg.model.change import Severity, Subject
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Connection, Inventory
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.model.plan_words import Disruption, NicUse
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import Gap, HostCase
-from vgpu_cfg.planning.hosts.select import clusters_of
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.case import Gap, HostCase
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.select import clusters_of
 from vgpu_cfg.planning.hosts.stretches import Stretches
 from vgpu_cfg.planning.hosts.window import parse_window
-from vgpu_cfg.planning.settings.driver import driver_facts
-from vgpu_cfg.planning.settings.match import nic_rules
-from vgpu_cfg.planning.words import listed
 
 
 def check_reachable(case: HostCase, plan: str, findings: Findings) -> bool:

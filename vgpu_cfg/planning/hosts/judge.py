@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.model.change import Impact, ManualStep
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Connection, Host, Inventory, ProfileInfo
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import Gap, GapKind, HostCase
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
+from vgpu_cfg.model.plan.change import Impact, ManualStep
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
+from vgpu_cfg.planning.host_settings.case import Gap, GapKind, HostCase
 from vgpu_cfg.planning.hosts.compare import compare_host
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.gap_checks import check_bios, check_restarts
@@ -27,8 +29,6 @@ from vgpu_cfg.planning.hosts.host_checks import (
 )
 from vgpu_cfg.planning.hosts.sequence import is_by_hand
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
-from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.words import is_at_least, version_tuple
 
 
 @dataclass(slots=True)

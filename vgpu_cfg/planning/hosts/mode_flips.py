@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.inventory import Gpu, Inventory
+from vgpu_cfg.model.observed.inventory import Gpu, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry, HostGpuEntry
 from vgpu_cfg.model.plan_words import GpuUse
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.gpu_state import GpuState
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 _MENDED = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
 """What the plan itself sees to on a host that it prepares."""

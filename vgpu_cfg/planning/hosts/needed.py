@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.host_facts import SHELL_GROUPS, FactGroup
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.host_settings.select import host_cases
 from vgpu_cfg.planning.hosts.compare import wishes_of
 from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
-from vgpu_cfg.planning.hosts.select import host_cases
-from vgpu_cfg.planning.options import PlanOptions
 from vgpu_cfg.planning.rdma.derive import rdma_facts
 
 _ALWAYS = frozenset({FactGroup.BASE, FactGroup.OWNERS})

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Change, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Change, SetClusterOption, SetVCenterOption
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.host_settings.cluster import with_options
+from vgpu_cfg.planning.host_settings.select import clusters_of, host_cases, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
 from vgpu_cfg.planning.hosts.compare import wishes_of
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
 from vgpu_cfg.planning.hosts.gap_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window
 from vgpu_cfg.planning.hosts.judge import HostJudge, HostWork, JudgedHost
-from vgpu_cfg.planning.hosts.select import clusters_of, host_cases, waves_of
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id
-from vgpu_cfg.planning.new_vms import with_needs
-from vgpu_cfg.planning.options import PlanOptions
-from vgpu_cfg.planning.settings.cluster import with_options
+from vgpu_cfg.planning.vms.new_vms import with_needs
 
 _ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "power_on_vm", "stage_guest")
 

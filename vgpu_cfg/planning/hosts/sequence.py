@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgpu_cfg.model.change import (
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     Edit,
@@ -24,13 +25,12 @@ from vgpu_cfg.model.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.host_change import HostWrite, ShellWrite
-from vgpu_cfg.model.vm import Vm
-from vgpu_cfg.planning.hosts.case import DISTURBS, Gap, GapKind, HostCase
+from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
+from vgpu_cfg.planning.host_settings.case import DISTURBS, Gap, GapKind, HostCase
+from vgpu_cfg.planning.host_settings.entry import HostView, target
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_calls
-from vgpu_cfg.planning.new_vms import change_id
-from vgpu_cfg.planning.settings.entry import HostView, target
+from vgpu_cfg.planning.vms.new_vms import change_id
 
 _EVACUATION_SECONDS = 1800
 """How long the VMs of a host may take to leave. How long all data of vSAN takes nobody knows beforehand."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.planning.hosts.case import Gap, GapKind
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish, needs_of
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.planning.host_settings.case import Gap, GapKind
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Reading, Wish, needs_of
 
 _NEEDS_EMPTY_HOST = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 

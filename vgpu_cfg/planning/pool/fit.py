@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.demand import Demand, Shape
-from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.limits import COPY, Limit, find_limits
-from vgpu_cfg.planning.remedies import REMEDIES, closeness
+from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness
 
 MOST_COPIES = 10_000
 """Where the count of one host ends; nothing real comes near it."""

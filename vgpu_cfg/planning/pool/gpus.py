@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.inventory import Connection, Gpu, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.checks import CHECKS, Code
-from vgpu_cfg.planning.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.checks import CHECKS, Code
 from vgpu_cfg.planning.pool.nvlink import find_lost_links
 from vgpu_cfg.planning.pool.stranding import Stranding, find_stranded
-from vgpu_cfg.planning.vgpu_need import VgpuNeed
 
 
 class Mode(StrEnum):

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from vgpu_cfg.planning.checks import CHECKS, Code
-from vgpu_cfg.planning.demand import Shape, Variant
-from vgpu_cfg.planning.gpu_state import GpuState
-from vgpu_cfg.planning.host_state import HostState
-from vgpu_cfg.planning.peer_groups import has_group_api
-from vgpu_cfg.planning.remedies import closeness
-from vgpu_cfg.planning.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.words import counted, gib, listed, node_list, whole_gib
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.checks import CHECKS, Code
+from vgpu_cfg.planning.findings.wording import counted, gib, listed, node_list, whole_gib
+from vgpu_cfg.planning.placement.demand import Shape, Variant
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.remedies.advice import closeness
 
 COPY = "one more"
 """What a VM is called that is put on a host to count."""

@@ -1,6 +1,6 @@
 """Which idle GPUs can be in no NVLink group of some size now, since a member is used by others.
 
-Which GPUs can be peers is told by planning/peer_groups.py, as far as anybody knows. A member that is used
+Which GPUs can be peers is told by `capacity.peer_groups`, as far as anybody knows. A member that is used
 alone, or for a fraction, has its NVLink turned off (field report by Frank Denneman).
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.planning.capacity import HostCapacity
+from vgpu_cfg.planning.capacity.host_capacity import HostCapacity
+from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.pool.stranding import Kind, Stranding
-from vgpu_cfg.planning.words import listed
 
 PAIR = 2
 

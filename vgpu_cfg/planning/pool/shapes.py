@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.change import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.capacity import CapacityReader
-from vgpu_cfg.planning.case_maker import CaseMaker
-from vgpu_cfg.planning.demand import Shape, make_variants
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.host_state import HostState
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.placement.demand import Shape, make_variants
+from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
-from vgpu_cfg.planning.stage import Stage, hosts_in_order, set_stage
+from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
+from vgpu_cfg.planning.vms.lookup.stage import Stage, hosts_in_order, set_stage
 
 
 @dataclass(frozen=True, slots=True)

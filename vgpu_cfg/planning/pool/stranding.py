@@ -1,7 +1,7 @@
 """What of a GPU is free and yet of no use, or of use to one size only, as things are.
 
 Lost is what no profile can take any more: between placements, beyond the last slice. Bound is what
-only one profile size can take until a VM goes. Sources of the rules: see planning/gpu_state.py.
+only one profile size can take until a VM goes. Sources of the rules: see planning/capacity/gpu_state.py.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import cache
 from itertools import pairwise
 
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.gpu_state import GpuState
-from vgpu_cfg.planning.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.words import counted, listed, whole_gib
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.wording import counted, listed, whole_gib
 
 LEAST_MIB = 512
 """Less than this is rounding: profiles of one GPU add up to some MiB less than its framebuffer."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.inventory import NVIDIA_VENDOR_ID, Host, Inventory
-from vgpu_cfg.model.vm import PassthroughDevice, Vm
+from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Host, Inventory
+from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm
+from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu, counted_room, pooled_gpus
-from vgpu_cfg.planning.vgpu_need import needs_of
 
 IDLE_BELOW_PERCENT = 1.0
 """A VM that uses less of its CPUs than this is taken for idle; a choice, not a measured limit."""

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.model.change import Change, CreateVm, ManualStep, ReconfigureVm
-from vgpu_cfg.model.guest import REPORT_KEY, GuestReport, ModuleState
+from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
+from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, ReconfigureVm
+from vgpu_cfg.planning.capacity.topology import Topology
+from vgpu_cfg.planning.findings.wording import is_at_least, listed
+from vgpu_cfg.planning.host_settings.entry import HostView, Reading
+from vgpu_cfg.planning.host_settings.kernel import ON
+from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE, is_same_word
+from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.rdma.derive import ATS
-from vgpu_cfg.planning.settings.entry import HostView, Reading
-from vgpu_cfg.planning.settings.kernel import ON
-from vgpu_cfg.planning.settings.nic_firmware import NIC_FIRMWARE, is_same_word
-from vgpu_cfg.planning.settings.table import setting
-from vgpu_cfg.planning.topology import Topology
-from vgpu_cfg.planning.vms.extra_config_rows import P2P_KEYS
-from vgpu_cfg.planning.words import is_at_least, listed
+from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 
 KERNEL, OPTIONS, FIRMWARE, RESTART, PATH = "kernel", "vm options", "nic firmware", "restart", "path"
 

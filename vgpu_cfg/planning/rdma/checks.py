@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.model.change import Change, Impact, ManualStep, Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.host_facts import FactGroup, HostFacts
-from vgpu_cfg.model.inventory import Host, Inventory
-from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.guests import is_linux
-from vgpu_cfg.planning.networks import mtu_of_switch
-from vgpu_cfg.planning.other_devices import PVRDMA, WantedNic
-from vgpu_cfg.planning.rdma.asked import is_gpudirect, mtu_of, network_of
+from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Placement, Subject
+from vgpu_cfg.model.rdma import is_gpudirect, mtu_of, network_of
+from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.nics.pvrdma import OPTION, OPTION_KEY
+from vgpu_cfg.planning.networks.compare import mtu_of_switch
 from vgpu_cfg.planning.rdma.chain import RESTART, ChainLink, LinkState, Placed, ats_chain, firmware_in_guest
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_nics, switch_of
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.pvrdma import OPTION, OPTION_KEY
-from vgpu_cfg.planning.topology import Topologies
-from vgpu_cfg.planning.words import listed
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 
 _STATES = {
     LinkState.ON: "on",

@@ -18,21 +18,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import Inventory, PciDevice
+from vgpu_cfg.model.desired import DesiredHosts, DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Inventory, PciDevice
 from vgpu_cfg.model.plan_file import HostNicEntry, NicMatch, RoceEntry
 from vgpu_cfg.model.plan_words import NicUse
-from vgpu_cfg.planning.hosts.case import HostCase
-from vgpu_cfg.planning.nic_functions import read_functions
-from vgpu_cfg.planning.nic_needs import NicKind, NicNeed, host_functions, is_matching
-from vgpu_cfg.planning.rdma.asked import asks_gpudirect, is_gpudirect
+from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect
+from vgpu_cfg.planning.capacity.nic_functions import read_functions
+from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, host_functions, is_matching
+from vgpu_cfg.planning.host_settings.case import HostCase
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.nics.roce import CORE
+from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_needs
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.match import nic_rules
-from vgpu_cfg.planning.settings.roce import CORE
-from vgpu_cfg.planning.settings.uplinks import base_unread
 
 ATS = "ATS_ENABLED"
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import HostSwitch
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.desired import DesiredHosts, DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.host_facts import HostSwitch
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import PvrdmaEntry, VmknicEntry
-from vgpu_cfg.planning.rdma.asked import RDMA_MTU, network_of
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.vmknics import network_name
-from vgpu_cfg.planning.site import find_named
+from vgpu_cfg.model.rdma import RDMA_MTU, network_of
+from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.nics.vmknics import network_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The VMs of a plan, setting by setting: what each shall be, how it is compared, which edits bring it."""
+"""What each VM of the plan shall be, and which changes bring it there."""

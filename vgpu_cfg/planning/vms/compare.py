@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from vgpu_cfg.model.change import Edit
-from vgpu_cfg.model.vm_spec import NewTpm, RemoveDevice, VmSpec
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.gpu_devices import compare_gpus
-from vgpu_cfg.planning.nic_devices import compare_functions
-from vgpu_cfg.planning.other_devices import compare_disks, compare_nics, compare_pvrdma
-from vgpu_cfg.planning.vms.edits import (
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import NewTpm, RemoveDevice, VmSpec
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
+from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
+from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics, compare_pvrdma
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.settings.edits import (
     ClusterEdit,
     VmEdit,
     VmEdits,
@@ -23,10 +24,9 @@ from vgpu_cfg.planning.vms.edits import (
     setting_leaves,
     setting_spec,
 )
-from vgpu_cfg.planning.vms.extra_config import current
-from vgpu_cfg.planning.vms.placed import PlacedVm
-from vgpu_cfg.planning.vms.setting import Carrier, Topic, VmSetting, Wanted
-from vgpu_cfg.planning.vms.table import VM_SETTINGS
+from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
 

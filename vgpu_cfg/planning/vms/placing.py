@@ -7,24 +7,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.inventory import Cluster, VCenter
+from vgpu_cfg.model.observed.inventory import Cluster, VCenter
+from vgpu_cfg.model.observed.vm import PassthroughDevice
+from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.vm import PassthroughDevice
-from vgpu_cfg.model.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
-from vgpu_cfg.planning.affinity import choosable_gpus, wanted_affinity
-from vgpu_cfg.planning.case import Case
-from vgpu_cfg.planning.gpu_devices import WantedGpu
-from vgpu_cfg.planning.gpu_match import DeviceNames, held_groups, is_wanted_device
-from vgpu_cfg.planning.hardware import can_shape_nodes
-from vgpu_cfg.planning.host_state import Fit, HostState, is_match
-from vgpu_cfg.planning.mmio import mmio_size_gb
-from vgpu_cfg.planning.nic_devices import FunctionPlan, fixed_device, plan_functions
-from vgpu_cfg.planning.nic_match import functions_of
-from vgpu_cfg.planning.numa import NodeState
-from vgpu_cfg.planning.other_devices import WantedNic
-from vgpu_cfg.planning.virtual_numa import cores_per_node, functions_with_virtual_nodes, with_virtual_nodes
-from vgpu_cfg.planning.vms.placed import PlacedVm
-from vgpu_cfg.planning.words import counted, whole_gib
+from vgpu_cfg.planning.capacity.hardware import can_shape_nodes
+from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
+from vgpu_cfg.planning.capacity.numa import NodeState
+from vgpu_cfg.planning.capacity.passthrough_slots import is_match
+from vgpu_cfg.planning.findings.wording import counted, whole_gib
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
+from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, wanted_affinity
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
+from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.virtual_numa import (
+    cores_per_node,
+    functions_with_virtual_nodes,
+    with_virtual_nodes,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What each module of a guest writes: one file per kind, each with `stage(module, context)`."""
+"""What each module of a guest writes: one file per kind, by subject, each with `stage(module, context)`."""

@@ -12,7 +12,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import A100_HOST, BUNDLE_8, CX6_0, L40S_HOST, HostRig
-from vgpu_cfg.vsphere.declared_types import retrieve_executer, soap_argument
+from vgpu_cfg.vsphere.wire.declared_types import retrieve_executer, soap_argument
 
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
 SPACE = "{urn:vim25}"
@@ -206,7 +206,7 @@ def test_a_fault_can_be_scripted() -> None:
     assert rows(rig, "hardware.pci.list")
 
 
-LAB, CLIENT = "vgpu_cfg.lab.api.reflect", "vgpu_cfg.vsphere.declared_types"
+LAB, CLIENT = "vgpu_cfg.lab.api.reflect", "vgpu_cfg.vsphere.wire.declared_types"
 
 
 @pytest.mark.parametrize("order", [(LAB, CLIENT), (CLIENT, LAB), (LAB,), (CLIENT,)])

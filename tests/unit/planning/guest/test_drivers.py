@@ -6,7 +6,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desires import plan_for
-from vgpu_cfg.planning.guest.drivers import (
+from vgpu_cfg.planning.guests.drivers import (
     BRANCHES,
     branch_of,
     branch_of_package,

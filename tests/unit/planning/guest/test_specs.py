@@ -22,9 +22,9 @@ from tests.unit.planning.guest.trainings import (
     training,
     worker,
 )
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.modules import (
     MODULE_ORDER,
     HostEntry,
     HostsModule,
@@ -36,7 +36,7 @@ from vgpu_cfg.model.guest_modules import (
     TrafficModule,
     UsersModule,
 )
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MeshPeer,
@@ -47,8 +47,8 @@ from vgpu_cfg.model.training_modules import (
     TrainWorker,
     WorkerModule,
 )
-from vgpu_cfg.planning.addresses import plan_addresses
-from vgpu_cfg.planning.guest.specs import guest_specs
+from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+from vgpu_cfg.planning.guests.specs import guest_specs
 
 
 def kinds(spec: GuestSpec) -> list[str]:

@@ -10,9 +10,9 @@ from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desires import codes, estate, own, planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
-from vgpu_cfg.model.change import Impact, ManualStep, Plan, StageGuest
-from vgpu_cfg.model.guest import GuestReport, GuestSpec, ModuleState
-from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Impact, ManualStep, Plan, StageGuest
 from vgpu_cfg.planning.privileges import needed_privileges
 
 PRINTS = {"plan-keys": "aaaa", "lic": "bbbb", "ngc": "cccc"}

@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.unit.planning.desires import plan_for, vm
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.addresses import plan_addresses
-from vgpu_cfg.planning.guest.specs import guest_specs
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+from vgpu_cfg.planning.guests.specs import guest_specs
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 MANAGEMENT = {"name": "vm-network", "subnet": "10.0.0.0/24", "pool": ("10.0.0.11", "10.0.0.40")}

@@ -7,12 +7,11 @@ from typing import Any
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desires import plan_for, planned
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Change, Plan
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.hosts.case import HostCase
-from vgpu_cfg.planning.hosts.select import make_view
+from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Change, Plan
+from vgpu_cfg.planning.host_settings.case import HostCase
+from vgpu_cfg.planning.host_settings.select import make_view
 
 GPU = {"board": "A100", "pci": "0000:21:00.0", "node": 0}
 NIC = {"vmnic": "vmnic2", "pci": "0000:24:00.0", "node": 0}

@@ -12,14 +12,14 @@ import pytest
 
 from tests.unit.planning.desires import codes, planned, vm
 from tests.unit.planning.hosts.asked import GPU, SHELL, estate, host, wanted
-from vgpu_cfg.model.change import Plan
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.case_maker import CaseMaker
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.hosts.judge import HostJudge
 from vgpu_cfg.planning.hosts.plan import HostPlanner
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.vm_plans import VmPlanner
+from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
+from vgpu_cfg.planning.vms.vm_plans import VmPlanner
 
 MIG, HALF, WHOLE = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"
 IN_MIG = GPU | {"sharing": "mig"}

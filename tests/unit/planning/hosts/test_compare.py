@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.planning.desires import codes
 from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, case, estate, host, plan
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.hosts.case import GapKind, HostCase
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.host_settings.case import GapKind, HostCase
 from vgpu_cfg.planning.hosts.compare import compare_host, wishes_of
 
 CLOSED = {"shell": False}

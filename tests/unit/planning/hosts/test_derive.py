@@ -9,11 +9,10 @@ import pytest
 from tests.unit.planning.desires import codes, planned, vm
 from tests.unit.planning.hosts.asked import GPU, SHELL, case, estate, host, kinds, wanted
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import ChangeHost, ShellWrite
-from vgpu_cfg.model.inventory import GraphicsType
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.host_change import ChangeHost, ShellWrite
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.hosts.derive import derived_entry
 
 MIG, SLICED = "grid_a100-3-20c", "grid_a100-20c"

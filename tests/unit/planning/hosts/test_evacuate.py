@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.planning.desires import codes, planned, vm
 from tests.unit.planning.hosts.asked import GPU, MARK, case, change, estate, host, kinds, plan, wanted
-from vgpu_cfg.model.host_change import EnterMaintenance
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.host_change import EnterMaintenance
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, plan_evacuation, plan_graphics_pause
-from vgpu_cfg.planning.options import PlanOptions
 
 PCI = GPU["pci"]
 PLAIN = {"host": "esx-01", "memory_gib": 64}

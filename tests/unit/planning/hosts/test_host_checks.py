@@ -9,8 +9,8 @@ import pytest
 from tests.unit.planning.desires import codes
 from tests.unit.planning.hosts.asked import GPU, MARK, NIC, estate, host, kinds, plan
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.host_change import EnterMaintenance, ExitMaintenance
-from vgpu_cfg.planning.hosts.select import make_view
+from vgpu_cfg.model.plan.host_change import EnterMaintenance, ExitMaintenance
+from vgpu_cfg.planning.host_settings.select import make_view
 
 NEW = {"NVD-AIE_ESXi_8.0.0_Driver": "580.95.02-1OEM", "nvdgpumgmtdaemon": "580.95.02"}
 OLD = {"NVD-AIE_ESXi_8.0.0_Driver": "570.10.01-1OEM", "nvdgpumgmtdaemon": "570.10.01"}

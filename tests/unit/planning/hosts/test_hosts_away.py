@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.hosts.asked import MARK, estate, host, kinds, plan
-from vgpu_cfg.model.change import Severity
+from vgpu_cfg.model.plan.change import Severity
 
 AWAY = {"connection": "notResponding", "maintenance": True}
 

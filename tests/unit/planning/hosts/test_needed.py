@@ -10,11 +10,11 @@ from tests.unit.planning.desires import plan_for
 from tests.unit.planning.hosts.asked import SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
-from vgpu_cfg.planning.options import PlanOptions
 
 CATALOG = load_catalog()
 ALWAYS = {FactGroup.BASE, FactGroup.OWNERS}

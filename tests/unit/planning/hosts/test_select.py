@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.planning.desires import codes, plan_for, planned
 from tests.unit.planning.hosts.asked import case, estate, host, wanted
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.planning.hosts.select import clusters_of, hosts_of
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.planning.host_settings.select import clusters_of, hosts_of
 
 ROWS = {"esx-2": {"cluster": "a"}, "esx-10": {"cluster": "a"}, "dl-1": {"cluster": "b"}}
 SITE = {"hosts": ROWS, "clusters": {"a": {}, "b": {}}}

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.planning.desires import codes
 from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
 from tests.unit.planning.hosts.test_stretches import gap
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.planning.hosts.case import Gap
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.planning.host_settings.case import Gap
 from vgpu_cfg.planning.hosts.stretches import make_calls
 
 DOWN = ["enter_maintenance", "change_host", "exit_maintenance"]

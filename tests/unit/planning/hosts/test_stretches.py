@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_facts import HostFacts
-from vgpu_cfg.model.inventory import Host
-from vgpu_cfg.planning.hosts.case import Gap, GapKind
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.planning.host_settings.case import Gap, GapKind
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 from vgpu_cfg.planning.hosts.stretches import Stretches, make_stretches
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, HowTo, Reading, Wish
 
 VIEW = HostView(Host(moid="host-1", name="esx-01"), HostFacts())
 

@@ -10,13 +10,13 @@ import pytest
 from tests.unit.planning.desires import plan_for, planned, vm
 from tests.unit.planning.hosts.asked import GPU, NIC, estate, host
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.change import Change, ManualStep, Subject
-from vgpu_cfg.model.guest import REPORT_KEY
-from vgpu_cfg.model.host_change import ChangeHost, HostRef, OptionWrite, RebootHost, SettingTarget
+from vgpu_cfg.model.guests.guest import REPORT_KEY
+from vgpu_cfg.model.plan.change import Change, ManualStep, Subject
+from vgpu_cfg.model.plan.host_change import ChangeHost, HostRef, OptionWrite, RebootHost, SettingTarget
+from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.rdma.chain import ChainLink, Placed, ats_chain
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.topology import Topologies
-from vgpu_cfg.planning.vms.extra_config_rows import P2P_KEYS
+from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 
 PCI, GPU_ID = "0000:24:00.0", "0000:21:00.0"
 SET = dict.fromkeys(P2P_KEYS, "TRUE")

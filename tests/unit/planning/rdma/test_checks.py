@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.planning.desires import plan_for, planned, vm
 from tests.unit.planning.hosts.asked import NIC, estate, host
-from vgpu_cfg.model.addresses import ADDRESSES_KEY
-from vgpu_cfg.model.change import Change, CreateVm, Impact, Plan, ReconfigureVm
-from vgpu_cfg.model.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
-from vgpu_cfg.planning.rdma.asked import network_mtu
+from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
+from vgpu_cfg.model.plan.change import Change, CreateVm, Impact, Plan, ReconfigureVm
+from vgpu_cfg.model.plan.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
+from vgpu_cfg.model.rdma import network_mtu
 
 DVS = {"name": "dvs-roce", "uplinks": ["vmnic2"], "switch_uuid": "50 0f"}
 VMK = {"device": "vmk2", "network": "roce-vmk", "network_moid": "network-roce-vmk", "mtu": 9000}

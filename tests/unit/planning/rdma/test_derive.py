@@ -9,11 +9,10 @@ import pytest
 from tests.unit.planning.desires import plan_for, vm
 from tests.unit.planning.hosts.asked import GPU, NIC, SHELL, case, estate, host
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
+from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import PvrdmaEntry, RoceEntry
-from vgpu_cfg.planning.findings import Findings
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 from vgpu_cfg.planning.hosts.needed import needed_facts
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import HostWrite
-from vgpu_cfg.planning.settings.entry import HostSetting, HostView, Reading, Wish
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Reading, Wish
 
 _ABOUT_ALL = ("test_situations", "test_table")
 """Modules that look at the cases of all others, and have none."""

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.inventory import GraphicsType
-from vgpu_cfg.planning.settings.entry import HostView, Wish
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.table import setting
 
 CAPABLE = {"sriov": {"is_capable": True, "most": 8}}
 IN_BEING = {"sriov": {"is_capable": True, "is_active": True, "functions": 4, "most": 8}}

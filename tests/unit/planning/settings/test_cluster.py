@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.settings.views import hosts
-from vgpu_cfg.model.change import SetClusterOption, SetVCenterOption
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.inventory import Inventory
-from vgpu_cfg.planning.findings import Findings
-from vgpu_cfg.planning.settings.cluster import plan_cluster_options
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 
 EVACUATE = "VgpuMMAutomationTimeoutSecs"
 HOT = "vgpu.hotmigrate.enabled"

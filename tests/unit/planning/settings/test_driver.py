@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import gpu, hosts, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import EsxcliWrite
-from vgpu_cfg.model.host_facts import FactGroup, SoftwarePackage
-from vgpu_cfg.model.inventory import GraphicsType
-from vgpu_cfg.planning.settings.driver import DriverFacts, driver_facts
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite
+from vgpu_cfg.planning.host_settings.gpus.driver import DriverFacts, driver_facts
+from vgpu_cfg.planning.host_settings.table import setting
 
 DRIVER = setting("driver")
 AIE = {"name": "NVD-AIE_ESXi_8.0.0_Driver", "version": "580.95.02-1OEM.800.1.0.20613240"}

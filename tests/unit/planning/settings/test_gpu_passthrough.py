@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, NIC, gpu, hosts, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
-from vgpu_cfg.model.inventory import GraphicsType
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView, Wish
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.table import setting
 
 USE, LABEL = setting("gpu_passthrough"), setting("gpu_label")
 PASS, SERVE = hosts(gpus={"use": "passthrough"}), hosts(gpus={"use": "vgpu"})

@@ -8,13 +8,13 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import ShellWrite
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import ShellWrite
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.table import setting
 
 MIG, ECC = setting("mig"), setting("ecc")
 WANT_MIG, WANT_TURNS = hosts(gpus={"sharing": "mig"}), hosts(gpus={"sharing": "time_sliced"})

@@ -8,14 +8,14 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import EsxcliWrite, GraphicsWrite
-from vgpu_cfg.model.inventory import AssignmentPolicy, Gpu, GraphicsType
+from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.graphics import write_graphics
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.gpus.graphics import write_graphics
+from vgpu_cfg.planning.host_settings.table import setting
 
 SHARED, DIRECT, BASIC = GraphicsType.SHARED, GraphicsType.SHARED_DIRECT, GraphicsType.BASIC
 PERFORMANCE, CONSOLIDATION = AssignmentPolicy.PERFORMANCE, AssignmentPolicy.CONSOLIDATION

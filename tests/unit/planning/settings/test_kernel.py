@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, OptionWrite
+from vgpu_cfg.planning.host_settings.table import setting
 
 ATS = setting("ats")
 OPTION = "VMkernel.Boot.atsSupport"

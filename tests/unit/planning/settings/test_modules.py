@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.planning.settings.modules import merge_options, option_of, parse_options
+from vgpu_cfg.planning.host_settings.modules import merge_options, option_of, parse_options
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, NIC, NIC_2, hosts, nic, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.model.inventory import PciDevice
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView, Wish
-from vgpu_cfg.planning.settings.nics import BY_FIRMWARE, nic_names, write_passthrough
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import PciDevice
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.nics.handed_out import BY_FIRMWARE, nic_names, write_passthrough
+from vgpu_cfg.planning.host_settings.table import setting
 
 PASSTHROUGH, LABEL, SRIOV = setting("nic_passthrough"), setting("nic_label"), setting("nic_sriov")
 

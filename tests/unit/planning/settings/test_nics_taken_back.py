@@ -9,8 +9,8 @@ import pytest
 from tests.unit.planning.settings.situations import wish_of
 from tests.unit.planning.settings.test_nics import PASSTHROUGH, handed_out, rule
 from tests.unit.planning.settings.views import NIC, NIC_2, nic, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.planning.checks import Code
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.planning.findings.checks import Code
 
 
 @pytest.mark.parametrize(

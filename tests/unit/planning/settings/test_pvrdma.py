@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_change import EsxcliWrite, OptionWrite, RulesetWrite
-from vgpu_cfg.model.host_facts import FactGroup
-from vgpu_cfg.planning.settings.entry import HostView
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, OptionWrite, RulesetWrite
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.table import setting
 
 PVRDMA, FIREWALL = setting("pvrdma"), setting("pvrdma_firewall")
 OPTION = "Net.PVRDMAVmknic"

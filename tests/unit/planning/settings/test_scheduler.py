@@ -8,14 +8,14 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
-from vgpu_cfg.model.change import Impact
-from vgpu_cfg.model.host_change import EsxcliWrite, ModuleWrite
-from vgpu_cfg.model.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, ModuleWrite
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.checks import Code
-from vgpu_cfg.planning.settings.entry import HostView, Wish
-from vgpu_cfg.planning.settings.scheduler import read_policy
-from vgpu_cfg.planning.settings.table import setting
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
+from vgpu_cfg.planning.host_settings.table import setting
 
 SCHEDULER = setting("scheduler")
 EACH = "NVreg_RegistryDwordsPerDevice="

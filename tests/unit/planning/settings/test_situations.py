@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, all_cases, check
-from vgpu_cfg.planning.settings.table import SETTINGS, setting
+from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
 ALL = all_cases()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.settings.situations import all_cases
-from vgpu_cfg.planning.settings.entry import HostSetting
-from vgpu_cfg.planning.settings.table import SETTINGS, setting
+from vgpu_cfg.planning.host_settings.entry import HostSetting
+from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
 KEYS = [entry.key for entry in SETTINGS]
 

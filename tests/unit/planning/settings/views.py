@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.model.desired_hosts import DesiredHosts
-from vgpu_cfg.model.host_facts import ClusterFacts, FactGroup, HostFacts, ServiceFact
-from vgpu_cfg.model.inventory import Cluster, Gpu, Host, HostNic, PciDevice
-from vgpu_cfg.planning.settings.entry import HostView
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts, ServiceFact
+from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
+from vgpu_cfg.planning.host_settings.entry import HostView
 
 GPU = "0000:21:00.0"
 GPU_2 = "0000:e2:00.0"

@@ -6,9 +6,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vgpu_cfg.model.guest import GuestSpec
-from vgpu_cfg.model.guest_modules import GuestModule
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.modules import GuestModule
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import compose
 from vgpu_cfg.staging.table import stage_module

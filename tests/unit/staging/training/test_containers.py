@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     RegistryModule,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.staging.training.sandbox import Sandbox
 from tests.unit.staging.training.test_launcher import WORKERS, first, install, launcher, train
-from vgpu_cfg.model.training_modules import TrainWorker
+from vgpu_cfg.model.guests.training_modules import TrainWorker
 
 __all__ = ["first"]
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import RoceModule, SharedFolderModule
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import RoceModule, SharedFolderModule
+from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
     MeshPeer,
     SshMeshModule,

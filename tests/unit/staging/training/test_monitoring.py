@@ -14,9 +14,9 @@ from tests.unit.staging.training.sandbox import Sandbox, context_for
 from tests.unit.staging.training.test_worker import verify
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import MonitoringModule, ScrapeTarget
+from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
-from vgpu_cfg.staging.modules.monitoring import IMAGES, scrape_configuration
+from vgpu_cfg.staging.modules.training.monitoring import IMAGES, scrape_configuration
 
 ETC = "/etc/vgpu-cfg/monitoring"
 TARGETS = tuple(

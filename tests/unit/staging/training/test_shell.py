@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit.staging.training.sandbox import context_for
-from vgpu_cfg.model.guest import GuestFile
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import (
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.guest import GuestFile
+from vgpu_cfg.model.guests.modules import (
     GuestModule,
     RoceModule,
     SharedFolderModule,
     TrafficModule,
 )
-from vgpu_cfg.model.training_modules import (
+from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.staging.training.sandbox import SEED, Sandbox, context_for
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.training_modules import MeshPeer, SshMeshModule, WorkerModule
-from vgpu_cfg.remote.keys import PlanKeyRing
+from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
+from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.module import StagingContext
 
 MESH = "/etc/vgpu-cfg/mesh"

@@ -13,8 +13,8 @@ import pytest
 from tests.unit.staging.training.sandbox import SYSTEM_PATH, Sandbox, context_for
 from tests.unit.staging.training.test_worker import verify
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guest_base import GuestNic
-from vgpu_cfg.model.guest_modules import TrafficModule
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import TrafficModule
 
 MAC = "00:50:56:00:00:15"
 TRAFFIC = "/opt/vgpu-cfg/traffic"

@@ -1,0 +1,3 @@
+"""How a guest is set up."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""How a VM is made, changed and switched."""
+
+from __future__ import annotations

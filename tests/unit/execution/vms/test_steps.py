@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.fakes.fake_vcenter import FakeVCenter
+from tests.unit.execution.makers import (
+    TEMPLATE,
+    TEMPLATE_DETAIL,
+    add_own_vm,
+    create,
+    destroy,
+    estate,
+    mark,
+    plan_of,
+    power_off,
+    reconfigure,
+    run,
+    spec_of,
+    statuses,
+)
+from vgpu_cfg.execution import missing_from, run_plan
+from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
+    RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
+    SetRule,
+    Subject,
+    UpgradeVm,
+    VmRef,
+)
+from vgpu_cfg.model.plan.report import Report
+from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice, VmSpec
+
+C40 = "grid_a100-40c"
+DROPPED_BY_CLONE = frozenset(
+    {"hardware_version", "firmware", "cpus", "memory", "memory_reservation", "extra_config"}
+)
+
+
+# ------------------------------------------------------------- create
+
+
+def test_a_server_that_honours_the_request_needs_one_task_to_make_a_vm() -> None:
+    server = estate()
+    report, _ = run(server, create("hvd-01"))
+    assert report.tasks == 1
+    assert missing_from(server.vm("hvd-01"), spec_of("hvd-01")).is_empty
+    assert report.outcomes[0].vm_moid == server.vm("hvd-01").moid
+    assert report.left_behind == ()
+
+
+def test_what_a_clone_dropped_is_set_by_one_upgrade_and_one_reconfigure() -> None:
+    server = estate(drops=DROPPED_BY_CLONE)
+    report, events = run(server, create("hvd-01"))
+    assert [method for method, _ in server.calls] == ["create_vm", "upgrade_vm", "reconfigure_vm"]
+    assert missing_from(server.vm("hvd-01"), spec_of("hvd-01")).is_empty
+    assert statuses(report) == {"create hvd-01": "done"}
+    assert any("the server dropped version, firmware" in event.message for event in events)
+
+
+def test_a_dropped_hardware_version_alone_takes_no_reconfigure() -> None:
+    server = estate(drops=frozenset({"hardware_version"}))
+    run(server, create("hvd-01"))
+    assert [method for method, _ in server.calls] == ["create_vm", "upgrade_vm"]
+
+
+def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
+    server = estate(drops=frozenset({"firmware"}))
+    apply = server._apply
+
+    def without_firmware(moid: str, spec: VmSpec) -> None:
+        settings = {key: value for key, value in spec.settings.items() if key != "firmware"}
+        apply(moid, spec.model_copy(update={"settings": settings}))
+
+    server._apply = without_firmware  # type: ignore[method-assign]  # the fake is bent for this test
+    report, _ = run(server, create("hvd-01"))
+    assert statuses(report) == {"create hvd-01": "failed"}
+    assert report.outcomes[0].message == "hvd-01 does not show what was asked for: firmware"
+    assert report.left_behind == ("hvd-01: made, but lacks firmware",)
+
+
+def test_a_vgpu_of_the_template_is_no_answer_to_a_new_one() -> None:
+    server = estate(drops=frozenset({"devices"}))
+    held = TEMPLATE_DETAIL.model_copy(update={"vgpus": (VgpuDevice(key=13000, profile=C40),)})
+    server.add_vm("ubuntu-22.04-efi", "vm-template", held)
+    run(server, create("hvd-01"))
+    detail = server.vm("hvd-01").detail
+    assert detail is not None
+    assert [vgpu.profile for vgpu in detail.vgpus] == [C40, C40]
+
+
+def test_a_clone_that_failed_leaves_nothing_behind_and_tells_vcenters_words() -> None:
+    text = "The amount of graphics resource available in the parent resource pool is insufficient."
+    server = estate(failures={("create_vm", 1): ("InsufficientGraphicsResourcesFault", text)})
+    report, _ = run(server, create("hvd-01"))
+    assert report.left_behind == ()
+    assert text in report.outcomes[0].message
+    assert "sharedDirect" in report.outcomes[0].cause
+    assert report.outcomes[0].tasks == ("task-1",)
+
+
+# ------------------------------------------------------------- reconfigure
+
+
+def test_a_profile_is_replaced_not_added() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7", VmDetail(vgpus=(VgpuDevice(key=13000, profile="grid_a100-20c"),)))
+    spec = VmSpec(devices=(RemoveDevice(key=13000, was="vGPU grid_a100-20c"), NewVgpu(profile=C40)))
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
+    assert statuses(report) == {"reconfigure hvd-01": "done"}
+    detail = server.vm("hvd-01").detail
+    assert detail is not None
+    assert [vgpu.profile for vgpu in detail.vgpus] == [C40]
+
+
+def test_a_vm_that_changed_since_it_was_planned_is_not_touched() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    detail = server.vm("hvd-01").detail
+    assert detail is not None
+    spec = VmSpec(settings={"cpus": 32}, change_version=detail.change_version)
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
+    assert statuses(report) == {"reconfigure hvd-01": "done"}
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", spec.model_copy(update={"cpus": 8})))
+    assert "changed by somebody" in report.outcomes[0].message
+    assert report.tasks == 0
+
+
+def test_vcenter_itself_refuses_what_moved_at_the_last_moment() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    server.failures["reconfigure_vm", 1] = ("ConcurrentAccess", "The object has been changed.")
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", VmSpec(settings={"cpus": 32})))
+    assert "somebody changed the VM" in report.outcomes[0].cause
+
+
+def in_power_cycle(server: FakeVCenter, spec: VmSpec) -> Report:
+    """Power `hvd-01` off and reconfigure it, as it was planned from what is there now."""
+    detail = server.vm("hvd-01").detail
+    assert detail is not None
+    off = power_off("hvd-01", "vm-7")
+    planned = spec.model_copy(update={"change_version": detail.change_version})
+    return run(server, off, reconfigure("hvd-01", "vm-7", planned, needs=(off.id,)))[0]
+
+
+@pytest.mark.parametrize("late_moves", [0, 1, 2])
+def test_a_version_that_a_power_off_moves_late_harms_nothing(late_moves: int) -> None:
+    class Late(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            if len(self.started("reconfigure_vm")) < late_moves:
+                self.change_vm("hvd-01")
+            return super().reconfigure_vm(moid, spec)
+
+    server = Late()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report = in_power_cycle(server, VmSpec(settings={"cpus": 32}))
+    assert set(statuses(report).values()) == {"done"}
+    assert server.vm("hvd-01").detail.cpus == 32  # type: ignore[union-attr]  # it is there, or the test fails
+    assert len(server.started("reconfigure_vm")) == 1 + late_moves
+
+
+def test_what_somebody_changed_amid_a_power_cycle_is_not_overwritten() -> None:
+    class Busy(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            self.change_vm("hvd-01", detail=VmDetail(cpus=5, extra_config=mark("hvd-01")))
+            return super().reconfigure_vm(moid, spec)
+
+    server = Busy()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report = in_power_cycle(server, VmSpec(settings={"cpus": 32}))
+    assert statuses(report)["reconfigure hvd-01"] == "failed"
+    assert len(server.started("reconfigure_vm")) == 1
+    assert server.vm("hvd-01").detail.cpus == 5  # type: ignore[union-attr]  # it is there, or the test fails
+
+
+def test_a_version_that_never_rests_is_given_up() -> None:
+    class Restless(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            self.change_vm("hvd-01")
+            return super().reconfigure_vm(moid, spec)
+
+    server = Restless()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report = in_power_cycle(server, VmSpec(settings={"cpus": 32}))
+    assert statuses(report)["reconfigure hvd-01"] == "failed"
+    assert len(server.started("reconfigure_vm")) == 3
+
+
+def test_a_new_vm_that_cannot_be_read_is_not_given_its_devices_twice() -> None:
+    class Blind(FakeVCenter):
+        def read_vms(
+            self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+        ) -> tuple[Vm, ...]:
+            found = super().read_vms(moids, extra_config_keys)
+            return tuple(vm if vm.is_template else vm.model_copy(update={"detail": None}) for vm in found)
+
+    server = Blind()
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    report, _ = run(server, create("a"))
+    assert statuses(report) == {"create a": "failed"}
+    assert "cannot be read in detail" in report.outcomes[0].message
+    assert [method for method, _ in server.calls] == ["create_vm"]
+    assert report.left_behind == ("a: made, not yet compared with the request",)
+
+
+def test_a_vm_that_moved_or_has_gone_is_a_stale_plan() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7", host_moid="host-2")
+    moved, _ = run(server, reconfigure("hvd-01", "vm-7", VmSpec(settings={"cpus": 32})))
+    assert "has moved to another host" in moved.outcomes[0].message
+    gone, _ = run(server, reconfigure("hvd-02", "vm-8", VmSpec(settings={"cpus": 32})))
+    assert "has gone" in gone.outcomes[0].message
+    assert server.calls == []
+
+
+def test_this_runs_own_changes_do_not_make_its_plan_stale() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    detail = server.vm("hvd-01").detail
+    assert detail is not None
+    version = detail.change_version
+    ref = VmRef(name="hvd-01", moid="vm-7")
+    raise_it = UpgradeVm(
+        id="upgrade hvd-01", subject=Subject(kind="vm", name="hvd-01"), vm=ref, hardware_version=22
+    )
+    change = reconfigure(
+        "hvd-01", "vm-7", VmSpec(settings={"cpus": 32}, change_version=version), needs=("upgrade hvd-01",)
+    )
+    report, _ = run(server, raise_it, change)
+    assert set(statuses(report).values()) == {"done"}
+    assert server.vm("hvd-01").detail.cpus == 32  # type: ignore[union-attr]  # it is there, or the test fails
+
+
+def test_unified_memory_of_a_new_vgpu_takes_a_second_request() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    spec = VmSpec(devices=(NewVgpu(profile=C40, uvm=True),))
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
+    assert statuses(report) == {"reconfigure hvd-01": "done"}
+    assert report.tasks == 2
+    assert server.vm("hvd-01").detail.extra_config["pciPassthru0.cfg.enable_uvm"] == "1"  # type: ignore[union-attr]  # it is there, or the test fails
+
+
+# ------------------------------------------------------------- upgrade
+
+
+def test_a_hardware_version_that_is_there_needs_no_task() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    change = UpgradeVm(
+        id="upgrade hvd-01",
+        subject=Subject(kind="vm", name="hvd-01"),
+        vm=VmRef(name="hvd-01", moid="vm-7"),
+        hardware_version=21,
+    )
+    report, _ = run(server, change)
+    assert statuses(report) == {"upgrade hvd-01": "not_needed"}
+    assert server.calls == []
+
+
+def test_a_running_vm_is_not_upgraded() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    change = UpgradeVm(
+        id="upgrade hvd-01",
+        subject=Subject(kind="vm", name="hvd-01"),
+        vm=VmRef(name="hvd-01", moid="vm-7"),
+        hardware_version=22,
+    )
+    report, _ = run(server, change)
+    assert statuses(report) == {"upgrade hvd-01": "failed"}
+    assert server.calls == []
+
+
+# ------------------------------------------------------------- power off, destroy
+
+
+def test_a_vm_is_shut_down_by_its_guest_where_that_can_be() -> None:
+    server = estate(guests_shut_down_after=5.0)
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report, _ = run(server, power_off("hvd-01", "vm-7"))
+    assert server.calls == [("shut_down_guest", "hvd-01")]
+    assert report.outcomes[0].message == "shut down by its guest"
+    assert not server.vm("hvd-01").is_on
+
+
+def test_a_guest_without_tools_is_switched_off() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report, _ = run(server, power_off("hvd-01", "vm-7"))
+    assert server.started("power_off_vm") == ["hvd-01"]
+    assert statuses(report) == {"power off hvd-01": "done"}
+
+
+def test_a_guest_that_takes_too_long_is_switched_off_unless_that_is_forbidden() -> None:
+    server = estate(guests_shut_down_after=1e6)
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report, _ = run(server, power_off("hvd-01", "vm-7"), options={"force_power_off": False})
+    assert "did not shut down in 300 s" in report.outcomes[0].message
+    assert server.started("power_off_vm") == []
+    report, events = run(server, power_off("hvd-01", "vm-7"))
+    assert statuses(report) == {"power off hvd-01": "done"}
+    assert any("switching it off" in event.message for event in events)
+
+
+def test_a_vm_that_is_off_or_gone_need_not_be_switched_off() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    report, _ = run(server, power_off("hvd-01", "vm-7"), power_off("hvd-02", "vm-8"))
+    assert set(statuses(report).values()) == {"not_needed"}
+    assert server.calls == []
+
+
+def test_a_vm_is_destroyed_once_it_is_off() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report, _ = run(
+        server, power_off("hvd-01", "vm-7"), destroy("hvd-01", "vm-7", needs=("power off hvd-01",))
+    )
+    assert set(statuses(report).values()) == {"done"}
+    assert "vm-7" not in server.vms
+
+
+def test_a_running_vm_is_not_destroyed_and_a_gone_one_is_gone() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
+    report, _ = run(server, destroy("hvd-01", "vm-7"), destroy("hvd-02", "vm-8"))
+    assert statuses(report) == {"destroy hvd-01": "failed", "destroy hvd-02": "not_needed"}
+    assert server.calls == []
+
+
+def test_what_is_not_this_plans_any_more_is_neither_switched_off_nor_destroyed() -> None:
+    server = estate()
+    host = {"host_moid": "host-1"}
+    server.add_vm("unmarked", "vm-1", VmDetail(), **host)
+    server.add_vm(
+        "another-plan", "vm-2", VmDetail(extra_config=mark("another-plan") | {"vgpu_cfg.plan": "x"}), **host
+    )
+    server.add_vm("renamed", "vm-3", VmDetail(extra_config=mark("hvd-03")), **host)
+    server.add_vm("copy", "vm-4", VmDetail(extra_config=mark("original")), **host)
+    names = {"unmarked": "vm-1", "another-plan": "vm-2", "hvd-03": "vm-3", "copy": "vm-4"}
+    report, _ = run(
+        server,
+        *(destroy(name, moid) for name, moid in names.items()),
+        *(power_off(name, moid) for name, moid in names.items()),
+    )
+    assert set(statuses(report).values()) == {"failed"}
+    assert all("not this plan's VM" in outcome.message for outcome in report.outcomes)
+    assert server.calls == []
+    assert len(server.vms) == 5
+
+
+# ------------------------------------------------------------- rules
+
+
+def test_a_rule_ties_vms_that_the_run_itself_made() -> None:
+    server = estate()
+    rule = SetRule(
+        id="set rule demo-hvd",
+        subject=Subject(kind="cluster", name="gpu"),
+        cluster_moid="domain-1",
+        rule_name="demo-hvd",
+        vms=(VmRef(name="a"), VmRef(name="b")),
+        needs=("create a", "create b"),
+    )
+    report, _ = run(server, create("a"), create("b"), rule)
+    assert set(statuses(report).values()) == {"done"}
+    assert server.rules == {"demo-hvd": (server.vm("a").moid, server.vm("b").moid)}
+    remove = RemoveRule(
+        id="remove rule", subject=rule.subject, cluster_moid="domain-1", rule_name="demo-hvd", rule_key=1
+    )
+    run(server, remove)
+    assert server.rules == {}
+
+
+def test_a_vm_group_with_its_rule_ties_vms_that_the_run_itself_made() -> None:
+    server = estate()
+    rule = SetHostRule(
+        id="set rule demo:hosts",
+        subject=Subject(kind="cluster", name="gpu"),
+        cluster_moid="domain-1",
+        rule_name="demo:hosts",
+        vm_group="demo",
+        host_group="even",
+        vms=(VmRef(name="a"),),
+        needs=("create a",),
+    )
+    report, _ = run(server, create("a"), rule)
+    assert set(statuses(report).values()) == {"done"}
+    assert server.vm_groups == {"demo": (server.vm("a").moid,)}
+    assert server.rules == {"demo:hosts": ("demo", "even")}
+    moid, subject = rule.cluster_moid, rule.subject
+    away = RemoveRule(id="r", subject=subject, cluster_moid=moid, rule_name="demo:hosts", rule_key=1)
+    group = RemoveVmGroup(id="g", subject=subject, cluster_moid=moid, group_name="demo", needs=("r",))
+    report, _ = run(server, away, group)
+    assert set(statuses(report).values()) == {"done"}
+    assert (server.rules, server.vm_groups) == ({}, {})
+
+
+def test_a_vm_that_was_never_made_cannot_be_resolved() -> None:
+    server = estate()
+    rule = SetRule(
+        id="set rule",
+        subject=Subject(kind="cluster", name="gpu"),
+        cluster_moid="d",
+        rule_name="r",
+        vms=(VmRef(name="a"),),
+    )
+    report = run_plan(plan_of(rule), server, server, server)
+    assert "has not been made" in report.outcomes[0].message

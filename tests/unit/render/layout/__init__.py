@@ -1,0 +1,3 @@
+"""How lines are laid out."""
+
+from __future__ import annotations

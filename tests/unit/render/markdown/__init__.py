@@ -1,0 +1,3 @@
+"""Documents in Markdown."""
+
+from __future__ import annotations

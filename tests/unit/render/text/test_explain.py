@@ -1,0 +1,81 @@
+"""How a diagnosis reads: what is left out, what is added, and that no line is too wide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vgpu_cfg.knowledge.faults import explanation_of
+from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
+from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict
+from vgpu_cfg.render.layout.console import plain
+from vgpu_cfg.render.text.explain import operation_words, render_diagnosis, state_words
+
+VM = Vm(moid="vm-1", name="hvd-02", power_state=PowerState.OFF)
+
+
+def judgement(says: str, verdict: Verdict = Verdict.RIGHT) -> Judgement:
+    return Judgement(about=Judged.MMIO, verdict=verdict, says=says)
+
+
+def shown(**fields: Any) -> str:
+    found = Diagnosis.model_validate(
+        {"vm": VM, "next_command": "govc tasks", "next_reason": "shows"} | fields
+    )
+    return plain(render_diagnosis(found, 96))
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ("VirtualMachine.powerOn", "power on"),
+        ("VirtualMachine.reconfigure", "reconfigure"),
+        ("VirtualMachine.createSnapshot", "create snapshot"),
+        ("", "task"),
+    ],
+)
+def test_an_operation_in_words(operation: str, words: str) -> None:
+    assert operation_words(operation) == words
+
+
+def test_the_state_names_power_host_and_owner() -> None:
+    assert state_words(Diagnosis(vm=VM)) == "hvd-02 is off, no plan owns it"
+    owned = VM.model_copy(update={"mark": OwnerMark(plan="demo", vm="hvd-02"), "power_state": PowerState.ON})
+    assert state_words(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, of plan demo"
+
+
+def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> None:
+    text = shown(
+        others=(judgement("firmware bios, needs EFI", Verdict.WRONG),),
+        unknown=(judgement("size not read", Verdict.UNKNOWN),),
+        notes=("first", "second"),
+    )
+    assert "\n  also     firmware bios, needs EFI\n" in text
+    assert "\n  open     size not read\n" in text
+    assert "\n  note     first\n           second\n" in text
+    assert "\n  cause    no failure is known\n" in text
+
+
+def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
+    explanation = explanation_of("vgpu-plugin")
+    assert explanation is not None
+    text = shown(explanation=explanation, ruled_out=(judgement("EFI"),))
+    assert "nothing of it shows" in " ".join(text.split())
+    assert "\n  be sure  grep vmiop_log vmware.log" in text
+    assert "\n  remedy   " in text
+    assert all(len(line) <= 96 for line in text.splitlines())
+
+
+def test_a_cause_that_shows_needs_no_more_proof() -> None:
+    text = shown(
+        explanation=explanation_of("mmio-too-small"), causes=(judgement("size 64, needs 128", Verdict.WRONG),)
+    )
+    assert "\n  cause    size 64, needs 128\n" in text
+    assert "be sure" not in text
+
+
+def test_a_log_that_tells_nothing_is_named() -> None:
+    text = shown(log_path="[vsan] hvd-02/vmware.log")
+    assert "\n  log      [vsan] hvd-02/vmware.log: nothing in it tells of it\n" in text

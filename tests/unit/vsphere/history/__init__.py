@@ -1,0 +1,3 @@
+"""What vCenter remembers of a VM."""
+
+from __future__ import annotations

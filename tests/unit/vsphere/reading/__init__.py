@@ -1,0 +1,3 @@
+"""What a vCenter holds."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""How vCenter is reached and asked."""
+
+from __future__ import annotations

@@ -1,0 +1,108 @@
+"""Which property paths an API version has."""
+
+from __future__ import annotations
+
+import pytest
+from pyVmomi import vim, vmodl
+
+from tests.unit.vsphere.facts_vcenter import AnsweringTransport, session_on
+from tests.unit.vsphere.soap_answers import soap
+from vgpu_cfg.vsphere.host_facts import passes as facts_paths
+from vgpu_cfg.vsphere.reading import passes
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, is_known
+
+V65 = "vim.version.version11"
+V703 = "vim.version.v7_0_3_0"
+V803 = "vim.version.v8_0_3_0"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "path", "version", "expected"),
+    [
+        ("vim.HostSystem", "config.graphicsInfo", V65, True),
+        ("vim.HostSystem", "configManager.assignableHardwareManager", V65, False),
+        ("vim.HostSystem", "configManager.assignableHardwareManager", V803, True),
+        ("vim.VirtualMachine", 'config.extraConfig["vgpu_cfg.plan"]', V65, True),
+        ("vim.VirtualMachine", "config.deviceGroups", V65, False),
+        ("vim.ComputeResource", "lifecycleManaged", V65, False),
+        ("vim.ComputeResource", "configManagerEnabled", V703, False),
+        ("vim.ComputeResource", "lifecycleManaged", V703, True),
+        ("vim.ComputeResource", "configManagerEnabled", V803, True),
+    ],
+)
+def test_a_path_newer_than_the_api_is_not_asked_for(
+    type_name: str, path: str, version: str, *, expected: bool
+) -> None:
+    assert is_known(type_name, path, version) is expected
+
+
+def test_a_path_that_no_version_has_is_a_bug() -> None:
+    with pytest.raises(AttributeError):
+        is_known("vim.HostSystem", "config.nosuch", V803)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        *passes.FIRST_PASS,
+        *passes.HOST_PASS,
+        *passes.VM_PASS,
+        *passes.VM_AGAIN,
+        *passes.HOST_AGAIN,
+        *passes.HOLDERS,
+        *facts_paths.HOST_PASS,
+        *facts_paths.NETWORK_PASS,
+        *facts_paths.PROFILE_PASS,
+    ],
+    ids=lambda paths: paths.type_name,
+)
+def test_every_path_that_is_read_exists(paths: Paths) -> None:
+    assert all(is_known(paths.type_name, path, V803) for path in paths.paths)
+
+
+def test_what_was_not_answered_is_absent() -> None:
+    item = Item("VirtualMachine", "vm-1", {})
+    assert item.get("name") is None
+    assert item.get("name", "x") == "x"
+    assert item.moid_of("parent") is None
+    assert item.moids_of("datastore") == ()
+
+
+def found_of(start: Start) -> tuple[list[Item], str]:
+    """Collect from one start, where the server tells one property and refuses another."""
+    collector = vmodl.query.PropertyCollector
+    lacking = vim.fault.NoPermission(object=vim.HostSystem("host-1"), privilegeId="System.Read")
+    answer = collector.ObjectContent(
+        obj=vim.HostSystem("host-1"),
+        propSet=[vmodl.DynamicProperty(name="name", val="esx-01")],
+        missingSet=[collector.MissingProperty(path="customValue", fault=lacking)],
+    )
+    transport = AnsweringTransport(
+        {"RetrievePropertiesEx": soap("RetrievePropertiesEx", collector.RetrieveResult(objects=[answer]))}
+    )
+    with session_on(transport) as session:
+        return collect_from(
+            session, [Paths("vim.HostSystem", ("name", "customValue"))], [start]
+        ), transport.bodies[0]
+
+
+def test_a_property_that_was_refused_is_absent_and_has_its_reason() -> None:
+    (item,), _ = found_of(Start("vim.HostSystem", "host-1"))
+    assert item.values == {"name": "esx-01"}
+    assert item.faults["customValue"].privilegeId == "System.Read"
+
+
+@pytest.mark.parametrize(
+    ("start", "skips", "follows"),
+    [
+        (Start("vim.HostSystem", "host-1"), False, False),
+        (Start("vim.HostSystem", "host-1", follow="parent"), True, True),
+        (Start("vim.HostSystem", "host-1", follow="parent", is_read=True), False, True),
+    ],
+)
+def test_what_an_object_refers_to_is_read_with_it_or_instead(
+    start: Start, *, skips: bool, follows: bool
+) -> None:
+    _, body = found_of(start)
+    assert (">host-1</obj><skip>true</skip>" in body) is skips
+    assert ("<path>parent</path>" in body) is follows

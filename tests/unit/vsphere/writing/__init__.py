@@ -1,0 +1,3 @@
+"""How a change becomes a call."""
+
+from __future__ import annotations

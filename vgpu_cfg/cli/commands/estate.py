@@ -1,0 +1,113 @@
+"""The commands that look at an estate or at what this tool knows: inventory, profiles, schema, record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --gpus --from vcenter.json"
+    )(inventory)
+    app.command(
+        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
+    )(profiles)
+    app.command(epilog="vgpu-cfg schema > plan.schema.json")(schema)
+    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
+
+
+@connected(recordings=True)
+def inventory(
+    *,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
+    ] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
+    ] = None,
+    gpus: Annotated[
+        bool, typer.Option("--gpus", help="The GPUs as a pool: slots used and free, and what is stranded.")
+    ] = False,
+    idle_below: Annotated[
+        float | None,
+        typer.Option(
+            "--idle-below",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="With --gpus: VMs that use less of their CPUs than this are idle (1).",
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
+    from vgpu_cfg.cli.output import show, show_pool
+
+    if idle_below is not None and not gpus:
+        raise typer.BadParameter("it belongs to --gpus", param_hint="--idle-below")
+    observed = flow.read_all(connection)
+    if gpus:
+        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        show_pool.pool(observed, wants_host, output, idle_below=idle_below, verbose=verbose)
+        return
+    show.inventory(
+        observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose
+    )
+
+
+def profiles(
+    names: Annotated[list[str] | None, typer.Argument(help="Profiles or boards to show.")] = None,
+    *,
+    board: Annotated[list[str] | None, typer.Option(help="Only boards that match, by key or name.")] = None,
+    mig: Annotated[bool, typer.Option("--mig", help="Only MIG-backed profiles.")] = False,
+    time_sliced: Annotated[bool, typer.Option("--time-sliced", help="Only time-sliced profiles.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Only profiles with a GPU's whole framebuffer.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """List the vGPU profiles of the catalogue: boards, sizes, how many fit on a GPU."""
+    from vgpu_cfg.cli.options.profiles import select_profiles
+    from vgpu_cfg.cli.output import show
+
+    if mig and time_sliced:
+        raise typer.BadParameter("a profile is either MIG-backed or time-sliced", param_hint="--mig")
+    entries = select_profiles(
+        tuple(names or ()), boards=tuple(board or ()), mig=mig, time_sliced=time_sliced, full=full
+    )
+    show.profiles(entries, output)
+
+
+def schema() -> None:
+    """Print the JSON schema of the plan file, for editors and CI."""
+    import json
+
+    from vgpu_cfg.model.plan_file import plan_file_schema
+
+    typer.echo(json.dumps(plan_file_schema(), indent=2))
+
+
+@connected()
+def record(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the recording goes.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    connection: ConnectionFlags,
+) -> None:
+    """Save a vCenter's answers, scrubbed of secrets, for offline planning and for tests."""
+    from vgpu_cfg.cli.flows import flow
+
+    if path.exists() and not force:
+        raise typer.BadParameter(f"{path} exists; --force overwrites it", param_hint="FILE")
+    flow.record(connection, path)

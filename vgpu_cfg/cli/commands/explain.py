@@ -1,0 +1,249 @@
+"""The command that says what a code, an error text or a VM's failure means: explain."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.knowledge.check_pages import CheckPage
+    from vgpu_cfg.knowledge.faults import Explanation
+    from vgpu_cfg.knowledge.verify_failures import Failure
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.vm import Vm
+    from vgpu_cfg.planning.findings.checks import Check
+    from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+    from vgpu_cfg.ports import InventoryReader
+    from vgpu_cfg.settings.connection import Connection
+    from vgpu_cfg.vsphere.history.failures import FailureReader
+
+_CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg explain VG104\n\n"
+        "vgpu-cfg explain \"Module 'DevicePowerOn' power on failed.\"\n\n"
+        "vgpu-cfg explain --vm hvd-02 --server vc01.example.com"
+    )(explain)
+
+
+@connected()
+def explain(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WHAT", help="Codes of checks, or an error's text; - reads standard input."),
+    ] = None,
+    *,
+    vm: Annotated[
+        str | None,
+        typer.Option("--vm", help="A VM, by name or path: its last failed task.", show_default=False),
+    ] = None,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Say what a finding's code, an error text or a VM's last failure means, and what to do about it."""
+    words = list(what or ())
+    if bool(words) == (vm is not None):
+        raise typer.BadParameter("give a code, an error's text, or --vm NAME", param_hint="WHAT")
+    if vm is not None:
+        _show_diagnosis(_diagnosed(vm, connection), output)
+    elif all(_CODE.fullmatch(word) for word in words):
+        _show_pages([_page(word) for word in words], output)
+    else:
+        text = sys.stdin.read() if words == ["-"] else " ".join(words)
+        if not text.strip():
+            raise typer.BadParameter("there is no text to explain", param_hint="WHAT")
+        _show_explanations(_explained(text), output)
+
+
+# ---------------------------------------------------------------- codes
+
+
+def _page(word: str) -> tuple[Check | Failure, CheckPage]:
+    from vgpu_cfg.documents import did_you_mean
+    from vgpu_cfg.errors import NotFound
+    from vgpu_cfg.knowledge.check_pages import read_page
+    from vgpu_cfg.knowledge.verify_failures import FAILURES, failure_of
+    from vgpu_cfg.planning.findings.checks import CHECKS, check_of
+
+    code = word.upper()
+    check = check_of(code) or failure_of(code)
+    if check is None:
+        known = [one.value for one in (*CHECKS, *FAILURES)]
+        remedy = did_you_mean(code, known) or "docs/reference/checks/README.md lists them all"
+        raise NotFound(f"there is no check {code}", subject="checks", remedy=remedy)
+    page = read_page(code)
+    if page is None:
+        raise NotFound(
+            f"{code} ({check.title}) has no page in this installation",
+            subject=f"docs/reference/checks/{code}.md",
+            remedy="what the plan says of it is all there is here; a later vgpu-cfg may have the page",
+        )
+    return check, page
+
+
+def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFormat) -> None:
+    from rich.text import Text
+
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.data.explain import pages_data
+    from vgpu_cfg.render.text.explain import render_page
+
+    if output is OutputFormat.JSON:
+        show.data(pages_data(pages))
+        return
+
+    def lay_out(width: int) -> list[Text]:
+        laid: list[Text] = []
+        for check, page in pages:
+            laid += [*([Text("")] if laid else []), *render_page(check, page, width)]
+        return laid
+
+    show.lines(lay_out)
+
+
+# ---------------------------------------------------------------- texts
+
+
+def _explained(text: str) -> list[tuple[Explanation, str]]:
+    """Explain a text, or the one failure that it names by its key; each with the line that shows it."""
+    from vgpu_cfg.knowledge.faults import explain_lines, explain_log, explanation_of
+    from vgpu_cfg.knowledge.vm_log import message
+
+    if (named := explanation_of(text.strip())) is not None:
+        return [(named, "")]
+    is_one_line = len(text.strip().splitlines()) == 1
+    lines = {} if is_one_line else {line.key: line for line in explain_lines(text)}
+    return [
+        (found, f"{line.index + 1}: {message(line.text)}" if (line := lines.get(found.key)) else "")
+        for found in explain_log(text)
+    ]
+
+
+def _show_explanations(explained: list[tuple[Explanation, str]], output: OutputFormat) -> None:
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.knowledge.faults import count_known
+    from vgpu_cfg.render.data.explain import explanations_data
+    from vgpu_cfg.render.text.explain import render_explanations
+
+    if output is OutputFormat.JSON:
+        show.data(explanations_data(explained))
+        return
+    show.lines(lambda width: render_explanations(explained, width, known=count_known()))
+
+
+# ---------------------------------------------------------------- VMs
+
+
+def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
+    """Read a VM, its last failed task and its log, and judge them; nothing is written."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.errors import ReachError
+    from vgpu_cfg.knowledge.failed_task import VmHistory
+    from vgpu_cfg.planning.remedies.diagnosis import diagnose
+    from vgpu_cfg.planning.remedies.vm_judgements import KEYS
+    from vgpu_cfg.ports import ReadScope
+    from vgpu_cfg.settings.connection import resolve_connection
+
+    connection = resolve_connection(flags)
+    scope = ReadScope(
+        datacenter=connection.datacenter,
+        vm_names=frozenset({name}),
+        extra_config_keys=KEYS,
+        system_ids=True,
+    )
+    notes: list[str] = []
+    history, log = VmHistory(), None
+    with _connected(connection) as (reader, failures):
+        observed = reader.read_inventory(scope)
+        vm = find_vm(observed, name, connection.datacenter)
+        try:
+            history = failures.read_history(vm.moid)
+        except ReachError as error:
+            notes.append(f"the VM's tasks could not be read: {error.message}")
+        try:
+            log = failures.read_log(vm.moid, datacenter_path_of(observed, vm))
+        except ReachError as error:
+            notes.append(f"vmware.log could not be read: {error.message}; {error.remedy}")
+    return diagnose(vm, observed, load_catalog(), history, log, notes=notes, server=_server_words(flags))
+
+
+def _server_words(flags: ConnectionFlags) -> list[str]:
+    """Return how the next command names the same vCenter; nothing where the settings name it."""
+    said = {"--server": flags.server, "--context": flags.context}
+    return [word for name, value in said.items() if value is not None for word in (name, value)]
+
+
+@contextmanager
+def _connected(connection: Connection) -> Iterator[tuple[InventoryReader, FailureReader]]:
+    """Log in, with what reads the estate and what reads failures; neither can write."""
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.vsphere.history.failures import FailureReader
+    from vgpu_cfg.vsphere.reading.reader import VCenterReader
+    from vgpu_cfg.vsphere.wire.session import Session
+
+    transport = compose.make_transport(connection)
+    with Session(transport, connection.server, connection.user, connection.password) as session:
+        yield VCenterReader(session, compose.SystemClock()), FailureReader(session, transport)
+
+
+def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm:
+    """Return the VM with a name, or with a path or the end of one.
+
+    Raises NotFound, and Ambiguous with the paths of those that there are.
+    """
+    from vgpu_cfg.documents import did_you_mean
+    from vgpu_cfg.errors import Ambiguous, NotFound
+
+    vms = [vm for vm in observed.vms if datacenter is None or f"/{datacenter}/" in vm.inventory_path]
+    if "/" in name:
+        end = f"/{name.lstrip('/')}"
+        found = [vm for vm in vms if vm.inventory_path == name or vm.inventory_path.endswith(end)]
+    else:
+        found = [vm for vm in vms if vm.name == name]
+    match found:
+        case [vm]:
+            return vm
+        case []:
+            raise NotFound(
+                f"there is no VM {name!r}",
+                subject=observed.vcenter.address,
+                remedy=did_you_mean(name, (vm.name for vm in vms), noun="VMs") or "look for it in vCenter",
+            )
+        case _:
+            raise Ambiguous(
+                f"{len(found)} VMs are named {name!r}",
+                subject=observed.vcenter.address,
+                remedy=f"name one by its path: {', '.join(sorted(vm.inventory_path for vm in found))}",
+            )
+
+
+def datacenter_path_of(observed: Inventory, vm: Vm) -> str:
+    """Return the inventory path of a VM's datacenter."""
+    above = [
+        found.inventory_path
+        for found in observed.datacenters
+        if vm.inventory_path.startswith(f"{found.inventory_path}/")
+    ]
+    return max(above, key=len, default="")
+
+
+def _show_diagnosis(found: Diagnosis, output: OutputFormat) -> None:
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.data.explain import diagnosis_data
+    from vgpu_cfg.render.text.explain import render_diagnosis
+
+    if output is OutputFormat.JSON:
+        show.data(diagnosis_data(found))
+        return
+    show.lines(lambda width: render_diagnosis(found, width))

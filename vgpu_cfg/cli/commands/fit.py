@@ -1,0 +1,122 @@
+"""The command that says how many more fit, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+    from vgpu_cfg.model.vgpu import VgpuProfile
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet\n\n"
+        "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
+        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01"
+    )(fit)
+
+
+@connected(recordings=True)
+@planned
+def fit(
+    profile: Annotated[
+        str | None, typer.Argument(metavar="[PROFILE]", help="The vGPU profile.", show_default=False)
+    ] = None,
+    *,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="Ask for a VM of this plan file.", show_default=False)
+    ] = None,
+    vm: Annotated[
+        str | None, typer.Option("--vm", help="Which VM or line of it.", show_default=False)
+    ] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option("--cluster", help="Only clusters that match this glob.")
+    ] = None,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
+    ] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 where not one fits.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every host, those without such a board, too.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Count how many more of a profile, or of a VM of a plan file, fit on each host, and say why no more."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
+    from vgpu_cfg.cli.output import show_pool
+    from vgpu_cfg.errors import DoesNotFit
+    from vgpu_cfg.planning.pool.shapes import Ground
+
+    if (profile is None) == (plan is None):
+        raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
+    if plan is None:
+        if vm is not None or variables or variable_files:
+            raise typer.BadParameter("--vm, --set and --vars go with --plan", param_hint="--vm")
+        wanted = _profile(profile or "")
+        observed = flow.read_all(connection)
+        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        asked = wanted.name
+        found = Ground(observed, load_catalog()).fit_profile(wanted, wants_host)
+    else:
+        question = flow.read_asked(plan, variables, variable_files)
+        line = _vm_of(question.desired, vm, plan)
+        desired, observed = flow.read_of(question, connection)
+        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        asked = f"{line.line} of {desired.name}"
+        found = Ground(observed, load_catalog()).fit_vm(desired, line, wants_host)
+        for error in found.errors:
+            raise DoesNotFit(
+                f"{error.code} {error.message}",
+                subject=f"{error.subject.kind} {error.subject.name}",
+                remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
+            )
+    show_pool.fits(observed, asked, found, wants_host, output, verbose=verbose)
+    if exit_code and not found.total:
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+def _profile(name: str) -> VgpuProfile:
+    """Return a profile of the catalogue. Raises NotFound with those that are close."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.errors import NotFound
+
+    catalog = load_catalog()
+    entries = catalog.by_profile(name)
+    if not entries:
+        close = catalog.suggest(name)
+        raise NotFound(
+            f"no board has a profile {name!r}",
+            subject="catalogue",
+            remedy=f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all",
+        )
+    return entries[0].profile
+
+
+def _vm_of(desired: DesiredPlan, name: str | None, path: Path) -> DesiredVm:
+    """Return the VM that is named by itself or by its line; the only line where none is named."""
+    from vgpu_cfg.documents import did_you_mean
+
+    lines = dict.fromkeys(vm.line for vm in desired.vms)
+    if name is None and len(lines) == 1:
+        return desired.vms[0]
+    for vm in desired.vms:
+        if name in (vm.name, vm.line):
+            return vm
+    if name is None:
+        raise typer.BadParameter(f"say which of {', '.join(lines) or 'no VMs'}", param_hint="--vm")
+    known = [*lines, *(vm.name for vm in desired.vms)]
+    hint = did_you_mean(name, known, noun="VMs") or f"it has {', '.join(lines)}"
+    raise typer.BadParameter(f"{path} has no VM {name!r}; {hint}", param_hint="--vm")

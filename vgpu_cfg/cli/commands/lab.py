@@ -1,0 +1,82 @@
+"""`vgpu-cfg lab`: the simulated vCenter, served to others, listed and reset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="A simulated vCenter with GPUs, to learn and rehearse on: --server lab:two-a100.",
+    no_args_is_help=True,
+)
+
+
+@app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
+def list_estates() -> None:
+    """List the built-in estates."""
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
+
+    show.estates(compose.lab_estates())
+
+
+@app.command(epilog="vgpu-cfg lab serve two-a100 --port 8989")
+def serve(
+    estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")] = "two-a100",
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8989,
+    address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    ssh: Annotated[
+        bool, typer.Option("--ssh", help="Serve the hosts' shells by SSH on loopback, too.")
+    ] = False,
+) -> None:
+    """Serve the lab over HTTPS to any vSphere client, such as govc, until Ctrl-C."""
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
+
+    with compose.serve_lab(estate, address, port, with_ssh=ssh) as served:
+        show.served(served)
+        served.wait()
+
+
+@app.command(epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on")
+def hand(
+    estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
+    hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="The servers to walk to.")],
+    *,
+    bios: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FACT=on|off", help="Set sriov, above_4g or iommu in the BIOS."),
+    ] = None,
+    power_on: Annotated[bool, typer.Option("--power-on", help="Press the power button.")] = False,
+) -> None:
+    """Be the hand at the server: set its BIOS while it is off, and switch it on."""
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
+
+    facts: dict[str, bool] = {}
+    for setting in bios or ():
+        name, _, value = setting.partition("=")
+        if name not in ("sriov", "above_4g", "iommu") or value not in ("on", "off"):
+            raise typer.BadParameter(
+                f"{setting!r} is not sriov, above_4g or iommu, each =on or =off", param_hint="--bios"
+            )
+        facts[name] = value == "on"
+    if not facts and not power_on:
+        raise typer.BadParameter("there is nothing to do: give --bios or --power-on")
+    compose.lend_hand(estate, tuple(hosts), facts, power_on=power_on)
+    show.hand_lent(tuple(hosts), facts, power_on=power_on)
+
+
+@app.command(epilog="vgpu-cfg lab reset two-a100")
+def reset(
+    estates: Annotated[
+        list[str] | None, typer.Argument(help="Estates to forget.", show_default="all")
+    ] = None,
+) -> None:
+    """Forget what was done to an estate: it starts over."""
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
+
+    show.were_reset(compose.reset_labs(tuple(estates or ())))

@@ -1,0 +1,236 @@
+"""The commands that work on a plan file: validate, plan, apply, status and destroy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import (
+    CommandOptions,
+    DeleteOption,
+    OnlyOption,
+    OutputFormat,
+    OutputOption,
+    ParallelOption,
+    PerHostOption,
+    PlanArgument,
+    PowerCycleOption,
+    PruneOption,
+    YesOption,
+    connected,
+    names_to_delete,
+    planned,
+)
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+_SaveOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
+]
+_ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
+_OpenShellOption = Annotated[
+    bool,
+    typer.Option(
+        "--open-shell",
+        help="Start the hosts' SSH services, where the plan file allows it, to read; then stop them.",
+    ),
+]
+_DoneOption = Annotated[
+    list[str] | None,
+    typer.Option("--done", metavar="STEP", help="A step by hand that is done, and that nothing can show."),
+]
+_VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands, in the order in which a newcomer meets them."""
+    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml")(validate)
+    app.command(
+        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
+    )(plan)
+    app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
+    app.command(epilog="vgpu-cfg status plan.yaml --exit-code")(status)
+    app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
+        destroy
+    )
+
+
+@planned
+def validate(
+    path: PlanArgument,
+    *,
+    output: OutputOption = OutputFormat.TEXT,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Check a plan file by itself, without a vCenter: every fault with its line."""
+    from vgpu_cfg.cli.flows.flow import read_asked
+    from vgpu_cfg.cli.output import show
+
+    show.validated(path, read_asked(path, variables, variable_files).desired, output)
+
+
+@connected(recordings=True)
+@planned
+def plan(
+    path: PlanArgument,
+    *,
+    out: _SaveOption = None,
+    exit_code: _ExitCodeOption = False,
+    allow_power_cycle: PowerCycleOption = False,
+    delete: DeleteOption = None,
+    prune: PruneOption = False,
+    only: OnlyOption = None,
+    open_shell: _OpenShellOption = False,
+    verbose: _VerboseOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Show what would change, and why; nothing is changed."""
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.saved_plan import save_plan
+    from vgpu_cfg.cli.output import show
+
+    names = names_to_delete(delete, prune=prune)
+    asked = flow.read_asked(path, variables, variable_files)
+    made, _ = flow.plan_once(
+        asked, connection, _options(allow_power_cycle, names, only), open_shell=open_shell
+    )
+    if out is not None:
+        save_plan(made, out)
+    options = CommandOptions(
+        connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
+    )
+    show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
+    flow.refuse_errors(made)
+    if exit_code:
+        flow.exit_if_different(made)
+
+
+@connected()
+@planned
+def apply(
+    path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file, or a reviewed plan.json.")],
+    *,
+    yes: YesOption = False,
+    allow_power_cycle: PowerCycleOption = False,
+    delete: DeleteOption = None,
+    prune: PruneOption = False,
+    only: OnlyOption = None,
+    done: _DoneOption = None,
+    parallel: ParallelOption = 8,
+    per_host: PerHostOption = 2,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Make it so: show the plan, ask, carry it out, read back."""
+    from vgpu_cfg.cli.flows import flow, run_flow
+
+    names = names_to_delete(delete, prune=prune)
+    asked = flow.read_asked(path, variables, variable_files)
+    code = run_flow.apply(
+        asked,
+        connection,
+        _options(allow_power_cycle, names, only),
+        run_flow.How(
+            path=path,
+            yes=yes,
+            parallel=parallel,
+            per_host=per_host,
+            output=output,
+            options=CommandOptions(
+                connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
+            ),
+            done=tuple(done or ()),
+        ),
+    )
+    raise typer.Exit(code)
+
+
+@connected(recordings=True)
+@planned
+def status(
+    path: PlanArgument,
+    *,
+    exit_code: _ExitCodeOption = False,
+    verbose: _VerboseOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Show what the plan owns, where it runs, and what has drifted."""
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show
+
+    asked = flow.read_asked(path, variables, variable_files)
+    options = replace(_options(allow_power_cycle=True), supposes=False)
+    made, observed = flow.plan_once(asked, connection, options)
+    show.status(made, observed, output, verbose=verbose)
+    if exit_code:
+        flow.exit_if_different(made)
+
+
+@connected()
+@planned
+def destroy(
+    path: PlanArgument,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted; nothing is changed.")
+    ] = False,
+    yes: YesOption = False,
+    delete: DeleteOption = None,
+    only: OnlyOption = None,
+    parallel: ParallelOption = 8,
+    per_host: PerHostOption = 2,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Delete the VMs that the plan file names and owns, and their rules."""
+    from vgpu_cfg.cli.flows import flow, run_flow
+    from vgpu_cfg.cli.output import show
+
+    asked = flow.read_asked(path, variables, variable_files)
+    names, globs = names_to_delete(delete), tuple(only or ())
+    chosen = _options(False, names, only)
+    options = CommandOptions(connection, variables, variable_files, delete=names, only=globs)
+    if dry_run:
+        made = flow.plan_destroy_once(asked, connection, chosen)
+        show.plan(made, output, command=options.command("destroy", path), verbose=False)
+        flow.refuse_errors(made)
+        return
+    code = run_flow.destroy(
+        asked,
+        connection,
+        chosen,
+        run_flow.How(
+            path=path,
+            yes=yes,
+            parallel=parallel,
+            per_host=per_host,
+            output=output,
+            options=options,
+        ),
+    )
+    raise typer.Exit(code)
+
+
+def _options(
+    allow_power_cycle: bool, delete: tuple[str, ...] = (), only: list[str] | None = None
+) -> PlanOptions:
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+    return PlanOptions(allow_power_cycle=allow_power_cycle, delete=delete, only=tuple(only or ()))

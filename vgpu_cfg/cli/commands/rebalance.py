@@ -1,0 +1,57 @@
+"""The command that proposes which running VMs to move, so that a plan fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, PlanArgument, connected, planned
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="vgpu-cfg rebalance plan.yaml --dry-run")(rebalance)
+
+
+@connected(recordings=True)
+@planned
+def rebalance(
+    path: PlanArgument,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Propose; nothing is ever moved.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="GLOB", help="Only these VMs must fit (hvd-*).")
+    ] = None,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Propose the fewest moves of running VMs after which every VM of a plan fits."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.errors import DoesNotFit
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.moves.rebalance import Outcome, plan_rebalance
+    from vgpu_cfg.render.data.rebalance import rebalance_data
+    from vgpu_cfg.render.text.rebalance import render_rebalance
+
+    if not dry_run:
+        raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")
+    desired, observed = flow.read_of(flow.read_asked(path, variables, variable_files), connection)
+    found = plan_rebalance(desired, observed, load_catalog(), PlanOptions(only=tuple(only or ())))
+    server = observed.vcenter.address
+    if output is OutputFormat.JSON:
+        show.data(rebalance_data(found, desired.name, server))
+    else:
+        show.lines(lambda width: render_rebalance(found, desired.name, server, width))
+    if found.outcome in (Outcome.NONE, Outcome.LIMIT):
+        raise DoesNotFit(
+            f"no moves were found that make room for {', '.join(found.homeless)}",
+            subject=f"plan {desired.name}",
+            remedy="`vgpu-cfg plan` says what each of them lacks",
+        )

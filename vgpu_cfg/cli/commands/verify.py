@@ -1,0 +1,196 @@
+"""`vgpu-cfg verify`: whether what a plan made really holds, asked inside its hosts and guests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import (
+    CommandOptions,
+    OutputFormat,
+    OutputOption,
+    PlanArgument,
+    connected,
+    planned,
+)
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.flow import Asked
+    from vgpu_cfg.model.verification import CheckResult, Thresholds, Verification
+
+EXIT_FAILED = 8
+"""No error of the tool: see docs/reference/exit-codes.md."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg verify plan.yaml --report verified.html\n\n"
+        "vgpu-cfg verify plan.yaml --only licence --all\n\n"
+        "vgpu-cfg verify plan.yaml --vm hvd-02 --quick\n\n"
+        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8"
+    )(verify)
+
+
+@connected()
+@planned
+def verify(
+    path: PlanArgument,
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", metavar="CHECKS", help="Only these checks, by name: licence,ats or bandwidth*."
+        ),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Judge the licences of other VMs on the plan's hosts, too.")
+    ] = False,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and VMs on them.")
+    ] = None,
+    vms: Annotated[
+        list[str] | None, typer.Option("--vm", help="Only VMs that match this glob, and their hosts.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what measures bandwidth.")] = False,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threshold",
+            metavar="NAME=SHARE",
+            help="Ask another share of the line rate: host_memory, gpu_memory, busbw; or seconds=10.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="Also write a page to keep or to print."),
+    ] = None,
+    parallel: Annotated[
+        int, typer.Option("--parallel", min=1, max=64, help="At most this many machines at once.")
+    ] = 8,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, too.")] = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Check inside hosts and guests that training will work; exit 8 where a check fails."""
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
+    from vgpu_cfg.verification import Choice
+
+    globs = _globs(only)
+    asked = flow.read_asked(path, variables, variable_files)
+    choice = Choice(globs, quick, parallel, _thresholds(asked, threshold or []))
+    wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_)
+    if report is not None:
+        _refuse_unwritable(report)
+    options = CommandOptions(connection, variables, variable_files)
+    make = options.command("apply", path)
+    found = verify_plan(asked, connection, wanted, _progress(), make_command=make)
+    if report is not None:
+        _write(report, found)
+    again = [f"--only={','.join(dict.fromkeys(one.check for one in found.failed))}"] if found.failed else []
+    _show(found, output, options.command("verify", path, *again) if again else "", verbose=verbose)
+    if found.failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _globs(only: list[str] | None) -> tuple[str, ...]:
+    """Divide globs at commas; refuse one that matches no check."""
+    from vgpu_cfg.documents import did_you_mean
+    from vgpu_cfg.verification import CHECKS
+    from vgpu_cfg.verification.choice import unknown_globs
+
+    globs = tuple(word for text in only or () for word in text.split(",") if word)
+    if only and not globs:
+        raise typer.BadParameter("it names no check, as in licence,ats", param_hint="--only")
+    keys = [check.key for check in CHECKS]
+    for glob in unknown_globs(globs, keys):
+        hint = did_you_mean(glob, keys, noun="checks") or f"they are {', '.join(keys)}"
+        raise typer.BadParameter(f"no check is named {glob}; {hint}", param_hint="--only")
+    return globs
+
+
+def _thresholds(asked: Asked, given: list[str]) -> Thresholds:
+    """Put together the thresholds: the command line goes before the plan file, that before the catalogue."""
+    from pydantic import ValidationError
+
+    from vgpu_cfg.catalog.thresholds import load_thresholds
+    from vgpu_cfg.model.verification import Thresholds
+
+    stated = asked.desired.verify.model_dump(exclude_none=True) if asked.desired.verify is not None else {}
+    values: dict[str, object] = {**load_thresholds().model_dump(), **stated}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or name not in Thresholds.model_fields:
+            known = ", ".join(Thresholds.model_fields)
+            raise typer.BadParameter(
+                f"{text!r} is not NAME=SHARE with one of {known}", param_hint="--threshold"
+            )
+        values[name] = _share(value) if value.endswith("%") else value
+    try:
+        return Thresholds.model_validate(values)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        hint = (
+            "write 10 seconds as seconds=10" if wrong["loc"][0] == "seconds" else "write 80 % as 0.8 or 80%"
+        )
+        raise typer.BadParameter(
+            f"{wrong['loc'][0]}: {wrong['msg'].lower()}; {hint}", param_hint="--threshold"
+        ) from error
+
+
+def _share(text: str) -> str:
+    number = text.removesuffix("%")
+    return str(float(number) / 100) if number.replace(".", "", 1).isdigit() else text
+
+
+def _progress() -> Callable[[CheckResult], None]:
+    """Tell failures as they come, on a terminal that shows standard error."""
+    import sys
+
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.model.verification import CheckState
+
+    def told(result: CheckResult) -> None:
+        if sys.stderr.isatty() and result.state is not CheckState.SKIPPED:
+            show.say(f"{result.subject.name}: {result.title}: {result.state.value.replace('_', ' ')}")
+
+    return told
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """Find out before anything is measured whether the page can be written; nothing is left behind."""
+    was_there = path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{path} cannot be written: {error.strerror}", param_hint="--report"
+        ) from error
+    if not was_there:
+        path.unlink()
+
+
+def _write(path: Path, found: Verification) -> None:
+    from vgpu_cfg.render.page.verification import render_verification_page
+
+    path.write_text(render_verification_page(found), encoding="utf-8")
+
+
+def _show(found: Verification, output: OutputFormat, next_command: str, *, verbose: bool) -> None:
+    from vgpu_cfg.cli.output import show
+
+    if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.verification import verification_data
+
+        show.data(verification_data(found))
+        return
+    from vgpu_cfg.render.text.verification import render_verification
+
+    show.lines(lambda width: render_verification(found, width, next_command=next_command, with_all=verbose))

@@ -1,0 +1,237 @@
+"""How a command goes from a plan file to a plan, and what stands against carrying it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts, with_open_shells, with_shell_facts
+from vgpu_cfg.cli.flows.saved_plan import load_plan_json
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import DoesNotFit, NotFound, NotPermitted
+from vgpu_cfg.settings.connection import Connection, resolve_connection
+from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.folders import state_folder
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.ports import InventoryReader, ReadScope
+
+EXIT_DIFFERENCES = 10
+"""No error: see docs/reference/exit-codes.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asked for: a plan file's content, or a plan that was reviewed."""
+
+    desired: DesiredPlan
+    reviewed: Plan | None = None
+
+
+def read_asked(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> Asked:
+    """Read a plan file, or a plan.json that `plan -o` wrote.
+
+    Raises DocumentError with every fault of the file.
+    """
+    if path.suffix == ".json":
+        if variables or variable_files:
+            raise typer.BadParameter(
+                "a reviewed plan has its variables filled in already", param_hint="--set"
+            )
+        reviewed = load_plan_json(path)
+        return Asked(reviewed.desired, reviewed)
+    from vgpu_cfg.plan_loading import load_plan
+
+    return Asked(load_plan(path, variables=variables, variable_files=variable_files).desired)
+
+
+def locate(asked: Asked, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
+    """Decide which server a plan is for, and return it with the datacenter that is meant there."""
+    desired = asked.desired
+    connection = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
+    return connection, desired.model_copy(update={"datacenter": connection.datacenter})
+
+
+def scope_of(desired: DesiredPlan) -> ReadScope:
+    """Say what a reading must cover for a plan."""
+    from vgpu_cfg.model.desired import TemplateSource
+    from vgpu_cfg.ports import HostScope, ReadScope
+
+    return ReadScope(
+        plan=desired.name,
+        datacenter=desired.datacenter,
+        vm_names=frozenset(vm.name for vm in desired.vms),
+        template_names=frozenset(
+            vm.source.path_or_name for vm in desired.vms if isinstance(vm.source, TemplateSource)
+        ),
+        extra_config_keys=frozenset(key for vm in desired.vms for key in vm.extra_config),
+        # A host's VMs say what may be moved from it and who holds its devices, whether it has GPUs or not.
+        hosts=tuple(HostScope(cluster=entry.cluster, names=entry.names) for entry in desired.hosts),
+        system_ids=any(_has_fixed_passthrough(vm) for vm in desired.vms),
+        key_providers=any(vm.vtpm for vm in desired.vms),
+    )
+
+
+def _has_fixed_passthrough(vm: DesiredVm) -> bool:
+    """Whether a VM may name functions of its host, which takes the host's system id."""
+    functions = (nic.function for nic in vm.nics if nic.function is not None)
+    return any(gpu.kind == "passthrough" for gpu in vm.gpus) or any(
+        function.kind == "passthrough" and (function.pin or not function.label) for function in functions
+    )
+
+
+def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
+    """Read what a plan needs."""
+    return reader.read_inventory(scope_of(desired))
+
+
+@contextmanager
+def locked(desired: DesiredPlan, observed: Inventory, estate: Estate) -> Iterator[None]:
+    """Keep other runs of a plan away, before a host's shell is opened and until all is closed again.
+
+    Raises Locked where another run goes on, saying whose.
+    """
+    from vgpu_cfg.execution import hold_lock
+    from vgpu_cfg.model.plan.change import PlanTarget
+
+    server = PlanTarget(address=observed.vcenter.address, instance_uuid=observed.vcenter.instance_uuid)
+    with hold_lock(state_folder() / "locks", desired.name, server, now=estate.clock.now()):
+        yield
+
+
+def refuse_errors(plan: Plan) -> None:
+    """Raise DoesNotFit where a finding stands against the plan."""
+    errors = plan.errors
+    if not errors:
+        return
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more above)" if len(errors) > 1 else ""
+    raise DoesNotFit(
+        f"{first.code} {first.message}{more}",
+        subject=f"{first.subject.kind} {first.subject.name}",
+        remedy=first.remedy or f"see docs/reference/checks/{first.code}.md",
+    )
+
+
+def exit_if_different(plan: Plan) -> None:
+    """End the command with the exit code for differences, where there are any."""
+    from vgpu_cfg.planning.sync import is_in_sync
+
+    if not is_in_sync(plan):
+        raise typer.Exit(EXIT_DIFFERENCES)
+
+
+def refuse_missing_privileges(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:
+    """Raise NotPermitted where the account lacks a privilege that a change needs."""
+    from vgpu_cfg.planning.privileges import needed_privileges
+
+    missing = reader.read_missing_privileges(needed_privileges(plan, observed))
+    lacking = {moid: names for moid, names in missing.items() if names}
+    if not lacking:
+        return
+    privileges = sorted({name for names in lacking.values() for name in names})
+    moid = next(iter(lacking))
+    more = f" and {len(lacking) - 1} more objects" if len(lacking) > 1 else ""
+    raise NotPermitted(
+        f"{observed.vcenter.user or 'the account'} lacks {', '.join(privileges)}",
+        subject=f"{_path_of(observed, moid)}{more}",
+        remedy="grant it there; docs/reference/permissions.md lists what each command needs",
+    )
+
+
+def _path_of(observed: Inventory, moid: str) -> str:
+    for objects in (
+        observed.hosts,
+        observed.clusters,
+        observed.vms,
+        observed.folders,
+        observed.resource_pools,
+    ):
+        for found in objects:
+            if found.moid == moid:
+                return found.inventory_path or found.name
+    for other in (*observed.networks, *observed.datastores, *observed.datacenters):
+        if other.moid == moid:
+            return other.inventory_path or other.name
+    return moid
+
+
+def plan_once(
+    asked: Asked, flags: ConnectionFlags, options: PlanOptions, *, open_shell: bool = False
+) -> tuple[Plan, Inventory]:
+    """Read the estate and plan for it; nothing is changed.
+
+    With `open_shell` the shells of hosts are opened to be read, as far as the plan file lets them,
+    and closed again.
+    """
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.planner import make_plan
+
+    connection, desired = locate(asked, flags)
+    if open_shell and connection.recording is not None:
+        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
+    if open_shell:
+        with compose.connect_writer(connection) as estate:
+            observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+            with (
+                locked(desired, observed, estate),
+                host_tools(desired, observed, estate, options) as tools,
+            ):
+                observed = with_shell_facts(desired, observed, tools, options)
+                show.shells_opened(tools)
+    else:
+        with compose.connect_reader(connection) as reader:
+            observed = with_facts(desired, read_for(desired, reader), reader, options)
+            observed = with_open_shells(desired, observed, connection, options)
+    options = with_fingerprints(desired, observed, options, connection)
+    return make_plan(desired, observed, load_catalog(), options), observed
+
+
+def plan_destroy_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> Plan:
+    """Read the estate and plan what `destroy` would remove there; nothing is changed."""
+    from vgpu_cfg.planning.vms.destroy import make_destroy_plan
+
+    return make_destroy_plan(*read_of(asked, flags), options)
+
+
+def read_of(asked: Asked, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
+    """Read the estate that a plan is for; return it with the plan as it is meant there."""
+    connection, desired = locate(asked, flags)
+    with compose.connect_reader(connection) as reader:
+        return desired, read_for(desired, reader)
+
+
+def read_all(flags: ConnectionFlags) -> Inventory:
+    """Read a whole estate. Raises NotFound for a datacenter that it has not."""
+    from vgpu_cfg.ports import ReadScope
+
+    connection = resolve_connection(flags)
+    with compose.connect_reader(connection) as reader:
+        observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+    known = [found.name for found in observed.datacenters]
+    if connection.datacenter is not None and connection.datacenter not in known:
+        raise NotFound(
+            f"there is no datacenter {connection.datacenter!r}",
+            subject=connection.server,
+            remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
+        )
+    return observed
+
+
+def record(flags: ConnectionFlags, path: Path) -> None:
+    """Save a vCenter's answers to a file."""
+    trips = compose.record(resolve_connection(flags), path)
+    show.say(f"{path}: {trips} answers. Try it: vgpu-cfg inventory --from {path}")

@@ -1,0 +1,169 @@
+"""How a command comes to know the hosts that a plan prepares: from vCenter, and from their shells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli import compose
+from vgpu_cfg.errors import HostShellError, LoginFailed
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
+from vgpu_cfg.settings.secrets import resolve_reference
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.execution import HostTools
+    from vgpu_cfg.model.observed.host_facts import ShellFacts
+    from vgpu_cfg.model.plan_file import AccessEntry
+    from vgpu_cfg.ports import HostShells, InventoryReader
+    from vgpu_cfg.settings.connection import Connection as Server
+
+
+def reaches_beyond_vms(desired: DesiredPlan) -> bool:
+    """Whether a plan asks anything of hosts or switches."""
+    return bool(desired.hosts) or any(network.switch for network in desired.networks)
+
+
+def with_facts(
+    desired: DesiredPlan, observed: Inventory, reader: InventoryReader, options: PlanOptions
+) -> Inventory:
+    """Add what vCenter tells of the hosts that the plan prepares; nothing is opened or written."""
+    if not reaches_beyond_vms(desired):
+        return observed
+    needed = needed_facts(desired, observed, load_catalog(), options)
+    groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS
+    facts = reader.read_facts(tuple(needed), groups | {FactGroup.BASE})
+    return observed.model_copy(update={"facts": facts})
+
+
+def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, options: PlanOptions) -> HostTools:
+    """Gather what changes the plan's hosts; a context that closes their shells at its end.
+
+    Raises LoginFailed for a secret that is not there.
+    """
+    from vgpu_cfg.execution import HostTools
+    from vgpu_cfg.planning.host_settings.select import make_view
+
+    catalog = load_catalog()
+    secrets = host_secrets(desired, is_lab=estate.is_lab)
+    return HostTools(
+        plan=desired.name,
+        writer=estate.host_writer,
+        clock=estate.clock,
+        logins=estate.logins(secrets),
+        access=shell_access(desired, observed, catalog, options),
+        secrets=secrets,
+        view_of=lambda host, facts: make_view(host, observed.model_copy(update={"facts": facts}), catalog),
+    )
+
+
+def with_open_shells(
+    desired: DesiredPlan, observed: Inventory, connection: Server, options: PlanOptions
+) -> Inventory:
+    """Add what the shells tell that somebody has opened already; nothing is opened or written."""
+    if not desired.hosts or connection.recording is not None:
+        return observed
+    catalog = load_catalog()
+    access = shell_access(desired, observed, catalog, options)
+    wanted = {
+        moid: groups & SHELL_GROUPS
+        for moid, groups in needed_facts(desired, observed, catalog, options).items()
+        if groups & SHELL_GROUPS and access[moid].ssh != "off" and _is_open(observed, moid)
+    }
+    if not wanted:
+        return observed
+    logins = compose.make_logins(connection, host_secrets(desired, is_lab=connection.is_lab))
+    found: dict[str, HostFacts] = dict(observed.facts.hosts)
+    for moid, groups in wanted.items():
+        host = observed.host_by_moid[moid]
+        found[moid] = _asked(found[moid], groups, partial(_read_once, logins, host, access[moid]))
+    return _with_hosts(observed, found)
+
+
+def _read_once(
+    logins: HostShells, host: Host, access: AccessEntry, groups: frozenset[FactGroup]
+) -> ShellFacts:
+    from vgpu_cfg.execution.hosts.shell_access import nic_addresses
+
+    shell = logins.connect(host.name, access)
+    try:
+        return shell.read_facts(groups, nic_addresses(host))
+    finally:
+        shell.close()
+
+
+def _is_open(observed: Inventory, moid: str) -> bool:
+    facts = observed.facts.hosts.get(moid)
+    return facts is not None and facts.is_ssh_running
+
+
+def with_shell_facts(
+    desired: DesiredPlan, observed: Inventory, tools: HostTools, options: PlanOptions
+) -> Inventory:
+    """Add what only the hosts' shells tell; `tools` opens those that the plan file lets it open.
+
+    A shell that does not answer leaves its reason in the facts of its host.
+    """
+    needed = needed_facts(desired, observed, load_catalog(), options)
+    found: dict[str, HostFacts] = dict(observed.facts.hosts)
+    for moid, groups in needed.items():
+        host = observed.host_by_moid[moid]
+        if host.connection is not Connection.CONNECTED:
+            continue
+        facts = found.get(moid, HostFacts())
+        tools.marks.take(host, facts)
+        if groups & SHELL_GROUPS and tools.shells.is_allowed(moid):
+            found[moid] = _asked(facts, groups, partial(tools.shells.read, host, facts))
+        else:
+            tools.shells.adopt(host, facts)
+    return _with_hosts(observed, found)
+
+
+def _asked(
+    facts: HostFacts, groups: frozenset[FactGroup], read: Callable[[frozenset[FactGroup]], ShellFacts]
+) -> HostFacts:
+    wanted = groups & SHELL_GROUPS
+    try:
+        shell = read(wanted)
+    except HostShellError as error:
+        unread = {**facts.unread, **dict.fromkeys(wanted, error.message)}
+        return facts.model_copy(update={"unread": unread})
+    return facts.model_copy(update={"shell": shell})
+
+
+def _with_hosts(observed: Inventory, hosts: Mapping[str, HostFacts]) -> Inventory:
+    facts: EstateFacts = observed.facts.model_copy(update={"hosts": hosts})
+    return observed.model_copy(update={"facts": facts})
+
+
+def host_secrets(desired: DesiredPlan, *, is_lab: bool) -> dict[str, str]:
+    """Fetch the secrets that the plan's hosts name; on the lab any value will do.
+
+    Raises LoginFailed for one that is not there; its value is never printed.
+    """
+    names: dict[str, None] = {}
+    for entry in desired.hosts:
+        if entry.access.ssh != "off":
+            names.update(dict.fromkeys(name for name in (entry.access.password, entry.access.key) if name))
+        if entry.licence:
+            names[entry.licence] = None
+    found: dict[str, str] = {}
+    for name in names:
+        reference = desired.secrets.get(name)
+        value = resolve_reference(str(reference)) if reference is not None else None
+        if value is None and is_lab:
+            continue
+        if value is None:
+            raise LoginFailed(
+                f"the secret {name!r} is not there",
+                subject=str(reference) if reference is not None else name,
+                remedy="set the variable, or write the keyring's entry, that `secrets` refers to",
+            )
+        found[name] = value
+    return found

@@ -1,0 +1,366 @@
+"""How a plan is decided on, carried out and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import shlex
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import (
+    Asked,
+    locate,
+    locked,
+    read_for,
+    refuse_errors,
+    refuse_missing_privileges,
+)
+from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets
+from vgpu_cfg.cli.flows.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
+from vgpu_cfg.cli.flows.saved_plan import check_reviewed
+from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.cli.output.terminal import confirm
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
+from vgpu_cfg.model.observed.inventory import Connection
+from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
+from vgpu_cfg.render.layout.lines import fold_names
+from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.folders import state_folder
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.execution import HostTools
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Ask before going ahead.
+
+    Raises Interrupted where the answer is no, and NobodyToAsk where there is no terminal.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise NobodyToAsk(
+            "nothing was changed: there is no terminal to ask on",
+            subject=question,
+            remedy="look at the plan above and give --yes",
+        )
+    if not confirm(question):
+        raise Interrupted("nothing was changed", subject=question, remedy="nothing; you said no")
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a run goes: where the plan came from, and what the command line allows.
+
+    `options` is what the command line said that another command on the same plan must say too; `done`
+    names the manual steps that the user says are done.
+    """
+
+    path: Path
+    yes: bool
+    parallel: int
+    per_host: int
+    output: OutputFormat
+    options: CommandOptions
+    done: tuple[str, ...] = ()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether standard output belongs to a program."""
+        return self.output is OutputFormat.JSON
+
+    def command(self, verb: str, *more: str) -> str:
+        """Return what to type for another command on the same plan."""
+        return self.options.command(verb, self.path, *more)
+
+    def after(self, deleted: frozenset[str]) -> How:
+        """Return how the next run goes: a VM that is gone cannot be named with `--delete` again."""
+        left = tuple(name for name in self.options.delete if name not in deleted)
+        return replace(self, options=replace(self.options, delete=left))
+
+
+def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
+    """Plan, show, ask, carry out, read back; return the exit code."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.planner import make_plan
+
+    catalog = load_catalog()
+    connection, desired = locate(asked, flags)
+
+    with compose.connect_writer(connection) as estate, ExitStack() as closing:
+        observed = _after_reboots(desired, estate, options)
+        closing.enter_context(locked(desired, observed, estate))
+        guests = guest_secrets(desired, observed, is_lab=estate.is_lab)
+        told = options if guests is None else guests.in_options(options)
+
+        def plan_for(observed: Inventory) -> Plan:
+            return make_plan(desired, observed, catalog, told)
+
+        tools = (
+            closing.enter_context(host_tools(desired, observed, estate, options))
+            if reaches_beyond_vms(desired)
+            else None
+        )
+        observed = _through_shells(desired, observed, tools, options)
+        if tools is not None:
+            show.shells_opened(tools)
+        plan = plan_for(observed)
+        _show(plan, how)
+        refuse_errors(plan)
+        check_reviewed(asked.reviewed, plan)
+        _refuse_unknown_steps(plan, how.done)
+        if not plan.changes:
+            return _nothing_to_do(plan, how)
+        _refuse_closed_window(plan, observed)
+
+        def read_back() -> Inventory:
+            after = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+            return _through_shells(desired, after, tools, options)
+
+        work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools, guests)
+        return _decide_and_run(work, estate, how, is_reviewed=asked.reviewed is not None)
+
+
+def destroy(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
+    """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
+    from vgpu_cfg.planning.vms.destroy import make_destroy_plan
+
+    connection, desired = locate(asked, flags)
+    with compose.connect_writer(connection) as estate, ExitStack() as closing:
+        observed = read_for(desired, estate.reader)
+        closing.enter_context(locked(desired, observed, estate))
+        plan = make_destroy_plan(desired, observed, options)
+        _show(plan, how)
+        refuse_errors(plan)
+        if not plan.changes:
+            return _nothing_to_do(plan, how)
+        work = _Work(
+            plan,
+            observed,
+            lambda after: make_destroy_plan(desired, after, options),
+            lambda: read_for(desired, estate.reader),
+            f"Delete what is shown above, with {_these(plan)}?",
+            "destroy",
+        )
+        return _decide_and_run(work, estate, how)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A plan that is about to be carried out, and how the estate is read and planned for again."""
+
+    plan: Plan
+    observed: Inventory
+    plan_for: Callable[[Inventory], Plan]
+    read_back: Callable[[], Inventory]
+    question: str
+    verb: str
+    tools: HostTools | None = None
+    guests: GuestSecrets | None = None
+
+
+def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
+    """Read the estate; hosts that an earlier run of this plan has told to reboot are waited for first."""
+    from vgpu_cfg.execution import RunOptions
+
+    limits = RunOptions()
+    deadline = estate.clock.now() + timedelta(seconds=limits.restart_seconds)
+    told = False
+    while True:
+        observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+        away = [
+            observed.host_by_moid[moid].name
+            for moid, facts in observed.facts.hosts.items()
+            if facts.mark is not None
+            and facts.mark.plan == desired.name
+            and facts.mark.restart == "reboot"
+            and observed.host_by_moid[moid].connection is not Connection.CONNECTED
+        ]
+        if not away or estate.clock.now() >= deadline:
+            return observed
+        if not told:
+            show.say(f"{fold_names(away)}: told to reboot by an earlier run; waiting until it answers")
+            told = True
+        estate.clock.pause(limits.host_poll_seconds)
+
+
+def _through_shells(
+    desired: DesiredPlan, observed: Inventory, tools: HostTools | None, options: PlanOptions
+) -> Inventory:
+    if tools is None:
+        return observed
+    return with_shell_facts(desired, observed, tools, options)
+
+
+def _show(plan: Plan, how: How) -> None:
+    if how.is_json and not plan.errors:
+        if not how.yes and plan.changes:
+            show.plan_to_decide_on(plan)
+    else:
+        show.plan(plan, how.output, command="", verbose=False, is_only_shown=False)
+
+
+def _nothing_to_do(plan: Plan, how: How) -> int:
+    if how.is_json:
+        nothing = Report(plan=plan.name, digest=plan.digest)
+        show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
+    return 0
+
+
+def _refuse_unknown_steps(plan: Plan, done: tuple[str, ...]) -> None:
+    """Raise BadParameter for a step that the plan does not hold."""
+    steps = [change.id for change in plan.changes if change.kind == "manual_step"]
+    for step in done:
+        if step not in steps:
+            hint = (
+                did_you_mean(step, steps, noun="steps by hand") if steps else "the plan has no step by hand"
+            )
+            raise typer.BadParameter(f"the plan has no step {step!r}: {hint}", param_hint="--done")
+
+
+def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
+    """Raise UnsafePlan where hosts would be taken down outside of their window."""
+    from vgpu_cfg.planning.hosts.window import parse_window
+
+    for change in plan.changes:
+        if change.kind != "enter_maintenance" or not change.window or change.is_held:
+            continue
+        if not parse_window(change.window).is_open(observed.read_at):
+            raise UnsafePlan(
+                f"the maintenance window {change.window!r} is not open",
+                subject=change.host.name,
+                remedy="apply within it, or change `disruption.window`",
+            )
+
+
+def _these(plan: Plan) -> str:
+    count = len(plan.changes)
+    return "this change" if count == 1 else f"these {count} changes"
+
+
+def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool = False) -> int:
+    from vgpu_cfg.execution import exit_code_of
+
+    plan = work.plan
+    refuse_missing_privileges(plan, work.observed, estate.reader)
+    ask(work.question, yes=how.yes)
+    report, journal = _carry_out(work, estate, how)
+    how = how.after(_deleted(plan, report))
+    plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
+    code = exit_code_of(report)
+    after = _read_back(work)
+    left = work.plan_for(after) if after is not None else None
+    show.report(
+        plan,
+        report,
+        after,
+        how.output,
+        journal=journal,
+        # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
+        next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
+        if is_reviewed
+        else how.command(work.verb),
+        check_command=plan_again if work.verb == "apply" else how.command("status"),
+        prove_command=how.command("verify") if work.verb == "apply" else "",
+    )
+    if code == 0 and left is not None and left.changes:
+        first = left.changes[0]
+        raise NotConfirmed(
+            f"every change was made, and {len(left.changes)} would be made again, such as: {first.id}",
+            subject=f"{first.subject.kind} {first.subject.name}",
+            remedy=f"{plan_again} shows what vCenter did not keep",
+        )
+    return code
+
+
+def _deleted(plan: Plan, report: Report) -> frozenset[str]:
+    """Return the names and inventory paths of the VMs that a run has deleted."""
+    gone = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+    done = {outcome.change_id for outcome in report.outcomes if outcome.status in gone}
+    deletions = [one for one in plan.changes if one.kind == "destroy_vm" and one.id in done]
+    paths = {edit.before for change in deletions for edit in change.edits if edit.before is not None}
+    return frozenset({*paths, *(change.vm.name for change in deletions)})
+
+
+def _read_back(work: _Work) -> Inventory | None:
+    """Read the estate after a run; a server that has gone away by then spoils only the table."""
+    try:
+        return work.read_back()
+    except VCenterError as error:
+        show.say(f"the result could not be read back: {error.message}")
+        return None
+    except KeyboardInterrupt:
+        show.say("the result was not read back: interrupted")
+        return None
+
+
+def _carry_out(work: _Work, estate: Estate, how: How) -> tuple[Report, str]:
+    from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
+    from vgpu_cfg.render.layout.console import make_console
+    from vgpu_cfg.render.text.run.progress import make_display, tee
+
+    plan, clock = work.plan, estate.clock
+    guests = None
+    if work.guests is not None:
+        # The keys outlive the run: they are kept before the first guest gets them.
+        work.guests.seed.keep()
+        guests = work.guests.tools(estate)
+    console = make_console(sys.stderr if how.is_json else sys.stdout)
+    with (
+        Journal.begin(
+            state_folder() / "journals",
+            plan,
+            now=clock.now(),
+            user=getpass.getuser(),
+            host=socket.gethostname(),
+        ) as journal,
+        make_display(console, plan) as display,
+        stop_on_interrupt(
+            lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
+        ) as stop,
+    ):
+        if journal.problem:
+            display.say(journal.problem)
+        report = run_plan(
+            plan,
+            estate.reader,
+            estate.writer,
+            clock,
+            hosts=work.tools,
+            guests=guests,
+            options=RunOptions(
+                parallel=how.parallel, per_host=how.per_host, done_by_hand=frozenset(how.done)
+            ),
+            on_event=tee(journal.record_event, _while_read(display)),
+            stop=stop,
+        )
+        journal.record_report(report)
+    return report, "" if journal.problem else str(journal.path)
+
+
+def _while_read(display: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Show events for as long as somebody reads them: a pipe that closes must not break off a run."""
+
+    def take(event: Event) -> None:
+        # On a closed pipe rich turns the console silent and asks to leave.
+        with contextlib.suppress(BrokenPipeError, SystemExit):
+            display(event)
+
+    return take

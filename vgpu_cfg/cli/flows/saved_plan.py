@@ -1,0 +1,115 @@
+"""A plan written down for review: how it is saved, read again, and held against a new planning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.plan.change import Plan
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan down for review, with the digest that `apply` will hold it to."""
+    content = {"digest": plan.digest, **plan.model_dump(mode="json")}
+    try:
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DocumentError(
+            [DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror}")],
+            remedy="choose another place with -o",
+        ) from error
+
+
+def load_plan_json(path: Path) -> Plan:
+    """Read a saved plan. Raises DocumentError for a file that is none, or was edited."""
+    from pydantic import ValidationError
+
+    from vgpu_cfg.model.plan.change import Plan
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {reason}")
+        raise DocumentError([fault], remedy="check the path, or write it with `vgpu-cfg plan -o`") from error
+    try:
+        content = json.loads(text)
+        digest = content.pop("digest", None) if isinstance(content, dict) else None
+        _check_format(content, path)
+        plan = Plan.model_validate_json(json.dumps(content))
+    except RecursionError as error:
+        fault = DocumentFault(str(path), 1, 1, "this is no saved plan: it is nested too deeply")
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    except json.JSONDecodeError as error:
+        fault = DocumentFault(str(path), error.lineno, error.colno, f"this is not JSON: {error.msg}")
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    except ValidationError as error:
+        message = f"this is no saved plan: {error.errors()[0]['msg']} at {_place(error)}"
+        fault = DocumentFault(str(path), 1, 1, message)
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    except ValueError as error:
+        fault = DocumentFault(str(path), 1, 1, "this is no saved plan: a number in it is too long")
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
+    if digest is not None and digest != plan.digest:
+        fault = DocumentFault(
+            str(path), 1, 1, "the saved plan was edited: its digest does not fit its changes"
+        )
+        raise DocumentError([fault], remedy="change the plan file instead, and write it again")
+    return plan
+
+
+def _check_format(content: object, path: Path) -> None:
+    """Refuse a plan that was saved in another format: what it says would be read in another sense."""
+    from vgpu_cfg.model.plan.change import PLAN_FORMAT
+
+    found = content.get("format") if isinstance(content, dict) else None
+    if isinstance(found, int) and found != PLAN_FORMAT:
+        age = "an older" if found < PLAN_FORMAT else "a newer"
+        message = (
+            f"the plan was saved by {age} version, in format {found}; this one reads format {PLAN_FORMAT}"
+        )
+        fault = DocumentFault(str(path), 1, 1, message)
+        raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`, and review that")
+
+
+def _place(error: object) -> str:
+    first = error.errors()[0]  # type: ignore[attr-defined]  # any kind of object
+    return ".".join(str(part) for part in first["loc"]) or "the top"
+
+
+def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
+    """Refuse where planning again did not come to what was reviewed, and would change something.
+
+    Raises StalePlan.
+    """
+    if reviewed is None or reviewed.digest == plan.digest or not plan.changes:
+        return
+    before = {change.id for change in reviewed.changes}
+    now = {change.id for change in plan.changes}
+    if before == now:
+        detail = "the same changes would be made in another way or place"
+    else:
+        gone, new = len(before - now), len(now - before)
+        detail = f"{gone} of its changes are gone, {new} are new"
+    if _was_read_without_shells(reviewed) and not _was_read_without_shells(plan):
+        raise StalePlan(
+            f"the reviewed plan {reviewed.digest} was made with the hosts' shells closed, and supposes what"
+            f" only they tell; apply has opened them: {detail}",
+            subject=plan.target.address,
+            remedy="run `vgpu-cfg plan --open-shell -o` with it, review that, and apply it",
+        )
+    raise StalePlan(
+        f"the reviewed plan {reviewed.digest} is out of date: {detail}",
+        subject=plan.target.address,
+        remedy="run `vgpu-cfg plan` again, review it, and apply that",
+    )
+
+
+def _was_read_without_shells(plan: Plan) -> bool:
+    from vgpu_cfg.planning.findings.checks import Code
+
+    return any(found.code == Code.SHELL_CLOSED for found in plan.diagnostics)

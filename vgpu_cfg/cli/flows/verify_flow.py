@@ -1,0 +1,211 @@
+"""How a command goes from a plan file to checks inside its hosts and guests; nothing is changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows import flow
+from vgpu_cfg.cli.flows.guest_access import login_shells
+from vgpu_cfg.cli.flows.host_facts import host_secrets
+from vgpu_cfg.errors import GuestError, NotFound
+from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
+from vgpu_cfg.render.layout.lines import fold_names
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.cli.flows.flow import Asked
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.guests.guest import GuestSpec
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.vm import Vm
+    from vgpu_cfg.model.plan_file import AccessEntry
+    from vgpu_cfg.model.verification import CheckResult, Verification
+    from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
+    from vgpu_cfg.settings.flags import ConnectionFlags
+    from vgpu_cfg.verification import Choice, GuestView, HostView
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a plan is to be verified. `vms` and `hosts` are globs, empty for all.
+
+    `all_licences` judges the licences of VMs that are none of the plan's too, as its hosts tell them.
+    """
+
+    choice: Choice
+    vms: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    all_licences: bool = False
+
+
+def verify_plan(
+    asked: Asked,
+    flags: ConnectionFlags,
+    wanted: Wanted,
+    told: Callable[[CheckResult], None],
+    *,
+    make_command: str = "vgpu-cfg apply",
+) -> Verification:
+    """Read the estate, log in where that is needed, and make the checks.
+
+    Raises NotFound where no VM of the plan is there to be verified; `make_command` is what makes them.
+    """
+    connection, desired = flow.locate(asked, flags)
+    with compose.connect_writer(connection) as estate:
+        return verify_in(desired, estate, wanted, told, server=connection.server, make_command=make_command)
+
+
+def verify_in(
+    desired: DesiredPlan,
+    estate: Estate,
+    wanted: Wanted,
+    told: Callable[[CheckResult], None] = lambda _: None,
+    *,
+    server: str,
+    make_command: str = "vgpu-cfg apply",
+) -> Verification:
+    """Verify a plan on an estate that is logged in to; `apply` may call it after its last wave."""
+    from vgpu_cfg.catalog.nic import load_nics
+    from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
+
+    begun = estate.clock.now()
+    observed = _read(desired, estate)
+    specs = specs_of(desired, observed)
+    rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
+    open_shells = _open_shells(desired, observed)
+    hosts = make_host_views(
+        desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
+    )
+    guests = make_guest_views(desired, observed, specs, now=begun, rates_gbps=rates)
+    host_names = [host.name for host in hosts]
+    hosts, guests = _selected(hosts, guests, wanted)
+    if not any(guest.is_there for guest in guests) and not hosts:
+        if host_names and (wanted.vms or wanted.hosts):
+            _refuse_choice(desired, host_names, observed, wanted)
+        raise NotFound(
+            "no VM of the plan is there to be verified",
+            subject=observed.vcenter.address,
+            remedy=f"make them first: {make_command}",
+        )
+    ways = _Ways(desired, observed, estate, specs, open_shells)
+    channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, told=told)
+    # The lab is one process with one clock: its machines are asked one after the other.
+    choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice
+    return verify(hosts, guests, channels, choice, plan=desired.name, server=server, begun=begun)
+
+
+def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
+    """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
+    from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+    from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+    from vgpu_cfg.planning.guests.specs import guest_specs
+
+    branches = host_branches(desired, observed)
+    running = {vm.name: vm.host_moid or "" for vm in _own_vms(desired, observed)}
+    takes = {name: guest_branches(branches.get(moid, "")) for name, moid in running.items()}
+    return guest_specs(desired, plan_addresses(desired, observed), takes)
+
+
+def _own_vms(desired: DesiredPlan, observed: Inventory) -> list[Vm]:
+    names = {vm.name for vm in desired.vms}
+    return [
+        vm
+        for vm in observed.vms
+        if vm.name in names and vm.mark is not None and vm.mark.plan == desired.name and not vm.is_template
+    ]
+
+
+def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
+    """Read the estate, and of the hosts that run the plan's VMs what checks judge."""
+    from vgpu_cfg.model.observed.host_facts import FactGroup
+
+    observed = flow.read_for(desired, estate.reader)
+    moids = dict.fromkeys(vm.host_moid for vm in _own_vms(desired, observed) if vm.host_moid is not None)
+    groups = {FactGroup.BASE, FactGroup.KERNEL, FactGroup.MODULES, FactGroup.SOFTWARE}
+    facts = estate.reader.read_facts(tuple(moids), frozenset(groups))
+    return observed.model_copy(update={"facts": facts})
+
+
+def _open_shells(desired: DesiredPlan, observed: Inventory) -> dict[str, AccessEntry]:
+    """Return, by moid, the hosts whose SSH service runs and whose shell the plan file lets be used."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.hosts.needed import shell_access
+
+    access = shell_access(desired, observed, load_catalog(), PlanOptions())
+    return {
+        moid: one
+        for moid, one in access.items()
+        if one.ssh != "off" and (facts := observed.facts.hosts.get(moid)) is not None and facts.is_ssh_running
+    }
+
+
+def _selected(
+    hosts: Sequence[HostView], guests: Sequence[GuestView], wanted: Wanted
+) -> tuple[tuple[HostView, ...], tuple[GuestView, ...]]:
+    """Leave out what `--vm` and `--host` do not mean; each of them means the other's too."""
+    kept_guests = tuple(
+        guest
+        for guest in guests
+        if (not wanted.vms or matches_any(guest.name, wanted.vms))
+        and (not wanted.hosts or matches_any(guest.host, wanted.hosts))
+    )
+    running = {guest.host for guest in kept_guests}
+    kept_hosts = tuple(
+        host
+        for host in hosts
+        if (not wanted.hosts or matches_any(host.name, wanted.hosts))
+        and (not wanted.vms or host.name in running)
+    )
+    return kept_hosts, kept_guests
+
+
+def _refuse_choice(
+    desired: DesiredPlan, host_names: Sequence[str], observed: Inventory, wanted: Wanted
+) -> None:
+    known = [f"its VMs are {fold_names(vm.name for vm in desired.vms)}"] if wanted.vms else []
+    known += [f"they run on {fold_names(host_names)}"] if wanted.hosts else []
+    raise NotFound(
+        f"nothing of the plan matches {' '.join([*wanted.vms, *wanted.hosts])}",
+        subject=observed.vcenter.address,
+        remedy="; ".join(known),
+    )
+
+
+class _Ways:
+    """Logs in to the plan's hosts and guests when a check first needs them."""
+
+    def __init__(
+        self,
+        desired: DesiredPlan,
+        observed: Inventory,
+        estate: Estate,
+        specs: Mapping[str, GuestSpec],
+        open_shells: Mapping[str, AccessEntry],
+    ) -> None:
+        self._desired, self._observed, self._estate = desired, observed, estate
+        self._specs, self._open_shells = specs, open_shells
+        self._guest_shells: GuestShells | None = None
+        self._lock = Lock()
+
+    def guest(self, name: str) -> GuestShell:
+        """Log in to a guest. Raises GuestError."""
+        from vgpu_cfg.execution.guests.tools import target_of
+
+        vm = next((one for one in _own_vms(self._desired, self._observed) if one.name == name), None)
+        if vm is None or not vm.is_on:
+            raise GuestError(f"{name} is off", subject=name, remedy="power it on: vgpu-cfg apply")
+        with self._lock:
+            if self._guest_shells is None:
+                self._guest_shells = login_shells(self._desired, self._observed, self._estate)
+        spec = self._specs[name]
+        return self._guest_shells.connect(target_of(spec, vm), spec.login)
+
+    def host(self, name: str) -> HostShell:
+        """Log in to a host. Raises HostShellError."""
+        host = next(one for one in self._observed.hosts if one.name == name)
+        secrets = host_secrets(self._desired, is_lab=self._estate.is_lab)
+        return self._estate.logins(secrets).connect(name, self._open_shells[host.moid])

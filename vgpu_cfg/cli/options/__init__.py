@@ -1,0 +1,3 @@
+"""The options that many commands share, and what their words choose."""
+
+from __future__ import annotations

@@ -1,0 +1,241 @@
+"""What a command prints: the same values as text for people, or as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from vgpu_cfg.catalog import ProfileEntry, load_catalog
+from vgpu_cfg.cli.options.hosts import wanted_hosts
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
+from vgpu_cfg.render.layout.lines import counted, fold_names
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from vgpu_cfg.cli.compose import ServedLab
+    from vgpu_cfg.execution import HostTools
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.report import Report
+
+
+def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:
+    """Print what a renderer lays out for the width of a stream, standard output if none is given."""
+    console = make_console(stream or sys.stdout)
+    print_lines(console, make(width_of(console)))
+
+
+def say(text: str) -> None:
+    """Print one line for people on standard error, where it cannot get into a program's input."""
+    print_lines(make_console(sys.stderr), [_text(text)])
+
+
+def data(value: Any) -> None:
+    """Print a value as JSON."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
+    """Say that a plan file is sound, and what is in it."""
+    if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import FORMAT
+
+        names = [vm.name for vm in desired.vms]
+        data(
+            {
+                "kind": "validate",
+                "format": FORMAT,
+                "name": desired.name,
+                "vcenter": desired.vcenter,
+                "vms": names,
+                "host_entries": len(desired.hosts),
+                "networks": [network.name for network in desired.networks],
+            }
+        )
+        return
+    count = len(desired.vms)
+    gpus = sum(len(vm.gpus) for vm in desired.vms)
+    parts = [f"{counted(count, 'VM')} with {counted(gpus, 'GPU')}"] if count else []
+    entries = len(desired.hosts)
+    if entries:
+        parts.append(f"{entries} {'entry' if entries == 1 else 'entries'} of hosts")
+    if desired.networks:
+        parts.append(counted(len(desired.networks), "network"))
+    lines(
+        lambda _: [
+            _text(f"{path}: sound. {', '.join(parts) or 'nothing in it'}."),
+            _text(f"NEXT   vgpu-cfg plan {path}"),
+        ]
+    )
+
+
+def plan(
+    made: Plan, output: OutputFormat, *, command: str, verbose: bool, is_only_shown: bool = True
+) -> None:
+    """Print a plan; `command` is what to type next."""
+    from vgpu_cfg.render.data.documents import plan_data
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    if output is OutputFormat.JSON:
+        data(plan_data(made))
+        return
+    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose)
+    lines(lambda width: render_plan(made, width, shown))
+
+
+def plan_to_decide_on(made: Plan) -> None:
+    """Print a plan for people on standard error, where standard output belongs to a program."""
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    shown = PlanShown(next_command="", is_only_shown=False, with_all=False)
+    lines(lambda width: render_plan(made, width, shown), sys.stderr)
+
+
+def report(
+    made: Plan,
+    ended: Report,
+    after: Inventory | None,
+    output: OutputFormat,
+    *,
+    journal: str,
+    next_command: str,
+    check_command: str,
+    prove_command: str = "",
+) -> None:
+    """Print what became of a run."""
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.text.run.summary import render_summary
+
+    if output is OutputFormat.JSON:
+        data(report_data(made, ended, after))
+        return
+    lines(
+        lambda width: render_summary(
+            made,
+            ended,
+            width,
+            after=after,
+            journal=journal,
+            next_command=next_command,
+            check_command=check_command,
+            prove_command=prove_command,
+        )
+    )
+
+
+def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
+    """Print what a plan owns and how it does."""
+    from vgpu_cfg.render.data.documents import status_data
+    from vgpu_cfg.render.text.status import render_status
+    from vgpu_cfg.render.views.status import view_status
+
+    view = view_status(made, observed)
+    if output is OutputFormat.JSON:
+        data(status_data(view))
+        return
+    lines(lambda width: render_status(view, width, with_all=verbose))
+
+
+def inventory(
+    observed: Inventory,
+    output: OutputFormat,
+    *,
+    hosts: Sequence[str],
+    clusters: Sequence[str],
+    verbose: bool,
+) -> None:
+    """Print an estate, or the part of it that the globs name.
+
+    Raises NotFound where they name nothing.
+    """
+    from vgpu_cfg.render.data.documents import inventory_data
+    from vgpu_cfg.render.text.inventory import render_inventory
+    from vgpu_cfg.render.views.inventory import view_inventory
+
+    wanted = wanted_hosts(observed, hosts=hosts, clusters=clusters)
+    view = view_inventory(observed, load_catalog(), wants_host=wanted)
+    if output is OutputFormat.JSON:
+        data(inventory_data(view))
+        return
+    lines(lambda width: render_inventory(view, width, with_all=verbose))
+
+
+def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
+    """Print profiles of the catalogue."""
+    from vgpu_cfg.render.data.documents import profiles_data
+    from vgpu_cfg.render.text.profiles import render_profiles
+
+    if output is OutputFormat.JSON:
+        data(profiles_data(entries))
+        return
+    lines(lambda width: render_profiles(entries, width))
+
+
+def estates(known: dict[str, str]) -> None:
+    """Print the built-in estates of the lab and what each is for."""
+    from vgpu_cfg.render.layout.lines import hanging
+
+    widest = max(len(f"lab:{name}") for name in known)
+    lines(
+        lambda width: (
+            line
+            for name, about in known.items()
+            for line in hanging(f"lab:{name}", about, width, indent=0, label_width=widest + 1)
+        )
+    )
+
+
+def served(lab: ServedLab) -> None:
+    """Print how to reach a served lab."""
+    from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+
+    lines(
+        lambda _: [
+            _text(f"{lab.url} serves lab:{lab.estate}; Ctrl-C ends it"),
+            _text(f"user        {LAB_USER}"),
+            _text(f"password    {LAB_PASSWORD}"),
+            _text(f"thumbprint  {lab.thumbprint}"),
+            _text(f"CA          {lab.certificate}"),
+            *([_text(f"SSH         ssh -F {lab.ssh_config} HOST")] if lab.ssh_config else []),
+        ]
+    )
+    sys.stdout.flush()
+
+
+def shells_opened(tools: HostTools) -> None:
+    """Say whose SSH service was started to be read; it is stopped again at the end."""
+    names = tools.shells.opened
+    if names:
+        what = "its SSH service was" if len(names) == 1 else "their SSH services were"
+        say(
+            f"{fold_names(names)}: {what} started to read what only the shell tells; stopped again at the end"
+        )
+
+
+def hand_lent(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+    """Say what a hand did at the lab's servers."""
+    done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
+    done += ["switched on"] * power_on
+    lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
+
+
+def were_reset(names: Sequence[str]) -> None:
+    """Say which estates start over."""
+    text = (
+        f"starts over: {', '.join(f'lab:{name}' for name in names)}"
+        if names
+        else "there was nothing to forget"
+    )
+    lines(lambda _: [_text(text)])
+
+
+def _text(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text)

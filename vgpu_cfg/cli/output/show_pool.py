@@ -1,0 +1,70 @@
+"""What `inventory --gpus` and `fit` print: the same values as text, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli.options.hosts import cluster_names
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.planning.pool.shapes import Fits
+
+
+def pool(
+    observed: Inventory,
+    wants_host: Callable[[str], bool],
+    output: OutputFormat,
+    *,
+    idle_below: float | None,
+    verbose: bool,
+) -> None:
+    """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual."""
+    from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
+    from vgpu_cfg.render.data.pool import pool_data
+    from vgpu_cfg.render.text.gpus import render_pool
+
+    below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
+    found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
+    if output is OutputFormat.JSON:
+        show.data(pool_data(found, observed))
+        return
+    show.lines(lambda width: render_pool(found, observed.vcenter, width, with_all=verbose))
+
+
+def fits(
+    observed: Inventory,
+    asked: str,
+    found: Fits,
+    wants_host: Callable[[str], bool],
+    output: OutputFormat,
+    *,
+    verbose: bool,
+) -> None:
+    """Print how many fit; `asked` says of what."""
+    from vgpu_cfg.planning.pool.gpus import pooled_gpus
+    from vgpu_cfg.render.data.pool import fit_data
+    from vgpu_cfg.render.text.fit import render_fit
+    from vgpu_cfg.render.views.fit import FitView
+
+    counted = {fit.host.moid: fit.host for fit in found.hosts}
+    names = {host.name for host in counted.values()}
+    gpus = pooled_gpus(observed, load_catalog(), wants_host=lambda name: name in names)
+    unusable = [host for host in observed.hosts if wants_host(host.name) and not host.is_usable]
+    view = FitView(
+        server=observed.vcenter.address,
+        read_at=observed.read_at.isoformat(),
+        asked=asked,
+        fits=found,
+        clusters=cluster_names(observed),
+        gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},
+        left_out=tuple(host.name for host in unusable),
+    )
+    if output is OutputFormat.JSON:
+        show.data(fit_data(view))
+        return
+    show.lines(lambda width: render_fit(view, width, with_all=verbose))

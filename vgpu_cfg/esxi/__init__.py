@@ -1,1 +1,0 @@
-"""The shell of an ESXi host: how it is reached, and what its tools are asked."""

@@ -1,0 +1,103 @@
+"""What a guest's report amounts to: how far it is, that it is done, failed, or waits for a hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from vgpu_cfg.errors import NotConfirmed
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import NeedsHand
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
+
+REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
+LOG_FILE = "/var/log/vgpu-cfg.log"
+FIRST_RUN = "first"
+"""The word of the attempt that cloud-init makes at the first boot."""
+LONGEST_WHY = 200
+
+_FINISHED = ("present", "done")
+_REMEDIES: Mapping[str, str] = MappingProxyType(
+    {
+        "network": "compare the NICs of the plan file with `ip -br link` in the guest",
+        "driver": "give `guest.driver` a package of a branch that the host's driver takes",
+        "licence": "get a new token from the licence portal, and check the guest's clock",
+        "ofed": "give `guest.ofed` a package for this distribution and kernel, or write `inbox`",
+        "containers": "see in the guest whether its package sources answer and its disk has room",
+        "toolkit": "see in the guest whether the toolkit's package source answers",
+        "registry": "check the password that `training.registry` names, and the way to the registry",
+        "image": "check the image's name, the way to its registry, and the room on the guest's disk",
+        "shared-folder": "see whether the head exports the folder and the guest reaches it",
+    }
+)
+
+
+def is_over(report: GuestReport) -> bool:
+    """Whether the guest does nothing more by itself."""
+    return report.state in ("done", "hand", "failed")
+
+
+def progress_of(report: GuestReport, spec: GuestSpec) -> str:
+    """Say how far a guest is: "driver (7 of 18)"."""
+    names: list[str] = [one.kind for one in spec.modules]
+    finished = {one.name for one in report.modules if one.state in _FINISHED}
+    at = next((one.name for one in report.modules if one.name in names and one.name not in finished), "")
+    if not at:
+        return f"{len(finished & set(names))} of {len(names)} modules"
+    verb = "restarts for " if report.state == "reboot" else ""
+    return f"{verb}{at} ({names.index(at) + 1} of {len(names)})"
+
+
+def finished_in(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> tuple[str, ...]:
+    """Name those of the modules that the guest has as the plan wants them."""
+    told = {one.name: one for one in report.modules}
+    return tuple(name for name in modules if _is_finished(told.get(name), spec, name))
+
+
+def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> None:
+    """See that a guest has all of the modules.
+
+    Raises NotConfirmed where one failed or is not told of, and NeedsHand where a hand must do the rest.
+    """
+    wanted = tuple(modules)
+    stopped = report.first_in("failed" if report.state == "failed" else "hand")
+    name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
+    if report.state == "hand":
+        raise NeedsHand(
+            f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
+            subject=spec.vm,
+            remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
+        )
+    if report.state == "failed":
+        raise NotConfirmed(
+            f"{spec.vm}: {name} could not be brought into the guest: {why or 'it does not say why'}",
+            subject=spec.vm,
+            remedy=_remedy(name) + f"; {LOG_FILE} in the guest tells more; then {PLAN_AGAIN}",
+        )
+    finished = finished_in(report, spec, wanted)
+    missing = [name for name in wanted if name not in finished]
+    if missing:
+        raise NotConfirmed(
+            f"{spec.vm}: the guest says that it is done, and does not show {', '.join(missing)}",
+            subject=spec.vm,
+            remedy=f"see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
+        )
+
+
+def summary_of(report: GuestReport, modules: Iterable[str]) -> str:
+    """Say in a few words what came of a staging that is done."""
+    told = {one.name: one.state for one in report.modules}
+    names = tuple(modules)
+    there = sum(told.get(name) == "present" for name in names)
+    return f"{len(names) - there} brought, {there} were there already"
+
+
+def _is_finished(told: ModuleState | None, spec: GuestSpec, name: str) -> bool:
+    module = spec.module(name)
+    if told is None or module is None:
+        return False
+    return told.state in _FINISHED and told.digest == module.digest
+
+
+def _remedy(name: str) -> str:
+    return _REMEDIES.get(name, f"see what stands against {name} in the guest")

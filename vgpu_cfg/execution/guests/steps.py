@@ -1,0 +1,355 @@
+"""How a guest is set up: what cloud-init brings is waited for, else a bundle is brought through a shell.
+
+Nothing of it blocks: a guest works for itself, and is asked at intervals how far it is, through vCenter where
+its tools write the report there, else through the shell. Whatever comes of it, the secrets that the clone
+carried are taken out of its configuration once the guest has had its chance, and what was staged is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from vgpu_cfg.errors import (
+    GuestError,
+    GuestNotReady,
+    Interrupted,
+    LoginFailed,
+    NotConfirmed,
+    StalePlan,
+    Unreachable,
+    VgpuCfgError,
+)
+from vgpu_cfg.execution.guests.reports import (
+    FIRST_RUN,
+    LOG_FILE,
+    REPORT_FILE,
+    check_done,
+    finished_in,
+    is_over,
+    progress_of,
+    summary_of,
+)
+from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.model.guests.guest import (
+    BEGUN,
+    GUEST_MARK_KEY,
+    REDACTED,
+    REPORT_KEY,
+    USERDATA_KEY,
+    GuestFile,
+    GuestReport,
+    parse_mark,
+    parse_report,
+)
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import StageGuest
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.ports import GuestShell
+
+T = TypeVar("T")
+
+_REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
+"""What cloud-init itself writes over data that it was told to redact."""
+_KEYS = (REPORT_KEY, GUEST_MARK_KEY)
+"""Read with the VM. Of its user data, which holds secrets, a reading tells only whether it is there."""
+_SILENT = "it has reported nothing yet"
+_NO_NEWS = (Interrupted, Unreachable, LoginFailed)
+"""What says nothing of the guest: it is left to itself, and the next run goes on with it."""
+
+
+def stage_guest(change: StageGuest, guests: GuestSession) -> Step:
+    """Bring a guest its modules, see that it has them, and mark its VM with them."""
+    staging = _Staging(change, guests)
+    staging.begin()
+    try:
+        report = yield from (staging.first_boot() if change.with_clone else staging.by_shell())
+        check_done(report, change.spec, change.modules)
+    except _NO_NEWS:
+        raise
+    except VgpuCfgError:
+        # What came true is marked all the same, and no secret stays behind.
+        try:
+            yield from staging.settle()
+        except VgpuCfgError as other:
+            staging.note(f"the VM could not be marked: {other.message}")
+        raise
+    finally:
+        guests.forget(change.spec.vm)
+    yield from staging.settle()
+    staging.confirm()
+    return StepResult(vm_moid=staging.vm.moid, message=summary_of(report, change.modules))
+
+
+class _Staging:
+    """One guest on its way: its VM as last read, its last report, and when its time is up."""
+
+    def __init__(self, change: StageGuest, guests: GuestSession) -> None:
+        self._change = change
+        self._spec = change.spec
+        self._guests = guests
+        self._run = guests.run
+        self._options = guests.run.options
+        self._deadline = self._now() + change.spec.wait_seconds
+        self._report: GuestReport | None = None
+        self._no_shell: GuestError | None = None
+        self._knock_after = float("-inf")
+        self._mark = ""
+        self.vm: Vm
+
+    def begin(self) -> None:
+        """See that the VM is this plan's and runs. Raises StalePlan."""
+        self.vm = self._run.present(self._change.vm, _KEYS)
+        if not self.vm.is_on:
+            raise StalePlan(
+                f"{self.vm.name} is {self.vm.power_state}: a guest is set up while it runs",
+                subject=self.vm.name,
+                remedy=PLAN_AGAIN,
+            )
+        if self._change.with_clone:
+            self._run.half_staged[self._spec.vm] = _SILENT
+
+    # ------------------------------------------------------------- the first boot
+
+    def first_boot(self) -> Waiting[GuestReport]:
+        """Wait for what cloud-init stages; where nothing comes of it, bring it through a shell.
+
+        Raises NotConfirmed or GuestError where it is not over in time.
+        """
+        silent_until = self._now() + self._options.guest_silence_seconds
+        while True:
+            report = self._from_vcenter(FIRST_RUN)
+            if report is None and self._now() >= silent_until:
+                report = self._from_shell(FIRST_RUN)
+                if self._report is None and self._is_left_alone():
+                    self.note("cloud-init does not answer; bringing it through a shell")
+                    return (yield from self.by_shell())
+            if report is not None and is_over(report):
+                return report
+            self._check_time()
+            yield from self._pause(self._options.guest_poll_seconds)
+
+    def _is_left_alone(self) -> bool:
+        """Whether a shell shows that cloud-init does nothing in the guest; without one nothing shows."""
+        shell = self._knock()
+        if shell is None:
+            return False
+        try:
+            return "running" not in shell.run(("cloud-init", "status")).stdout
+        except GuestError as error:
+            self._lose_shell(error)
+            return False
+
+    # ------------------------------------------------------------- a guest that runs
+
+    def by_shell(self) -> Waiting[GuestReport]:
+        """Bring the bundle into a guest, start it there, and follow it to its end; the guest may restart.
+
+        Raises GuestError where the guest cannot be reached or does not begin, NotConfirmed where it is late.
+        """
+        word = self._guests.tools.new_run()
+        bundle = self._guests.tools.stager.bundle(self._spec, self._change.modules, word)
+        yield from self._await_quiet()
+        for file in bundle.files:
+            yield from self._in_shell(partial(_write, file))
+            self._run.half_staged.setdefault(self._spec.vm, _SILENT)
+            yield from self._pause(0)
+        self._report = None
+        yield from self._in_shell(lambda shell: shell.start(bundle.command))
+        return (yield from self._follow(word))
+
+    def _await_quiet(self) -> Waiting[None]:
+        """Let an earlier staging come to its end, as one whose run was stopped; one that has died is not."""
+        until = self._now() + self._options.guest_quiet_seconds
+        is_told = False
+        while self._now() < until:
+            content = yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))
+            report = parse_report(_text(content))
+            if report is None or is_over(report):
+                return
+            if not is_told:
+                self.note("an earlier staging goes on in the guest; waiting for its end")
+            is_told = True
+            yield from self._pause(self._options.guest_poll_seconds)
+
+    def _follow(self, word: str) -> Waiting[GuestReport]:
+        begun_by = self._now() + self._options.guest_start_seconds
+        seconds = self._options.poll_seconds
+        while True:
+            yield from self._pause(seconds)
+            seconds = self._options.guest_poll_seconds
+            report = self._from_vcenter(word) or self._from_shell(word)
+            if report is not None and is_over(report):
+                return report
+            if self._report is None and self._no_shell is None and self._now() >= begun_by:
+                raise GuestError(
+                    f"{self._spec.vm}: what was started in the guest does not begin",
+                    subject=self._spec.vm,
+                    remedy=f"see {LOG_FILE} in the guest, or `journalctl -b`; then {PLAN_AGAIN}",
+                )
+            self._check_time()
+
+    # ------------------------------------------------------------- what comes of it
+
+    def settle(self) -> Waiting[None]:
+        """Mark the VM with what its guest has, and redact what cloud-init did not: at most one task."""
+        self.vm = self._run.present(self._change.vm, _KEYS)
+        before = self._settings()
+        wanted: dict[str, str] = {}
+        if self._report is not None:
+            names = finished_in(self._report, self._spec, self._change.modules)
+            stager = self._guests.tools.stager
+            until_now = before.get(GUEST_MARK_KEY, "")
+            self._mark = stager.mark(self._spec, names, until_now) if names else ""
+            is_whole = parse_mark(self._mark).keys() >= {one.kind for one in self._spec.modules}
+            if self._mark and BEGUN in until_now.split() and not is_whole:
+                self._mark = f"{BEGUN} {self._mark}"
+        if self._mark and self._mark != before.get(GUEST_MARK_KEY):
+            wanted[GUEST_MARK_KEY] = self._mark
+        # What a guest writes may last no longer than it runs: after a clone the task that marks the VM says
+        # the same to its configuration, where the secrets were put.
+        seen = before.get(USERDATA_KEY, "")
+        if seen not in ("", REDACTED) or (wanted and seen and self._change.with_clone):
+            wanted |= _REDACTION
+        if wanted:
+            # Nobody else writes these keys: whatever moves the VM's version meanwhile, they may be written.
+            yield from reconfigure(self.vm, VmSpec(extra_config=wanted), f"mark {self.vm.name}", self._run)
+            self.vm = self._run.read_back(self.vm.moid, self.vm.name, _KEYS)
+
+    def confirm(self) -> None:
+        """See that the VM shows its mark, and no secret. Raises NotConfirmed."""
+        shown = self._settings()
+        is_marked = shown.get(GUEST_MARK_KEY, "") == self._mark
+        if not is_marked or shown.get(USERDATA_KEY, "") not in ("", REDACTED):
+            lacking = (
+                "the redaction of its user data" if is_marked else "the mark of what its guest was given"
+            )
+            raise NotConfirmed(
+                f"{self.vm.name} does not show {lacking}",
+                subject=self.vm.name,
+                remedy=f"look at {self.vm.name} in vCenter for who else sets this; then {PLAN_AGAIN}",
+            )
+        self._run.half_staged.pop(self._spec.vm, None)
+
+    def note(self, message: str) -> None:
+        """Tell whoever watches the run."""
+        self._run.note(self._change.id, message)
+
+    # ------------------------------------------------------------- asking
+
+    def _from_vcenter(self, word: str) -> GuestReport | None:
+        """Read the VM again, and the report that its guest's tools wrote there."""
+        found = self._run.read_vm(self.vm.moid, _KEYS)
+        if found is None:
+            raise StalePlan(f"the VM {self.vm.name} has gone", subject=self.vm.name, remedy=PLAN_AGAIN)
+        self.vm = found
+        return self._take(self._settings().get(REPORT_KEY, ""), word)
+
+    def _from_shell(self, word: str) -> GuestReport | None:
+        """Read the report in the guest, which may have no tools to tell it; None where it does not answer."""
+        shell = self._knock()
+        if shell is None:
+            return None
+        try:
+            return self._take(_text(shell.read_file(REPORT_FILE)), word)
+        except GuestError as error:
+            self._lose_shell(error)
+            return None
+
+    def _take(self, text: str, word: str) -> GuestReport | None:
+        """Keep a report of this very attempt, and tell how far it is."""
+        report = parse_report(text)
+        if report is None or (report.spec, report.run) != (self._spec.digest, word):
+            return None
+        self._report = report
+        at = progress_of(report, self._spec)
+        if self._run.half_staged.get(self._spec.vm) != at:
+            self._run.half_staged[self._spec.vm] = at
+            self.note(at)
+        return report
+
+    def _in_shell(self, act: Callable[[GuestShell], T]) -> Waiting[T]:
+        """Do something in the guest's shell; a guest that is booting is waited for.
+
+        One that has been up for longer than a boot takes is given less time. Raises GuestError.
+        """
+        uptime = self.vm.detail.uptime_seconds if self.vm.detail is not None else None
+        is_booting = uptime is None or uptime < self._spec.wait_seconds
+        patience = self._spec.wait_seconds if is_booting else self._options.guest_silence_seconds
+        deadline = min(self._deadline, self._now() + patience)
+        while True:
+            try:
+                done = act(self._guests.shell(self._spec, self.vm))
+            except GuestNotReady as error:
+                if self._no_shell is None:
+                    self.note(f"the guest does not answer yet: {error.message}")
+                self._lose_shell(error)
+                if self._now() >= deadline:
+                    raise
+            else:
+                self._no_shell = None
+                return done
+            yield from self._pause(self._options.guest_knock_seconds)
+            # Its tools may tell its address only now.
+            self.vm = self._run.present(self._change.vm, _KEYS)
+
+    def _knock(self) -> GuestShell | None:
+        """Return the guest's shell, None where it does not answer; then it is left alone for a while."""
+        if self._now() < self._knock_after:
+            return None
+        try:
+            shell = self._guests.shell(self._spec, self.vm)
+        except GuestError as error:
+            self._lose_shell(error)
+            return None
+        self._no_shell = None
+        return shell
+
+    def _lose_shell(self, error: GuestError) -> None:
+        self._guests.forget(self._spec.vm)
+        self._no_shell = error
+        self._knock_after = self._now() + self._options.guest_knock_seconds
+
+    def _check_time(self) -> None:
+        if self._now() < self._deadline:
+            return
+        minutes = f"{self._spec.wait_seconds / 60:.0f} min"
+        if self._report is not None:
+            at = progress_of(self._report, self._spec)
+            raise NotConfirmed(
+                f"{self._spec.vm}: after {minutes} its guest is still at {at}",
+                subject=self._spec.vm,
+                remedy=f"see {LOG_FILE} in the guest; once it is done there, {PLAN_AGAIN}",
+            )
+        seen = self.vm.detail.guest if self.vm.detail is not None else None
+        has_tools = seen is not None and seen.tools_running
+        why = "cloud-init does not answer" if has_tools else "VMware Tools do not run in it"
+        shell = f", and no shell does: {self._no_shell.message}" if self._no_shell is not None else ""
+        raise GuestError(
+            f"{self._spec.vm}: its guest has reported nothing in {minutes}: {why}{shell}",
+            subject=self._spec.vm,
+            remedy="take a template with cloud-init, open-vm-tools and `datasource_list: [VMware, None]`,"
+            " or name a user under `guest.login` whom the template lets in (docs/how-to/reach-guests.md)",
+        )
+
+    def _pause(self, seconds: float) -> Waiting[None]:
+        yield from wait(seconds)
+        self._run.check_going_on()
+
+    def _settings(self) -> Mapping[str, str]:
+        return self.vm.detail.extra_config if self.vm.detail is not None else {}
+
+    def _now(self) -> float:
+        return self._run.clock.now().timestamp()
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode("utf-8", errors="replace")
+
+
+def _write(file: GuestFile, shell: GuestShell) -> None:
+    shell.write_file(file.path, file.content.encode(), file.mode)

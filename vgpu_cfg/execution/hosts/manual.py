@@ -1,0 +1,90 @@
+"""That a step was done by hand: who says so, and how long that counts.
+
+What a reading proves is believed of the reading. What nothing shows is acknowledged with `--done`:
+that counts for the run, and is kept on the host: the value of each setting that the step was to
+bring, or a digest of the step's text. It counts for as long as the plan asks for the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.execution.hosts.judging import State
+from vgpu_cfg.execution.hosts.session import HostSession, is_connected
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.plan.change import ManualStep
+from vgpu_cfg.model.plan.host_change import HostRef
+from vgpu_cfg.planning.host_settings.entry import HostView
+
+
+def step_digest(step: ManualStep) -> str:
+    """Sixteen hex digits over what a manual step tells its reader to do."""
+    told = json.dumps([step.text, step.proof, list(step.commands)], separators=(",", ":"))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def host_of(step: ManualStep) -> HostRef | None:
+    """Return the host that a step is done at, None where it is none."""
+    if step.subject.kind != "host" or step.subject.moid is None:
+        return None
+    return HostRef(name=step.subject.name, moid=step.subject.moid)
+
+
+def is_done(step: ManualStep, hosts: HostSession) -> bool:
+    """Whether a step was acknowledged, in this run or an earlier one, or is shown to be done."""
+    if step.id in hosts.run.options.done_by_hand:
+        return True
+    ref = host_of(step)
+    if ref is None:
+        return False
+    view = hosts.read(ref, step.proves)
+    return bool(_why_done(step, view, hosts))
+
+
+def settle(step: ManualStep, hosts: HostSession) -> str:
+    """Say why a step counts as done, and keep an acknowledgement on the host; "" where it is still to do.
+
+    What cannot be read or written is noted: it leaves the step to do, or its word unkept.
+    """
+    is_told = step.id in hosts.run.options.done_by_hand
+    ref = host_of(step)
+    if ref is None:
+        return "done by hand" if is_told else ""
+    why = ""
+    try:
+        view = hosts.read(ref, step.proves)
+        why = _why_done(step, view, hosts)
+        if is_told and not why and is_connected(view.host) and not _is_told_by_reading(step, view, hosts):
+            # A setting is believed while the plan asks for the same, a step while it says the same.
+            targets = {target.id: target.value for target in step.proves}
+            done = {**view.facts.done, **(targets or {step.id: step_digest(step)})}
+            text = json.dumps(done, sort_keys=True, separators=(",", ":"))
+            hosts.tools.writer.set_host_attribute(ref.moid, HostAttribute.DONE, text)
+    except VgpuCfgError as error:
+        hosts.run.note(step.id, error.message)
+    if is_told or why:
+        hosts.take_word(ref, step.proves)
+        return why or "done by hand"
+    hosts.note_reason(ref, step.text)
+    return ""
+
+
+def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
+    if not is_connected(view.host):
+        return ""
+    if step.proves and all(one.state is State.HOLDS for one in hosts.judge(view, step.proves)):
+        return "a reading shows that it is done"
+    targets = {target.id: target.value for target in step.proves} or {step.id: step_digest(step)}
+    is_kept = all(view.facts.done.get(name) == word for name, word in targets.items())
+    return (
+        "done by hand, as is kept on the host"
+        if is_kept and not _is_told_by_reading(step, view, hosts)
+        else ""
+    )
+
+
+def _is_told_by_reading(step: ManualStep, view: HostView, hosts: HostSession) -> bool:
+    """Whether readings alone say if a step was done: then nobody's word is kept beside them."""
+    return bool(step.proves) and all(one.state is not State.UNREAD for one in hosts.judge(view, step.proves))

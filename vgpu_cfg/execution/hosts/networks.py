@@ -1,0 +1,194 @@
+"""How clusters, vCenter itself and distributed switches are changed for hosts: look, change, look again.
+
+A switch or portgroup that this very run makes is known by its name until it has been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup
+from vgpu_cfg.model.plan.change import Change
+from vgpu_cfg.model.plan.host_change import (
+    ChangeNetwork,
+    EditSwitch,
+    MakeSwitch,
+    SetClusterOption,
+    SetPortgroup,
+    SetVCenterOption,
+)
+from vgpu_cfg.ports import ReadScope
+
+_BASE = frozenset({FactGroup.BASE})
+
+
+def set_cluster_option(change: SetClusterOption, hosts: HostSession) -> Step:
+    """Set or remove one option of a cluster's DRS, unless it is so."""
+    if _has_cluster_option(_read(hosts), change):
+        return StepResult(is_needed=False, message="it is so already")
+    task = hosts.run.begin(lambda: hosts.tools.writer.set_cluster_option(change))
+    succeeded((yield from wait_for(task)), f"set {change.option}", change.subject.name)
+    yield from _confirm(change, hosts, lambda facts: _has_cluster_option(facts, change) is not False)
+    return StepResult()
+
+
+def set_vcenter_option(change: SetVCenterOption, hosts: HostSession) -> Step:
+    """Set one advanced setting of vCenter, unless it is so."""
+    if _has_vcenter_option(_read(hosts), change):
+        return StepResult(is_needed=False, message="it is so already")
+    hosts.run.begin(lambda: hosts.tools.writer.set_vcenter_option(change))
+    yield from _confirm(change, hosts, lambda facts: _has_vcenter_option(facts, change) is not False)
+    return StepResult()
+
+
+def change_network(change: ChangeNetwork, hosts: HostSession) -> Step:
+    """Make or change a distributed switch or portgroup, unless it is so: one task."""
+    network = change.network
+    match network:
+        case MakeSwitch():
+            return _make_switch(change, network, hosts)
+        case EditSwitch():
+            return _edit_switch(change, network, hosts)
+        case SetPortgroup():
+            return _set_portgroup(change, network, hosts)
+        case _:
+            assert_never(network)
+
+
+def _make_switch(change: ChangeNetwork, wanted: MakeSwitch, hosts: HostSession) -> Step:
+    found = _switch_named(wanted.name, _read(hosts))
+    if found is not None:
+        if wanted.mtu not in (None, found.mtu):
+            raise StalePlan(
+                f"there is a switch {wanted.name} now, with another MTU",
+                subject=wanted.name,
+                remedy=PLAN_AGAIN,
+            )
+        hosts.run.networks[wanted.name] = found.moid
+        return StepResult(is_needed=False, message="it is there already")
+    moid = yield from _run_task(change, hosts)
+    if moid is not None:
+        hosts.run.networks[wanted.name] = moid
+    facts = yield from _confirm(change, hosts, lambda seen: _switch_named(wanted.name, seen) is not None)
+    made = _switch_named(wanted.name, facts)
+    if made is not None:
+        hosts.run.networks[wanted.name] = made.moid
+    return StepResult()
+
+
+def _edit_switch(change: ChangeNetwork, wanted: EditSwitch, hosts: HostSession) -> Step:
+    facts = _read(hosts)
+    moid = _switch_moid(wanted, facts, hosts)
+    if _has_edit(wanted, moid, facts):
+        return StepResult(is_needed=False, message="it is so already")
+    filled = change.model_copy(update={"network": wanted.model_copy(update={"switch_moid": moid})})
+    yield from _run_task(filled, hosts)
+    yield from _confirm(change, hosts, lambda seen: _has_edit(wanted, moid, seen))
+    return StepResult()
+
+
+def _set_portgroup(change: ChangeNetwork, wanted: SetPortgroup, hosts: HostSession) -> Step:
+    facts = _read(hosts)
+    switch = _switch_moid(wanted, facts, hosts)
+    moid = wanted.portgroup_moid or _portgroup_named(wanted.name, switch, facts, hosts)
+    if moid is not None:
+        hosts.run.networks[wanted.name] = moid
+        if _has_vlan(wanted, moid, facts):
+            return StepResult(is_needed=False, message="it is so already")
+    filled = wanted.model_copy(update={"switch_moid": switch, "portgroup_moid": moid})
+    yield from _run_task(change.model_copy(update={"network": filled}), hosts)
+    made = moid or _portgroup_named(wanted.name, switch, _read(hosts), hosts)
+    if made is None:
+        raise _not_shown(change)
+    hosts.run.networks[wanted.name] = made
+    yield from _confirm(change, hosts, lambda seen: _has_vlan(wanted, made, seen))
+    return StepResult()
+
+
+def _run_task(change: ChangeNetwork, hosts: HostSession) -> Waiting[str | None]:
+    task = hosts.run.begin(lambda: hosts.tools.writer.change_network(change))
+    return succeeded((yield from wait_for(task)), change.id, change.subject.name).result_moid
+
+
+def _read(hosts: HostSession) -> EstateFacts:
+    """Read clusters, switches and vCenter's options; clusters come with the plan's hosts."""
+    return hosts.run.reader.read_facts(hosts.moids, _BASE)
+
+
+def _confirm(
+    change: Change, hosts: HostSession, is_shown: Callable[[EstateFacts], bool]
+) -> Waiting[EstateFacts]:
+    run = hosts.run
+    deadline = run.clock.now().timestamp() + run.options.settle_seconds
+    while not is_shown(facts := _read(hosts)):
+        if run.clock.now().timestamp() >= deadline:
+            raise _not_shown(change)
+        yield from wait(run.options.poll_seconds)
+    return facts
+
+
+def _not_shown(change: Change) -> NotConfirmed:
+    return NotConfirmed(
+        f"{change.subject.name} does not show it: {change.id}",
+        subject=change.subject.name,
+        remedy="look at it in vCenter for who else sets this; then " + PLAN_AGAIN,
+    )
+
+
+def _has_cluster_option(facts: EstateFacts, change: SetClusterOption) -> bool | None:
+    """Whether the cluster shows the option so; None where the cluster was not read."""
+    cluster = facts.clusters.get(change.cluster_moid)
+    if cluster is None:
+        return None
+    return cluster.drs_options.get(change.option, "") == (change.value or "")
+
+
+def _has_vcenter_option(facts: EstateFacts, change: SetVCenterOption) -> bool | None:
+    """Whether vCenter shows the setting so; None where it does not tell."""
+    found = facts.vcenter_options.get(change.option)
+    return None if found is None else found.casefold() == str(change.value).casefold()
+
+
+def _switch_named(name: str, facts: EstateFacts) -> DistributedSwitch | None:
+    return next((switch for switch in facts.switches if switch.name == name), None)
+
+
+def _switch_moid(wanted: EditSwitch | SetPortgroup, facts: EstateFacts, hosts: HostSession) -> str:
+    named = _switch_named(wanted.switch_name, facts)
+    moid = wanted.switch_moid or hosts.run.networks.get(wanted.switch_name) or (named.moid if named else None)
+    if moid is None:
+        raise StalePlan(
+            f"the switch {wanted.switch_name} has not been made",
+            subject=wanted.switch_name,
+            remedy=PLAN_AGAIN,
+        )
+    return moid
+
+
+def _has_edit(wanted: EditSwitch, moid: str, facts: EstateFacts) -> bool:
+    switch = next((one for one in facts.switches if one.moid == moid), None)
+    if switch is None or wanted.mtu not in (None, switch.mtu):
+        return False
+    return all(set(switch.members.get(host, ())) == set(nics) for host, nics in wanted.members.items())
+
+
+def _has_vlan(wanted: SetPortgroup, moid: str, facts: EstateFacts) -> bool:
+    if wanted.vlan is None:
+        return True
+    vlans = [one.portgroup_vlans[moid] for one in facts.switches if moid in one.portgroup_vlans]
+    return wanted.vlan in vlans
+
+
+def _portgroup_named(name: str, switch_moid: str, facts: EstateFacts, hosts: HostSession) -> str | None:
+    """Find a portgroup of a switch by its name: one reading in bulk, since facts name none."""
+    switch = next((one for one in facts.switches if one.moid == switch_moid), None)
+    if switch is None:
+        return None
+    observed = hosts.run.reader.read_inventory(ReadScope(plan=hosts.run.plan.name))
+    found = (net.moid for net in observed.networks if net.name == name and net.moid in switch.portgroup_vlans)
+    return next(found, None)

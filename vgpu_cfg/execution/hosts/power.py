@@ -1,0 +1,196 @@
+"""How a host is rebooted or shut down: nobody tells when it is back, so it is asked until it says so.
+
+A reboot has happened when the host answers with another boot time. What must be in force then is
+read back; what is still the old value after a reboot is pending, and needs a cold boot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from vgpu_cfg.errors import LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
+from vgpu_cfg.execution.hosts.judging import COLD_BOOT, Judged, State
+from vgpu_cfg.execution.hosts.manual import is_done
+from vgpu_cfg.execution.hosts.session import HostSession, is_connected
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import NeedsHand, Step, StepResult, Waiting, wait
+from vgpu_cfg.model.observed.host_facts import is_same_boot
+from vgpu_cfg.model.plan.host_change import HostRef, RebootHost, ShutDownHost
+from vgpu_cfg.planning.host_settings.entry import HostView
+
+_TELL_EVERY_SECONDS = 180.0
+"""How often a wait for a reboot says that it goes on."""
+
+
+def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
+    """Reboot a host in maintenance mode, wait until it is back, and see what it booted with."""
+    ref = change.host
+    view = yield from hosts.read_awake(ref, change.settles)
+    judged = hosts.judge(view, change.settles)  # a driver that is new may tell nothing before the reboot
+    if judged and all(one.state is State.HOLDS for one in judged):
+        hosts.keep_readings(change, judged)
+        hosts.marks.waits_no_more(ref.moid, *change.settles)
+        return StepResult(is_needed=False, message="what waited for it is in force already")
+    if not _has_booted_since(change, view, hosts):
+        _check_down(view, hosts)
+        hosts.run.check_going_on()
+        hosts.marks.keep(ref.moid, restart="reboot")
+        yield from _bring_down(
+            ref, f"reboot {ref.name}", lambda: hosts.tools.writer.reboot_host(ref.moid), hosts
+        )
+        back = yield from _await_boot(change, view.facts.boot_time, hosts)
+        hosts.shells.has_restarted(ref.moid, back.facts)
+        hosts.marks.keep(ref.moid, restart="")
+    yield from _confirm_booted(change, hosts)
+    hosts.marks.waits_no_more(ref.moid, *change.settles)
+    return StepResult()
+
+
+def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
+    """Shut a host in maintenance mode down, and wait until it no longer answers."""
+    ref = change.host
+    view = hosts.read(ref)
+    mark = hosts.marks.own(ref.moid)
+    if not is_connected(view.host) and mark is not None:
+        return StepResult(is_needed=False, message="it is down already")
+    follows = [other for other in hosts.run.plan.changes if change.id in other.needs]
+    if follows and all(other.kind == "manual_step" and is_done(other, hosts) for other in follows):
+        return StepResult(is_needed=False, message="what it was to be shut down for is done")
+    _check_down(view, hosts)
+    hosts.run.check_going_on()
+    hosts.marks.keep(ref.moid, restart="shutdown")
+    yield from _bring_down(
+        ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
+    )
+    deadline = _now(hosts) + hosts.run.options.restart_seconds
+    while is_connected(hosts.look(ref)):
+        if _now(hosts) >= deadline:
+            hosts.shells.stays_up(ref.moid)
+            raise NotConfirmed(
+                f"{ref.name} still answers {_minutes(hosts)} after it was told to shut down;"
+                " it is left in maintenance mode",
+                subject=ref.name,
+                remedy="see its console; then " + PLAN_AGAIN,
+            )
+        yield from wait(hosts.run.options.host_poll_seconds)
+        hosts.run.check_going_on()
+    hosts.shells.has_restarted(ref.moid, None)
+    return StepResult()
+
+
+def _bring_down(ref: HostRef, what: str, start: Callable[[], str], hosts: HostSession) -> Waiting[None]:
+    """Tell a host to go down. Where that is refused its shell is as open as before, and owed its stop."""
+    hosts.shells.restarts(ref.moid)
+    try:
+        yield from hosts.run_or_join(
+            ref, what, start, lambda seen: not is_connected(seen), hosts.run.options.settle_seconds
+        )
+    except (Unreachable, LoginFailed):
+        raise  # whether it goes down is not known: the mark tells the next run to look
+    except VgpuCfgError:
+        hosts.shells.stays_up(ref.moid)
+        raise
+
+
+def _check_down(view: HostView, hosts: HostSession) -> None:
+    """See that the host is in maintenance mode and this plan's: nothing else is ever restarted."""
+    host = view.host
+    if not host.is_in_maintenance_mode or hosts.marks.own(host.moid) is None:
+        what = (
+            "is not in maintenance mode" if not host.is_in_maintenance_mode else "has lost this plan's mark"
+        )
+        raise StalePlan(
+            f"{host.name} {what}: it is not restarted",
+            subject=host.name,
+            remedy="see who did that; then " + PLAN_AGAIN,
+        )
+
+
+def _has_booted_since(change: RebootHost, view: HostView, hosts: HostSession) -> bool:
+    """Whether the host has booted since every setting that waits for it was written."""
+    mark = hosts.marks.own(view.host.moid)
+    waiting = mark.waiting if mark is not None else {}
+    since = [waiting[target.id] for target in change.settles if target.id in waiting]
+    booted = view.facts.boot_time
+    is_told = booted is not None and None not in since
+    return bool(since) and is_told and not any(is_same_boot(one, booted) for one in since)
+
+
+def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession) -> Waiting[HostView]:
+    """Wait until the host answers again; without a boot time, until it has been away and is back."""
+    ref, begun = change.host, _now(hosts)
+    deadline = begun + hosts.run.options.restart_seconds
+    told_until = begun + _TELL_EVERY_SECONDS
+    was_away = False
+    while True:
+        yield from wait(hosts.run.options.host_poll_seconds)
+        hosts.run.check_going_on()
+        if _now(hosts) >= told_until:
+            hosts.run.note(change.id, f"not back yet, {round((_now(hosts) - begun) / 60)} min after it began")
+            told_until += _TELL_EVERY_SECONDS
+        view = _answer(ref, hosts)
+        if view is None:
+            was_away = True
+        elif before is None or view.facts.boot_time is None:
+            if was_away:
+                return view
+        elif not is_same_boot(view.facts.boot_time, before):
+            return view
+        if _now(hosts) >= deadline:
+            if view is not None:
+                hosts.shells.stays_up(ref.moid)
+            raise NotConfirmed(
+                f"{ref.name} is not back {_minutes(hosts)} after its reboot began;"
+                " it is left in maintenance mode",
+                subject=ref.name,
+                remedy="see its console; once it is back, " + PLAN_AGAIN,
+            )
+
+
+def _answer(ref: HostRef, hosts: HostSession) -> HostView | None:
+    """Read a host that may be rebooting; None where it does not answer, or not with everything yet."""
+    if not is_connected(hosts.look(ref)):
+        return None
+    try:
+        view = hosts.read(ref)
+    except NotConfirmed:
+        return None
+    return view if is_connected(view.host) else None
+
+
+def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
+    """Read back what the reboot had to bring; a value that is still the old one needs a cold boot."""
+    seconds = hosts.run.options.boot_settle_seconds
+    try:
+        yield from hosts.confirm(change, change.host, change.settles, in_force=True, seconds=seconds)
+    except NotConfirmed as error:
+        judged = hosts.judge(hosts.read(change.host, change.settles), change.settles)
+        pending = [_needs_cold_boot(one) for one in judged if one.state is State.PENDING]
+        hosts.run.readings[change.id] = tuple(
+            next((found.reading for found in pending if found.target == one.target), one.reading)
+            for one in judged
+        )
+        is_more = any(one.state is State.WRONG or hosts.is_silent(one, change.host) for one in judged)
+        if not pending or is_more:
+            raise
+        names = ", ".join(one.target.id for one in pending)
+        raise NeedsHand(
+            f"the reboot of {change.host.name} did not bring {names}; what remains is a cold boot",
+            subject=change.host.name,
+            remedy="run the same command again: it shuts the host down for it, where `disruption` allows "
+            "`cold_boot`; or switch the host off and on by hand first",
+        ) from error
+
+
+def _needs_cold_boot(judged: Judged) -> Judged:
+    reading = judged.reading.model_copy(update={"waits_for": COLD_BOOT})
+    return Judged(judged.target, judged.setting, judged.impact, judged.state, reading)
+
+
+def _minutes(hosts: HostSession) -> str:
+    return f"{hosts.run.options.restart_seconds / 60:.0f} min"
+
+
+def _now(hosts: HostSession) -> float:
+    return hosts.run.clock.now().timestamp()

@@ -1,0 +1,277 @@
+"""What a run knows of the hosts it prepares: how they are read again, and what is left on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from vgpu_cfg.errors import (
+    HostShellError,
+    Interrupted,
+    LoginFailed,
+    NotConfirmed,
+    StalePlan,
+    TaskFailed,
+    Unreachable,
+    VCenterError,
+    VgpuCfgError,
+)
+from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
+from vgpu_cfg.execution.hosts.tools import HostTools
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
+from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Connection, Host
+from vgpu_cfg.model.plan.change import Change
+from vgpu_cfg.model.plan.host_change import HostChangeBase, HostRef, SettingTarget
+from vgpu_cfg.planning.host_settings.entry import HostView
+
+
+class HostSession:
+    """The hosts of one run, beside its `run` session for everything; `moids` lists them.
+
+    `given_back` holds the moids of those that this run took out of maintenance mode.
+    """
+
+    def __init__(self, run: RunSession, tools: HostTools) -> None:
+        self.run = run
+        self.tools = tools
+        self.marks = tools.marks
+        self.shells = tools.shells
+        self._by_id = {change.id: change for change in run.plan.changes}
+        of_hosts = (change.host.moid for change in run.plan.changes if isinstance(change, HostChangeBase))
+        self.moids = tuple(dict.fromkeys((*tools.access, *of_hosts)))
+        self.given_back: set[str] = set()
+        self._by_hand: set[tuple[str, str]] = set()
+        self._shown: set[tuple[str, str]] = set()
+
+    def down_before(self) -> frozenset[str]:
+        """Return the moids of hosts in maintenance mode that the plan would take there: one reading."""
+        moids = [change.host.moid for change in self.run.plan.changes if change.kind == "enter_maintenance"]
+        found = self.run.reader.read_hosts(moids) if moids else ()
+        return frozenset(host.moid for host in found if host.is_in_maintenance_mode)
+
+    # ------------------------------------------------------------- reading
+
+    def read(self, ref: HostRef, targets: Sequence[SettingTarget] = ()) -> HostView:
+        """Read a host again, with the facts that some settings take: its shell only where it may be used.
+
+        Raises StalePlan where it has gone, or carries another plan's mark; NotConfirmed where it answers
+        and vCenter does not tell what it is about, its mark included; HostShellError.
+        """
+        groups = {FactGroup.BASE}.union(*(self.tools.settings(target.setting).facts for target in targets))
+        host = self.look(ref)
+        estate = self.run.reader.read_facts([ref.moid], frozenset(groups - SHELL_GROUPS))
+        facts = estate.hosts.get(ref.moid, HostFacts())
+        if is_connected(host) and FactGroup.BASE in facts.unread:
+            raise NotConfirmed(
+                f"{ref.name} cannot be read: {facts.unread[FactGroup.BASE]}",
+                subject=ref.name,
+                remedy="mend that; then " + PLAN_AGAIN,
+            )
+        self.marks.take(host, facts)
+        if is_connected(host):
+            self.shells.adopt(host, facts)
+        if groups & SHELL_GROUPS and is_connected(host) and self.shells.is_allowed(host.moid):
+            shell = self.shells.read(host, facts, frozenset(groups))
+            facts = facts.model_copy(update={"shell": shell})
+            estate = estate.model_copy(update={"hosts": {**estate.hosts, ref.moid: facts}})
+        return self.tools.view_of(host, estate)
+
+    def look(self, ref: HostRef) -> Host:
+        """Read the host alone, without facts: one or two calls."""
+        found = self.run.reader.read_hosts([ref.moid])
+        if not found:
+            raise StalePlan(f"the host {ref.name} has gone", subject=ref.name, remedy=PLAN_AGAIN)
+        return found[0]
+
+    def read_awake(self, ref: HostRef, targets: Sequence[SettingTarget] = ()) -> Waiting[HostView]:
+        """Read a host that must answer; one that this plan has taken down may be on its way back."""
+        deadline = self._now() + self.run.options.restart_seconds
+        while True:
+            view = self.read(ref, targets)
+            if is_connected(view.host):
+                return view
+            mark = self.marks.own(ref.moid)
+            if mark is None or not mark.maintenance or self._now() >= deadline:
+                raise NotConfirmed(
+                    f"{ref.name} does not answer ({view.host.connection})",
+                    subject=ref.name,
+                    remedy="see its console, or that it is switched on; then " + PLAN_AGAIN,
+                )
+            yield from wait(self.run.options.host_poll_seconds)
+            self.run.check_going_on()
+
+    def read_known(
+        self, ref: HostRef, targets: Sequence[SettingTarget]
+    ) -> Waiting[tuple[HostView, tuple[Judged, ...]]]:
+        """Read settings of a host that must answer, and must tell them: silence is no value.
+
+        What only a shell tells that the plan may not use is left UNREAD. Raises NotConfirmed.
+        """
+        deadline = self._now() + self.run.options.settle_seconds
+        while True:
+            view = yield from self.read_awake(ref, targets)
+            judged = self.judge(view, targets)
+            silent = [one for one in judged if self.is_silent(one, ref)]
+            if not silent:
+                return view, judged
+            if self._now() >= deadline:
+                raise not_shown(ref, silent)
+            yield from wait(self.run.options.poll_seconds)
+
+    def is_silent(self, judged: Judged, ref: HostRef) -> bool:
+        """Whether a setting is not told that must be.
+
+        Nobody need tell what only a shell tells that the plan may not use, what somebody has said to be
+        done by hand, nor what held earlier in this run on a device that the host has since handed out.
+        """
+        key = (ref.moid, judged.target.id)
+        is_excused = key in self._by_hand or (judged.is_absent and key in self._shown)
+        return judged.state is State.UNREAD and not is_excused and not self._is_hidden(ref, judged.target)
+
+    def take_word(self, ref: HostRef, targets: Iterable[SettingTarget]) -> None:
+        """Believe that settings were set by hand, for as long as no reading says otherwise."""
+        self._by_hand.update((ref.moid, target.id) for target in targets)
+
+    # ------------------------------------------------------------- doing
+
+    def run_or_join(
+        self,
+        ref: HostRef,
+        what: str,
+        start: Callable[[], str],
+        has_come: Callable[[Host], bool],
+        seconds: float,
+    ) -> Waiting[None]:
+        """Run a task. Where that is refused or fails, see whether a run that was killed has begun the same.
+
+        vCenter refuses what it is doing already; so what was asked for is looked out for `seconds` long
+        before the refusal is believed.
+        """
+        deadline = self._now() + seconds
+        try:
+            task = self.run.begin(start)
+            succeeded((yield from wait_for(task)), what, ref.name)
+        except (Unreachable, LoginFailed):
+            raise
+        except (VCenterError, TaskFailed):
+            while not has_come(self.look(ref)):
+                if self._now() >= deadline:
+                    raise
+                yield from wait(self.run.options.poll_seconds)
+                self.run.check_going_on()
+
+    # ------------------------------------------------------------- judging
+
+    def judge(self, view: HostView, targets: Iterable[SettingTarget]) -> tuple[Judged, ...]:
+        """Say of each setting what the host shows, and what that amounts to."""
+        mark = self.marks.own(view.host.moid)
+        judged = tuple(judge(view, target, self.tools.settings(target.setting), mark) for target in targets)
+        self._shown.update((view.host.moid, one.target.id) for one in judged if one.state is State.HOLDS)
+        return judged
+
+    def keep_readings(self, change: Change, judged: Iterable[Judged]) -> None:
+        """Put what was read back into the change's outcome."""
+        self.run.readings[change.id] = tuple(one.reading for one in judged)
+
+    def _is_hidden(self, ref: HostRef, target: SettingTarget) -> bool:
+        """Whether only the host's shell tells a setting for certain, and the plan may not use it."""
+        is_in_shell = bool(self.tools.settings(target.setting).facts & SHELL_GROUPS)
+        return is_in_shell and not self.shells.is_allowed(ref.moid)
+
+    def _tell_hidden(self, change: Change, judged: Iterable[Judged]) -> None:
+        hidden = [one.target.id for one in judged if one.state is State.UNREAD]
+        if hidden:
+            self.run.note(change.id, f"not read back, nothing shows it to this plan: {', '.join(hidden)}")
+
+    def confirm(
+        self,
+        change: Change,
+        ref: HostRef,
+        targets: Sequence[SettingTarget],
+        *,
+        in_force: bool,
+        seconds: float | None = None,
+    ) -> Waiting[HostView]:
+        """Read settings back until they show what was written; `in_force` also what a restart had to bring.
+
+        Returns the last view. Raises NotConfirmed with what does not show after `seconds`, or
+        `settle_seconds` where none are given.
+        """
+        deadline = self._now() + (self.run.options.settle_seconds if seconds is None else seconds)
+        while True:
+            try:
+                view = self.read(ref, targets)
+            except (HostShellError, NotConfirmed):  # a host that has just booted may not tell all yet
+                if self._now() >= deadline:
+                    raise
+            else:
+                judged = self.judge(view, targets)
+                self.keep_readings(change, judged)
+                missing = [
+                    one
+                    for one in judged
+                    if not (one.state is State.HOLDS if in_force else one.is_written)
+                    and (one.state is not State.UNREAD or self.is_silent(one, ref))
+                ]
+                if not missing:
+                    self._tell_hidden(change, judged)
+                    return view
+                if self._now() >= deadline:
+                    raise not_shown(ref, missing)
+            yield from wait(self.run.options.poll_seconds)
+
+    # ------------------------------------------------------------- what is left
+
+    def is_down(self, ref: HostRef) -> bool:
+        """Whether this plan has taken the host down, or works on one that was down."""
+        mark = self.marks.own(ref.moid)
+        if mark is None or ref.moid in self.given_back:
+            return False
+        return mark.maintenance or bool(mark.reason)
+
+    def must_be_down(self, change: Change, ref: HostRef) -> bool:
+        """Whether a change stands between an `EnterMaintenance` of the host and its `ExitMaintenance`."""
+        todo, seen = list(change.needs), {change.id, *change.needs}
+        while todo:
+            before = self._by_id[todo.pop()]
+            if before.kind == "enter_maintenance" and before.host.moid == ref.moid:
+                return True
+            if before.kind != "exit_maintenance" or before.host.moid != ref.moid:
+                todo += [need for need in before.needs if need not in seen]
+                seen.update(before.needs)
+        return False
+
+    def note_reason(self, ref: HostRef, reason: str) -> None:
+        """Let the mark of a host that stays down say why; where that cannot be written it is only noted."""
+        if self.is_down(ref):
+            try:
+                self.marks.keep(ref.moid, reason=reason)
+            except VgpuCfgError:
+                return  # the mark keeps the reason for which the host was taken down
+
+    def note_failure(self, change: Change, ref: HostRef, error: VgpuCfgError) -> None:
+        """Keep on a host that stays down what failed there; a stop or a lost vCenter is no such failure."""
+        if not isinstance(error, Interrupted | Unreachable | LoginFailed):
+            self.note_reason(ref, f"{change.id}: {error.message}")
+
+    def tell_left_behind(self) -> tuple[str, ...]:
+        """Name, one line each, the hosts that are down, wait for a restart, or have their shell open."""
+        lines: list[str] = []
+        for moid, name, mark in self.marks.items():
+            if moid in self.given_back and mark.maintenance:
+                lines.append(f"{name}: out of maintenance mode, and its mark could not be cleared")
+            elif self.is_down(HostRef(name=name, moid=moid)):
+                lines.append(f"{name}: in maintenance mode: {mark.reason or 'no reason is told'}")
+            elif mark.waiting:
+                lines.append(f"{name}: waits for a restart: {', '.join(sorted(mark.waiting))}")
+        lines += [f"{name}: its SSH service still runs: {why}" for name, why in self.shells.problems.items()]
+        return tuple(lines)
+
+    def _now(self) -> float:
+        return self.run.clock.now().timestamp()
+
+
+def is_connected(host: Host) -> bool:
+    """Whether vCenter has a connection to the host."""
+    return host.connection is Connection.CONNECTED

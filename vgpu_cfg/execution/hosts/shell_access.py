@@ -1,0 +1,196 @@
+"""When the shell of a host is opened, and that what was opened is closed again whatever happens.
+
+The plan file says how far it goes: never, only where somebody has started the SSH service, or
+"open-and-close": then the service is started through vCenter if it does not run, and what was started
+is stopped again. A host in lockdown mode is left alone. One login per host serves a whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from vgpu_cfg.errors import HostShellError, VgpuCfgError
+from vgpu_cfg.execution.records.marks import HostMarks
+from vgpu_cfg.model.observed.host_facts import (
+    NO_LOCKDOWN,
+    SHELL_GROUPS,
+    SSH_SERVICE,
+    FactGroup,
+    HostFacts,
+    ShellFacts,
+)
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.ports import HostShell, HostShells
+
+_NEVER = AccessEntry()
+
+
+class ShellAccess:
+    """The shells of a run's hosts. `access` is by host moid; a host that is not in it has none.
+
+    Use it as a context, or `close` it: what this run started is stopped again. `problems` says
+    what could not be stopped, by host name.
+    """
+
+    def __init__(
+        self,
+        shells: HostShells | None,
+        access: Mapping[str, AccessEntry],
+        marks: HostMarks,
+    ) -> None:
+        self.problems: dict[str, str] = {}
+        self._shells = shells
+        self._access = access
+        self._marks = marks
+        self._open: dict[str, HostShell] = {}
+        self._owed: dict[str, str] = {}
+        self._restarting: set[str] = set()
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """The names of the hosts whose SSH service this run started and has not stopped yet."""
+        return tuple(sorted(self._owed.values()))
+
+    def is_allowed(self, host_moid: str) -> bool:
+        """Whether the plan file lets this host's shell be used at all."""
+        return self._shells is not None and self._access.get(host_moid, _NEVER).ssh != "off"
+
+    def shell(self, host: Host, facts: HostFacts) -> HostShell:
+        """Return a login on a host, made if need be; `facts` were read just now, BASE at least.
+
+        The mark says that the service is owed a stop before it is started. Raises HostShellError,
+        and VCenterError where the service cannot be started.
+        """
+        found = self._open.get(host.moid)
+        if found is not None:
+            return found
+        access = self._access.get(host.moid, _NEVER)
+        if self._shells is None or access.ssh == "off":
+            raise HostShellError(
+                "the plan file does not let the host's shell be used",
+                subject=host.name,
+                remedy="write `access: {ssh: open-and-close}` for this host",
+            )
+        if facts.lockdown not in ("", NO_LOCKDOWN):
+            raise HostShellError(
+                f"the host is in lockdown mode ({facts.lockdown}): its shell is not for this tool",
+                subject=host.name,
+                remedy="end lockdown mode for the time of the work, or do the step by hand on the console",
+            )
+        self.adopt(host, facts)
+        if not facts.is_ssh_running:
+            self._start(host, access)
+        self._open[host.moid] = self._shells.connect(host.name, access)
+        return self._open[host.moid]
+
+    def read(self, host: Host, facts: HostFacts, groups: frozenset[FactGroup]) -> ShellFacts:
+        """Ask a host's shell, opened if need be; `facts` were read just now, and their mark is noted.
+
+        Raises HostShellError, VCenterError, and StalePlan where another plan works there.
+        """
+        self._marks.take(host, facts)
+        shell = self.shell(host, facts)
+        try:
+            return shell.read_facts(groups & SHELL_GROUPS, nic_addresses(host))
+        except HostShellError:
+            self.forget(host.moid)
+            raise
+
+    def adopt(self, host: Host, facts: HostFacts) -> None:
+        """Take over the stop that a run of this plan owed when it broke off; `facts` were read just now."""
+        mark = self._marks.own(host.moid)
+        if mark is None or not mark.opened_ssh or host.moid in self._owed:
+            return
+        if facts.is_ssh_running:
+            self._owed[host.moid] = host.name
+        else:
+            self._marks.keep(host.moid, opened_ssh=False)
+
+    def forget(self, host_moid: str) -> None:
+        """Let go of a login that is about to die, or has died."""
+        shell = self._open.pop(host_moid, None)
+        if shell is not None:
+            try:
+                shell.close()
+            except HostShellError:
+                return  # it is gone either way
+
+    def restarts(self, host_moid: str) -> None:
+        """Take note that a host is about to go down, and its SSH service with it.
+
+        A run that ends before the host is back stops nothing there: the mark tells the next one to look.
+        """
+        self.forget(host_moid)
+        self._restarting.add(host_moid)
+
+    def stays_up(self, host_moid: str) -> None:
+        """Take note that a host did not go down after all: what was started there is still to be stopped."""
+        self._restarting.discard(host_moid)
+
+    def has_restarted(self, host_moid: str, facts: HostFacts | None) -> None:
+        """Take note that a host has restarted, or is down (`facts` None): what was started went with it."""
+        self.forget(host_moid)
+        self._restarting.discard(host_moid)
+        if facts is None or not facts.is_ssh_running:
+            self._owed.pop(host_moid, None)
+            if self._marks.own(host_moid) is not None:
+                self._marks.keep(host_moid, opened_ssh=False)
+
+    def stop(self, host_moid: str, facts: HostFacts) -> None:
+        """Close a host's shell, and stop its SSH service where this plan started it, in whatever run.
+
+        Where that fails it is tried again when the run ends. Raises VCenterError.
+        """
+        self.forget(host_moid)
+        mark = self._marks.own(host_moid)
+        # What this run has started runs, also where `facts` were read before it was started.
+        if host_moid in self._owed or (mark is not None and mark.opened_ssh and facts.is_ssh_running):
+            self._owed[host_moid] = self._marks.names.get(host_moid, host_moid)
+            self._marks.writer.control_service(host_moid, SSH_SERVICE, "stop")
+        self._owed.pop(host_moid, None)
+        if mark is not None:
+            self._marks.keep(host_moid, opened_ssh=False)
+
+    def close(self) -> None:
+        """Log out everywhere, and stop what was started; what fails is kept in `problems`, not raised."""
+        for host_moid in tuple(self._open):
+            self.forget(host_moid)
+        for host_moid, name in tuple(self._owed.items()):
+            if host_moid in self._restarting:
+                continue
+            try:
+                self._marks.writer.control_service(host_moid, SSH_SERVICE, "stop")
+                del self._owed[host_moid]
+                self.problems.pop(name, None)
+                self._marks.keep(host_moid, opened_ssh=False)
+            except VgpuCfgError as error:
+                self.problems[name] = error.message
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, host: Host, access: AccessEntry) -> None:
+        if access.ssh != "open-and-close":
+            raise HostShellError(
+                "the host's SSH service does not run, and the plan file does not let it be started",
+                subject=host.name,
+                remedy="start it, or write `access: {ssh: open-and-close}`",
+            )
+        self._marks.keep(host.moid, opened_ssh=True)
+        self._owed[host.moid] = host.name
+        self._marks.writer.control_service(host.moid, SSH_SERVICE, "start")
+
+
+def nic_addresses(host: Host) -> tuple[str, ...]:
+    """List the addresses of the NICs that the host has to itself: of others it cannot ask the firmware."""
+    return tuple(
+        nic.pci_id for nic in host.nics if nic.pci_id and not (nic.pci and nic.pci.passthrough_active)
+    )

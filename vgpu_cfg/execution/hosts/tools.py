@@ -1,0 +1,73 @@
+"""What a run needs beyond a reader and a writer in order to prepare hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from vgpu_cfg.execution.hosts.shell_access import ShellAccess
+from vgpu_cfg.execution.records.marks import HostMarks
+from vgpu_cfg.execution.run.session import RunClock
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFacts
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView
+from vgpu_cfg.ports import HostShells, HostWriter
+
+
+def plain_view(host: Host, facts: EstateFacts) -> HostView:
+    """Show a host as it was read, without what only the catalogue knows."""
+    cluster = host.cluster_moid or host.compute_moid
+    return HostView(
+        host=host,
+        facts=facts.hosts.get(host.moid, HostFacts()),
+        cluster_facts=facts.clusters.get(cluster, ClusterFacts()),
+    )
+
+
+def table_entry(key: str) -> HostSetting:
+    """Return the settings table's entry of this key."""
+    from vgpu_cfg.planning.host_settings.table import setting
+
+    return setting(key)
+
+
+@dataclass(slots=True)
+class HostTools:
+    """What changes hosts in the name of a plan, and how what they show is judged.
+
+    `logins` opens shells, and `access` says by host moid how far that may go. `secrets` maps a
+    secret's name to its value. `view_of` makes a view of what was read of a host: the planner's own,
+    where it needs the catalogue. `settings` looks a setting up. Use it as a context, so that shells
+    are closed however a run ends.
+    """
+
+    plan: str
+    writer: HostWriter
+    clock: RunClock
+    logins: HostShells | None = None
+    access: Mapping[str, AccessEntry] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    view_of: Callable[[Host, EstateFacts], HostView] = plain_view
+    settings: Callable[[str], HostSetting] = table_entry
+    marks: HostMarks = field(init=False)
+    shells: ShellAccess = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.marks = HostMarks(self.plan, self.writer, self.clock)
+        self.shells = ShellAccess(self.logins, self.access, self.marks)
+
+    @property
+    def opens_shells(self) -> bool:
+        """Whether the plan file lets a shell be opened that nobody has opened before."""
+        return any(access.ssh == "open-and-close" for access in self.access.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shells.close()

@@ -1,0 +1,199 @@
+"""Which changes may begin now: the graph of needs, and the caps on how much goes on at once."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from vgpu_cfg.errors import PlanError
+from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.waves import Waves
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StageGuest
+
+
+class Scheduler:
+    """Hands out changes in the plan's order as soon as what they need has come true.
+
+    At most `parallel` are under way at once, at most `per_host` of those that burden
+    one host; a guest that sets itself up burdens none.
+    A power-on with a pin has the power-ons of its host to itself: only so
+    is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
+    down at once than it allows; `down` names those (moids) that are down already. `turns` decide
+    which of the VMs of a contest starts next. Raises PlanError where the needs of the changes have no order.
+    """
+
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        *,
+        parallel: int,
+        per_host: int,
+        down: Collection[str] = (),
+        turns: StartTurns | None = None,
+    ) -> None:
+        self._turns = turns or StartTurns()
+        self._parallel = parallel
+        self._per_host = per_host
+        self._index = {change.id: index for index, change in enumerate(changes)}
+        self._changes = tuple(changes)
+        if len(self._index) != len(changes):
+            twice = [name for name, count in Counter(change.id for change in changes).items() if count > 1]
+            raise PlanError(f"two changes have the id {twice[0]!r}", remedy="make the plan anew")
+        self._unmet: dict[int, int] = {}
+        self._needed_by: dict[int, list[int]] = {}
+        self._ready: list[int] = []
+        self._running: set[int] = set()
+        self._on_host: Counter[str | None] = Counter()
+        self._waves = Waves(changes, down)
+        for index, change in enumerate(changes):
+            needs = {self._index_of(need, change) for need in change.needs}
+            self._unmet[index] = len(needs)
+            for need in needs:
+                self._needed_by.setdefault(need, []).append(index)
+            if not needs:
+                self._ready.append(index)
+        self._check_order()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing runs and nothing can begin any more."""
+        return not self._running and not any(self._has_room(self._changes[index]) for index in self._ready)
+
+    @property
+    def hosts_down(self) -> tuple[str, ...]:
+        """The names of the hosts that have been taken down and not been given back."""
+        return self._waves.hosts_down
+
+    @property
+    def waiting(self) -> tuple[Change, ...]:
+        """The changes that have neither begun nor been dropped, in the plan's order."""
+        return tuple(self._changes[index] for index in sorted(self._unmet))
+
+    def next_change(self) -> Change | None:
+        """Begin the first change that may begin now; None where none may."""
+        if len(self._running) >= self._parallel:
+            return None
+        for position, index in enumerate(self._ready):
+            change = self._changes[index]
+            if self._has_room(change):
+                del self._ready[position]
+                del self._unmet[index]
+                self._running.add(index)
+                self._waves.begin(change)
+                if _burdens_host(change):
+                    self._on_host[change.host_moid] += 1
+                return change
+        return None
+
+    def succeed(self, change: Change) -> None:
+        """Note that a change has come true: what needed only it may begin."""
+        self._turns.leave(change)  # one that DRS started on another host had no turn here
+        index = self._end(change)
+        self._waves.succeed(change)
+        for dependent in self._needed_by.get(index, ()):
+            if dependent in self._unmet:
+                self._unmet[dependent] -= 1
+                if self._unmet[dependent] == 0:
+                    insort(self._ready, dependent)
+
+    def fail(self, change: Change) -> tuple[Change, ...]:
+        """Note that a change has not come true, and drop all that needs it, however far away."""
+        self._turns.miss(change)
+        return self._drop_dependents([self._end(change)])
+
+    def stop_wave(self, change: Change) -> tuple[Change, ...]:
+        """Drop the hosts of a change's wave that have not been taken down yet, and return what is dropped.
+
+        Hosts that are down are finished.
+        """
+        enters = self._waves.not_begun(change)
+        first = [
+            index
+            for index in self._unmet
+            if self._changes[index] in enters or self._waves.is_for(self._changes[index], enters)
+        ]
+        for index in first:
+            self._drop(index)
+        later = self._drop_dependents(first)
+        of_wave = {self._index[one.id] for one in later} | set(first)
+        return tuple(self._changes[index] for index in sorted(of_wave))
+
+    def drop_waiting(self) -> tuple[Change, ...]:
+        """Drop everything that has not begun, and return it."""
+        dropped = self.waiting
+        self._unmet.clear()
+        self._ready.clear()
+        return dropped
+
+    def _drop_dependents(self, begin: Sequence[int]) -> tuple[Change, ...]:
+        dropped: set[int] = set()
+        queue = list(begin)
+        while queue:
+            for dependent in self._needed_by.get(queue.pop(), ()):
+                if dependent in self._unmet:
+                    self._drop(dependent)
+                    dropped.add(dependent)
+                    queue.append(dependent)
+        return tuple(self._changes[index] for index in sorted(dropped))
+
+    def _drop(self, index: int) -> None:
+        del self._unmet[index]
+        if index in self._ready:
+            self._ready.remove(index)
+        self._waves.drop(self._changes[index])
+        self._turns.miss(self._changes[index])
+
+    def _end(self, change: Change) -> int:
+        index = self._index[change.id]
+        self._running.remove(index)
+        if _burdens_host(change):
+            self._on_host[change.host_moid] -= 1
+        return index
+
+    def _has_room(self, change: Change) -> bool:
+        if not self._waves.admits(change):
+            return False
+        host = change.host_moid
+        if not _burdens_host(change):
+            return True
+        if self._on_host[host] >= self._per_host:
+            return False
+        if not isinstance(change, PowerOnVm):
+            return True
+        others = [
+            other
+            for index in self._running
+            if isinstance(other := self._changes[index], PowerOnVm) and other.host_moid == host
+        ]
+        if not self._turns.admits(change, others):
+            return False
+        return not others or (change.pin is None and all(other.pin is None for other in others))
+
+    def _index_of(self, need: str, change: Change) -> int:
+        if need not in self._index:
+            raise PlanError(
+                f"it needs {need!r}, which the plan does not hold",
+                subject=change.id,
+                remedy="make the plan anew",
+            )
+        return self._index[need]
+
+    def _check_order(self) -> None:
+        unmet = dict(self._unmet)
+        queue = list(self._ready)
+        while queue:
+            for dependent in self._needed_by.get(queue.pop(), ()):
+                unmet[dependent] -= 1
+                if unmet[dependent] == 0:
+                    queue.append(dependent)
+        stuck = [self._changes[index].id for index, count in unmet.items() if count > 0]
+        if stuck:
+            raise PlanError(
+                f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan anew"
+            )
+
+
+def _burdens_host(change: Change) -> bool:
+    """Whether a change counts among those that burden its host: a guest works for half an hour by itself."""
+    return change.host_moid is not None and not isinstance(change, StageGuest)

@@ -1,0 +1,213 @@
+"""What a run knows while it goes on: the VMs it made, the versions it left behind, and whether to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
+from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.knowledge.faults import explain_fault
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
+from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef
+from vgpu_cfg.model.plan.report import SettingReading
+from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, TaskState, TaskUpdate
+
+T = TypeVar("T")
+
+PLAN_AGAIN = "run the same command again: it plans anew from what is there now"
+
+
+class RunClock(Clock, Protocol):
+    """A clock that can also let time pass; a simulated one jumps."""
+
+    def pause(self, seconds: float) -> None:
+        """Return after so many seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run goes.
+
+    `parallel` bounds the changes under way, `per_host` those that burden one host.
+    `done_by_hand` names the manual steps that count as done. A guest gets
+    `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
+    `settle_seconds` is how long a host may take to show which GPU a VM got, or what was written to it.
+    A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, and
+    then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
+    `command_seconds`.
+    A guest at work is asked every `guest_poll_seconds`, one that does not answer every
+    `guest_knock_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
+    through a shell; what is started there has `guest_start_seconds` to begin, and an earlier staging
+    `guest_quiet_seconds` to end.
+    """
+
+    parallel: int = 8
+    per_host: int = 2
+    done_by_hand: frozenset[str] = frozenset()
+    shutdown_seconds: float = 300.0
+    force_power_off: bool = True
+    settle_seconds: float = 30.0
+    poll_seconds: float = 2.0
+    wait_seconds: float = 10.0
+    restart_seconds: float = 2700.0
+    host_poll_seconds: float = 10.0
+    boot_settle_seconds: float = 120.0
+    command_seconds: float = 600.0
+    guest_poll_seconds: float = 10.0
+    guest_knock_seconds: float = 30.0
+    guest_silence_seconds: float = 300.0
+    guest_start_seconds: float = 120.0
+    guest_quiet_seconds: float = 900.0
+
+
+@dataclass(slots=True)
+class RunSession:
+    """The state that the steps of one run share.
+
+    `made` maps the names of VMs that this run made to their moids, `versions` a moid
+    to its change version after this run's last change to it and `seen` to how the VM was
+    read then, `half_made` the names of VMs that were made and do not yet show what was
+    asked to what they lack. `half_staged` says of VMs how far their guests are that are being set up.
+    `networks` maps the names of switches and portgroups that this
+    run made to their moids, `readings` a change's id to what its settings showed. `turns` say
+    which VM starts next, where that depends on the GPUs that others were given.
+    """
+
+    plan: Plan
+    reader: InventoryReader
+    writer: ChangeWriter
+    clock: RunClock
+    options: RunOptions
+    note: Callable[[str, str], None] = lambda _change_id, _message: None
+    is_stopping: bool = False
+    made: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, Vm] = field(default_factory=dict)
+    half_made: dict[str, str] = field(default_factory=dict)
+    half_staged: dict[str, str] = field(default_factory=dict)
+    templates: dict[str, VmDetail] = field(default_factory=dict)
+    networks: dict[str, str] = field(default_factory=dict)
+    readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
+    planned_versions: Mapping[str, str] = field(default_factory=dict)
+    turns: StartTurns = field(default_factory=StartTurns)
+
+    def __post_init__(self) -> None:
+        self.planned_versions = {
+            change.vm.moid: change.spec.change_version
+            for change in self.plan.changes
+            if isinstance(change, ReconfigureVm) and change.vm.moid and change.spec.change_version
+        }
+        self.turns = StartTurns(self.plan.contests)
+
+    def check_going_on(self) -> None:
+        """Raise Interrupted where the run is to start no more tasks."""
+        if self.is_stopping:
+            raise Interrupted("the run was stopped before this was done", remedy=PLAN_AGAIN)
+
+    def begin(self, start: Callable[[], T]) -> T:
+        """Ask vCenter for something and return its answer, a task's moid; the only way by which steps do.
+
+        Raises Interrupted where the run is to start no more tasks.
+        """
+        self.check_going_on()
+        try:
+            return start()
+        except Unreachable as lost:
+            raise Unreachable(
+                f"{lost.message}; whether vCenter got the request is not known",
+                subject=lost.subject,
+                remedy=lost.remedy or PLAN_AGAIN,
+            ) from lost
+
+    def moid_of(self, vm: VmRef) -> str:
+        """Return the moid of a VM, that of one made in this run if need be."""
+        moid = vm.moid or self.made.get(vm.name)
+        if moid is None:
+            raise StalePlan(f"the VM {vm.name} has not been made", subject=vm.name, remedy=PLAN_AGAIN)
+        return moid
+
+    def read_vm(self, moid: str, keys: Iterable[str] = ()) -> Vm | None:
+        """Read one VM again, None where it has gone."""
+        wanted = frozenset(keys) | {AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY}
+        found = self.reader.read_vms([moid], wanted)
+        return found[0] if found else None
+
+    def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Vm | None:
+        """Read a VM again before it is written to, and see that it is still this plan's.
+
+        Returns None where it has gone. Raises StalePlan where its name or its owner
+        mark say that it is another's, where somebody has made a template of it, or where
+        it has changed since it was planned.
+        """
+        found = self.read_vm(self.moid_of(vm), keys)
+        if found is None:
+            return None
+        mark = found.mark
+        if found.name != vm.name or mark is None or mark.plan != self.plan.name or mark.vm != vm.name:
+            says = f"its mark says {mark.plan}/{mark.vm}" if mark else "it carries no owner mark"
+            raise StalePlan(
+                f"{found.name} is not this plan's VM any more: {says}",
+                subject=vm.name,
+                remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
+            )
+        if found.is_template:
+            raise StalePlan(
+                f"{vm.name} was made a template since it was planned",
+                subject=vm.name,
+                remedy="what becomes of it is for whoever did that to decide; then plan again",
+            )
+        planned = self.planned_versions.get(found.moid)
+        seen = found.detail.change_version if found.detail else ""
+        if found.moid not in self.versions and planned and seen and planned != seen:
+            raise StalePlan(
+                f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
+            )
+        return found
+
+    def present(self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None) -> Vm:
+        """Read an own VM that must be there, on `host_moid` if given."""
+        found = self.read_own_vm(vm, keys)
+        if found is None:
+            raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
+        if host_moid is not None and found.host_moid != host_moid:
+            raise StalePlan(
+                f"{vm.name} has moved to another host since it was planned",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
+            )
+        return found
+
+    def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Vm:
+        """Read a VM after a task of ours, and keep its change version for the next request."""
+        found = self.read_vm(moid, keys)
+        if found is None:
+            raise NotConfirmed(f"{name} cannot be found after the task", subject=name, remedy=PLAN_AGAIN)
+        if found.detail is not None and found.detail.change_version:
+            self.versions[moid] = found.detail.change_version
+            self.seen[moid] = found
+        return found
+
+    def template_detail(self, moid: str) -> VmDetail:
+        """Return what a template holds, read once per run."""
+        if moid not in self.templates:
+            found = self.reader.read_vms([moid])
+            detail = found[0].detail if found else None
+            self.templates[moid] = detail or VmDetail()
+        return self.templates[moid]
+
+
+def succeeded(update: TaskUpdate, what: str, subject: str) -> TaskUpdate:
+    """Return an ended task's update, or raise TaskFailed with vCenter's own words."""
+    if update.state is TaskState.SUCCESS:
+        return update
+    words = update.error or update.fault or "vCenter gave no reason"
+    found = explain_fault(words, update.fault)
+    raise TaskFailed(
+        f"{what}: {words}",
+        subject=subject,
+        remedy=found.remedy if found else "",
+        cause=found.cause if found else "",
+    )

@@ -1,0 +1,217 @@
+"""How VMs are switched on and off, and how one is moved to the NUMA node of the GPU it was given.
+
+ESXi alone chooses the physical GPU of a vGPU, and does so at power-on. Where GPUs of
+several nodes could be chosen, the VM is looked at after power-on and, if its
+affinity names another node, switched off, pinned to the node that was seen, and
+switched on again: only for VMs that nobody uses yet, a bounded number of times. Where the
+GPUs of some VMs decide which start next, they are looked at too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
+from vgpu_cfg.model.plan.change import NumaPin, PowerOffVm, PowerOnVm
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+
+
+def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
+    """Switch a VM on and see that it runs; with a pin, that it sits where its GPUs are."""
+    vm = session.present(change.vm, host_moid=change.host_moid)
+    if vm.is_on and change.pin is None:
+        _take_turn(vm, _held_by(vm, vm.host_moid or "", session), session)
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="it runs already")
+    if vm.is_on:
+        raise StalePlan(
+            f"{vm.name} was switched on by somebody since it was planned", subject=vm.name, remedy=PLAN_AGAIN
+        )
+    if change.pin is None:
+        host_moid = yield from _switch_on(vm, change, session)
+        is_elsewhere = change.host_moid is not None and host_moid != change.host_moid
+        if session.turns.is_waiting(vm.name) and not is_elsewhere:
+            _take_turn(vm, (yield from _gpus_of(vm, host_moid, session)), session)
+        return StepResult(vm_moid=vm.moid, message="DRS started it on another host" if is_elsewhere else "")
+    return (yield from _power_on_pinned(vm, change, change.pin, session))
+
+
+def _take_turn(vm: Vm, pci_ids: Iterable[str], session: RunSession) -> None:
+    if session.turns.is_waiting(vm.name):
+        session.turns.started(vm.name, pci_ids)
+
+
+def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
+    """Shut a VM down through its guest; where that cannot be, or takes too long, switch it off."""
+    vm = session.read_own_vm(change.vm)
+    if vm is None or vm.power_state is PowerState.OFF:
+        message = "it is off already" if vm else "it had gone already"
+        return StepResult(vm_moid=vm.moid if vm else None, is_needed=False, message=message)
+    session.check_going_on()
+    if vm.is_on and session.writer.shut_down_guest(vm.moid):
+        deadline = session.clock.now().timestamp() + session.options.shutdown_seconds
+        while session.clock.now().timestamp() < deadline:
+            yield from wait(session.options.poll_seconds)
+            session.check_going_on()
+            if session.read_back(vm.moid, vm.name).power_state is PowerState.OFF:
+                return StepResult(vm_moid=vm.moid, message="shut down by its guest")
+        if not session.options.force_power_off:
+            raise NotConfirmed(
+                f"the guest of {vm.name} did not shut down in {session.options.shutdown_seconds:.0f} s",
+                subject=vm.name,
+                remedy="shut it down from inside; then run the same command again",
+            )
+        session.note(change.id, "the guest did not shut down in time; switching it off")
+    yield from _switch_off(vm, session)
+    return StepResult(vm_moid=vm.moid)
+
+
+def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSession) -> Step:
+    nodes = _affinity_of(vm)
+    for attempt in range(1, pin.attempts + 1):
+        if attempt > 1 or vm.moid not in session.made.values():
+            yield from _await_release(vm, session)
+        host_moid = yield from _switch_on(vm, change, session)
+        _check_host(vm, host_moid, change)
+        pci_ids = yield from _gpus_of(vm, host_moid, session)
+        seen = _nodes_of(vm, pci_ids, pin)
+        where = f"GPU {', '.join(pci_ids)} on NUMA node {_node_list(seen)}"
+        if seen == nodes or (seen < nodes and len(pin.nodes) > 1):
+            _take_turn(vm, pci_ids, session)
+            return StepResult(vm_moid=vm.moid, message=where)
+        session.note(
+            change.id,
+            f"{where}, affinity {_node_list(nodes) or 'none'}: power-on {attempt} of {pin.attempts}, again",
+        )
+        vm = yield from _switch_off(vm, session)
+        nodes = _as_wide_as(pin, seen)
+        yield from _set_affinity(vm, nodes, session)
+    raise NotConfirmed(
+        f"{vm.name} was given GPUs of another NUMA node than its affinity names {pin.attempts} times;"
+        f" it is off, with affinity {_node_list(nodes)}",
+        subject=vm.name,
+        remedy="run the same command again to go on trying, or write `numa: off` for this VM",
+    )
+
+
+def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[str]:
+    """Power on and return the host that the VM runs on."""
+    task = session.begin(lambda: session.writer.power_on_vm(vm.moid, change.host_moid))
+    succeeded((yield from wait_for(task)), f"power on {vm.name}", vm.name)
+    after = session.read_back(vm.moid, vm.name)
+    if not after.is_on:
+        raise NotConfirmed(
+            f"{vm.name} is {after.power_state} after its power-on",
+            subject=vm.name,
+            remedy=f"see the events of {vm.name} in vCenter; then {PLAN_AGAIN}",
+        )
+    if after.host_moid is None:
+        raise NotConfirmed(
+            f"{vm.name} runs, and vCenter does not say where", subject=vm.name, remedy=PLAN_AGAIN
+        )
+    return after.host_moid
+
+
+def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
+    """See that DRS left the VM where its GPUs' nodes are known."""
+    if change.host_moid is not None and host_moid != change.host_moid:
+        raise NotConfirmed(
+            f"{vm.name} was started on another host than planned",
+            subject=vm.name,
+            remedy="DRS may place a VM at power-on: set it to manual for this VM, power the VM off,"
+            " then run the same command again",
+        )
+
+
+def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
+    """Power off and return the VM as it is then."""
+    task = session.begin(lambda: session.writer.power_off_vm(vm.moid))
+    succeeded((yield from wait_for(task)), f"power off {vm.name}", vm.name)
+    after = session.read_back(vm.moid, vm.name)
+    if after.power_state is not PowerState.OFF:
+        raise NotConfirmed(
+            f"{vm.name} is {after.power_state} after its power-off", subject=vm.name, remedy=PLAN_AGAIN
+        )
+    return after
+
+
+def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
+    """Wait until the host no longer shows what a VM that is off held: it would be taken for the new GPU."""
+    if vm.host_moid is None:
+        return
+    deadline = session.clock.now().timestamp() + session.options.settle_seconds
+    while held := _held_by(vm, vm.host_moid, session):
+        if session.clock.now().timestamp() >= deadline:
+            raise NotConfirmed(
+                f"{vm.name} is off, and its host still shows GPU {', '.join(held)} as held by it",
+                subject=vm.name,
+                remedy="refresh the host's graphics devices in vCenter, then run the same command again",
+            )
+        yield from wait(session.options.poll_seconds)
+
+
+def _held_by(vm: Vm, host_moid: str, session: RunSession) -> tuple[str, ...]:
+    holders = session.reader.read_gpu_holders([host_moid]).get(host_moid, {})
+    return tuple(sorted(pci_id for pci_id, moids in holders.items() if vm.moid in moids))
+
+
+def _gpus_of(vm: Vm, host_moid: str, session: RunSession) -> Waiting[tuple[str, ...]]:
+    """Return the addresses of the GPUs that a VM holds, as soon as the host tells.
+
+    One that has several vGPUs and shows fewer GPUs is looked at once more: they may come one by one.
+    """
+    deadline = session.clock.now().timestamp() + session.options.settle_seconds
+    most = len(vm.detail.vgpus) if vm.detail is not None else 1
+    before: tuple[str, ...] = ()
+    while True:
+        found = _held_by(vm, host_moid, session)
+        if found and (len(found) >= most or found == before):
+            return found
+        before = found
+        if session.clock.now().timestamp() >= deadline:
+            raise NotConfirmed(
+                f"the host does not say which GPU {vm.name} was given",
+                subject=vm.name,
+                remedy=f"{vm.name} runs; see `vgpu-cfg status`, or write `numa: off` for this VM",
+            )
+        yield from wait(session.options.poll_seconds)
+
+
+def _nodes_of(vm: Vm, pci_ids: Iterable[str], pin: NumaPin) -> frozenset[int]:
+    unknown = [pci_id for pci_id in pci_ids if pci_id not in pin.node_by_pci_id]
+    if unknown:
+        raise NotConfirmed(
+            f"{vm.name} was given GPU {', '.join(unknown)}, whose NUMA node the plan does not know",
+            subject=vm.name,
+            remedy=PLAN_AGAIN,
+        )
+    return frozenset(pin.node_by_pci_id[pci_id] for pci_id in pci_ids)
+
+
+def _as_wide_as(pin: NumaPin, seen: frozenset[int]) -> frozenset[int]:
+    """Return the nodes of the GPUs, with as many of the planned ones as a VM wider than a node needs."""
+    others = [node for node in pin.nodes if node not in seen]
+    return seen | frozenset(others[: max(0, len(pin.nodes) - len(seen))])
+
+
+def _affinity_of(vm: Vm) -> frozenset[int]:
+    """Read `numa.nodeAffinity`: a comma list of node ids, absent where there is none."""
+    text = vm.detail.extra_config.get(AFFINITY_KEY, "") if vm.detail else ""
+    return frozenset(int(part) for part in text.split(",") if part.strip().isdigit())
+
+
+def _set_affinity(vm: Vm, nodes: frozenset[int], session: RunSession) -> Waiting[None]:
+    spec = VmSpec(
+        extra_config={AFFINITY_KEY: _node_list(nodes)}, change_version=session.versions.get(vm.moid)
+    )
+    yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} of {vm.name}", session)
+    after = session.read_back(vm.moid, vm.name)
+    if _affinity_of(after) != nodes:
+        raise NotConfirmed(f"{vm.name} does not keep {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)
+
+
+def _node_list(nodes: Iterable[int]) -> str:
+    return ",".join(str(node) for node in sorted(nodes))

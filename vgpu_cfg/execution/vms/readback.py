@@ -1,0 +1,239 @@
+"""Which part of a request a VM does not show after the server said yes.
+
+A clone may come back without CPU, memory, firmware or extraConfig (vcsim v0.52.0
+drops all of these), so what was asked for is compared with what is there, and the
+difference is again a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from vgpu_cfg.model.observed.vm import VirtualNic, Vm, VmDetail
+from vgpu_cfg.model.plan.vm_spec import (
+    DeviceEdit,
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewPvrdmaNic,
+    NewSriovNic,
+    NewTpm,
+    NewVgpu,
+    NicBacking,
+    RemoveDevice,
+    VmSpec,
+)
+from vgpu_cfg.planning.vms.devices.gpu_devices import uvm_key
+from vgpu_cfg.planning.vms.settings.table import rows_of
+
+Identity = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device of a VM, reduced to what tells it from others: kind, backing, size."""
+
+    key: int
+    identity: Identity
+
+
+def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec:
+    """Return the part of `spec` that `vm` does not show; empty where it shows all.
+
+    `before` is what the VM, or the template it was cloned from, held before the request:
+    a device with a key that stood there and was not to be removed is no answer to
+    an addition. The result carries the change version of `vm`, and the extraConfig keys
+    that only the keys of new devices tell (unified memory of a vGPU).
+    """
+    detail = vm.detail or VmDetail()
+    devices, learned = _missing_devices(spec, detail, before)
+    groups = {edit.group for edit in devices if isinstance(edit, NewVgpu)}
+    return VmSpec(
+        settings={
+            setting.key: value
+            for setting, value in rows_of(spec.settings)
+            if not setting.holds(value, detail)
+        },
+        extra_config={
+            key: value
+            for key, value in spec.extra_config.items()
+            if detail.extra_config.get(key, "") != value
+        }
+        | learned,
+        devices=devices,
+        device_groups={key: name for key, name in spec.device_groups.items() if key in groups},
+        change_version=detail.change_version or None,
+    )
+
+
+def describe_spec(spec: VmSpec) -> str:
+    """List in vSphere's words what a request would set: "firmware, memory, vGPU grid_a100-40c"."""
+    groups = (f"device group {name}" for name in spec.device_groups.values())
+    devices = (_device_words(edit) for edit in spec.devices)
+    settings = (setting.name.rstrip(":") for setting, _ in rows_of(spec.settings))
+    return ", ".join([*settings, *spec.extra_config, *groups, *devices])
+
+
+def _missing_devices(
+    spec: VmSpec, detail: VmDetail, before: VmDetail | None
+) -> tuple[tuple[DeviceEdit, ...], dict[str, str]]:
+    edits = spec.devices
+    removals = {edit.key for edit in edits if isinstance(edit, RemoveDevice)}
+    stood = {device.key for device in _devices(before)} if before is not None else set()
+    unclaimed = [device for device in _devices(detail) if device.key not in stood - removals]
+    missing: list[DeviceEdit] = []
+    claimed: list[tuple[NewVgpu, _Device]] = []
+    for edit in edits:
+        if isinstance(edit, RemoveDevice):
+            continue
+        if isinstance(edit, EditNic | GrowDisk):
+            if not _is_edited(edit, detail):
+                missing.append(edit)
+            continue
+        matches = [device for device in unclaimed if _answers(device, edit, spec.device_groups)]
+        if not matches:
+            missing.append(edit)
+            continue
+        if isinstance(edit, NewVgpu):
+            matches = [one for one in matches if _has_uvm(one.key, detail) is edit.uvm] or matches
+            claimed.append((edit, matches[0]))
+        unclaimed.remove(matches[0])
+    left = {device.key for device in unclaimed}
+    new = [device for device in unclaimed if device.key not in stood]
+    stubborn = [edit for edit in edits if isinstance(edit, RemoveDevice) and edit.key in left]
+    whole, again, remains = _split_groups(claimed, missing, new)
+    learned = {
+        uvm_key(device.key): "1" for edit, device in whole if edit.uvm and not _has_uvm(device.key, detail)
+    }
+    return (*stubborn, *remains, *missing, *again), learned
+
+
+def _split_groups(
+    claimed: list[tuple[NewVgpu, _Device]], missing: list[DeviceEdit], spare: list[_Device]
+) -> tuple[list[tuple[NewVgpu, _Device]], list[NewVgpu], list[RemoveDevice]]:
+    """Take apart the device groups of which a member is missing: they can only be added as a whole.
+
+    Returns what stays claimed, the members that are to be added again beside those that are
+    missing, and what is to be removed for that: members, and vGPUs that came without their group.
+    """
+    lacking = [edit for edit in missing if isinstance(edit, NewVgpu) and edit.group is not None]
+    broken = {edit.group for edit in lacking}
+    whole = [(edit, device) for edit, device in claimed if edit.group not in broken or edit.group is None]
+    torn = [(edit, device) for edit, device in claimed if edit.group in broken and edit.group is not None]
+    profiles = {edit.profile for edit in lacking}
+    loose = [one for one in spare if one.identity[0] == "vgpu" and one.identity[1] in profiles]
+    remains = [
+        RemoveDevice(key=device.key, was=str(device.identity[1]))
+        for device in [*(device for _, device in torn), *loose]
+    ]
+    return whole, [edit for edit, _ in torn], remains
+
+
+def _has_uvm(device_key: int, detail: VmDetail) -> bool:
+    return detail.extra_config.get(uvm_key(device_key)) == "1"
+
+
+def _devices(detail: VmDetail) -> Iterator[_Device]:
+    for vgpu in detail.vgpus:
+        group = None if vgpu.group_key is None else detail.device_groups.get(vgpu.group_key, "")
+        yield _Device(vgpu.key, ("vgpu", vgpu.profile, group))
+    for device in detail.passthrough:
+        if device.is_fixed:
+            yield _Device(device.key, ("fixed", device.pci_id))
+        else:
+            yield _Device(device.key, ("dynamic", frozenset(device.allowed), device.label or ""))
+    for nic in detail.nics:
+        kind = nic.kind if nic.kind in ("sriov", "pvrdma") else "nic"
+        yield _Device(nic.key, (kind, nic.network, nic.mac.lower(), nic.function))
+    for disk in detail.disks:
+        yield _Device(disk.key, ("disk", disk.capacity_mib))
+    if detail.tpm_key is not None:
+        yield _Device(detail.tpm_key, ("tpm",))
+
+
+def _answers(
+    device: _Device,
+    edit: NewVgpu
+    | NewPassthrough
+    | NewDynamicPassthrough
+    | NewNic
+    | NewSriovNic
+    | NewPvrdmaNic
+    | NewDisk
+    | NewTpm,
+    groups: Mapping[int, str],
+) -> bool:
+    match edit:
+        case NewVgpu():
+            group = None if edit.group is None else groups.get(edit.group, "")
+            return device.identity == ("vgpu", edit.profile, group)
+        case NewPassthrough():
+            return device.identity == ("fixed", edit.pci_id)
+        case NewDynamicPassthrough():
+            return device.identity == ("dynamic", frozenset(edit.allowed), edit.label or "")
+        case NewNic() | NewPvrdmaNic():
+            kind, *rest = device.identity
+            return (
+                kind == ("nic" if isinstance(edit, NewNic) else "pvrdma")
+                and rest[0] == _network_of(edit.backing)
+                and (edit.mac is None or rest[1] == edit.mac.lower())
+            )
+        case NewSriovNic():
+            kind, *rest = device.identity
+            return (
+                kind == "sriov"
+                and rest[0] == _network_of(edit.backing)
+                and (edit.mac is None or rest[1] == edit.mac.lower())
+                and rest[2] in (None, edit.function)
+            )
+        case NewTpm():
+            return device.identity == ("tpm",)
+        case NewDisk():
+            return device.identity == ("disk", edit.size_mib)
+        case _:
+            assert_never(edit)
+
+
+def _is_edited(edit: EditNic | GrowDisk, detail: VmDetail) -> bool:
+    if isinstance(edit, GrowDisk):
+        return any(disk.key == edit.key and disk.capacity_mib >= edit.size_mib for disk in detail.disks)
+    return any(nic.key == edit.key and _shows(nic, edit) for nic in detail.nics)
+
+
+def _shows(nic: VirtualNic, edit: EditNic) -> bool:
+    return nic.network == _network_of(edit.backing) and (
+        edit.mac is None or nic.mac.lower() == edit.mac.lower()
+    )
+
+
+def _network_of(backing: NicBacking) -> str:
+    return backing.portgroup_key or backing.network_moid
+
+
+def _device_words(edit: DeviceEdit) -> str:
+    match edit:
+        case NewVgpu():
+            return f"vGPU {edit.profile}"
+        case NewPassthrough():
+            return f"passthrough {edit.pci_id}"
+        case NewDynamicPassthrough():
+            return f"dynamic passthrough {edit.label or ''}".rstrip()
+        case NewSriovNic():
+            return f"virtual function of {edit.function}"
+        case NewPvrdmaNic():
+            return f"PVRDMA NIC on {edit.backing.network_name}"
+        case NewNic() | EditNic():
+            return f"NIC on {edit.backing.network_name}"
+        case NewDisk() | GrowDisk():
+            return f"disk of {edit.size_mib} MiB"
+        case NewTpm():
+            return "virtual TPM"
+        case RemoveDevice():
+            return f"removal of {edit.was}"
+        case _:
+            assert_never(edit)

@@ -1,0 +1,210 @@
+"""How a VM is made, changed and deleted, with its rules, groups and overrides: still true? → do → confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
+from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
+    CloneFrom,
+    CreateVm,
+    DestroyVm,
+    ReconfigureVm,
+    RemoveRule,
+    RemoveVmGroup,
+    SetAttributes,
+    SetHostRule,
+    SetOverrides,
+    SetRule,
+    UpgradeVm,
+)
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+
+
+def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) -> Step:
+    """Make a VM, then give it what the server dropped: an upgrade, one reconfigure, or nothing.
+
+    Two tasks at most where the server dropped no hardware version; one where it dropped nothing. What its
+    guest needs at its first boot (`seed`) goes with the request; it may be secret, and is never compared or
+    told.
+    """
+    name = change.vm.name
+    before = VmDetail()
+    if isinstance(change.source, CloneFrom) and change.source.template.moid:
+        before = session.template_detail(change.source.template.moid)
+    request = change.model_copy(update={"spec": _with_settings(change.spec, seed)})
+    task = session.begin(lambda: session.writer.create_vm(request))
+    session.half_made[name] = "vCenter had not finished making it"
+    update = yield from wait_for(task)
+    if update.result_moid is None:
+        session.half_made.pop(name, None)
+        succeeded(update, f"create {name}", name)
+        raise NotConfirmed(f"vCenter made {name} and did not say where", subject=name, remedy=PLAN_AGAIN)
+    session.made[name] = update.result_moid
+    succeeded(update, f"create {name}", name)
+    moid = update.result_moid
+    session.half_made[name] = "made, not yet compared with the request"
+    vm, missing = _compare(session, moid, change.spec, before)
+    version = missing.settings.get("hardware_version")
+    if version is not None:
+        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
+        task = session.begin(lambda: session.writer.upgrade_vm(moid, int(version)))
+        succeeded((yield from wait_for(task)), f"upgrade {name} to hardware version {version}", name)
+        vm, missing = _compare(session, moid, change.spec, before)
+    if not missing.is_empty:
+        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
+        # A server that dropped some of the extraConfig dropped all of it.
+        wanted = _with_settings(missing, seed) if missing.extra_config else missing
+        yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
+        vm, missing = _compare(session, moid, change.spec, before)
+    if not missing.is_empty:
+        session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
+        raise _not_shown(name, missing)
+    del session.half_made[name]
+    return StepResult(vm_moid=vm.moid)
+
+
+def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
+    """Raise the hardware version, unless it is there already."""
+    vm = session.present(change.vm)
+    if vm.detail is not None and (vm.detail.hardware_version or 0) >= change.hardware_version:
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="the hardware version is there already")
+    _check_off(vm, "its hardware version can only be raised while it is off")
+    what = f"upgrade {vm.name} to hardware version {change.hardware_version}"
+    task = session.begin(lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version))
+    succeeded((yield from wait_for(task)), what, vm.name)
+    after = session.read_back(vm.moid, vm.name)
+    missing = missing_from(after, VmSpec(settings={"hardware_version": change.hardware_version}))
+    if not missing.is_empty:
+        raise _not_shown(vm.name, missing)
+    return StepResult(vm_moid=vm.moid)
+
+
+def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
+    """Reconfigure a VM that is still what it was when it was planned."""
+    spec = change.spec
+    vm = session.present(change.vm, spec.extra_config, host_moid=change.host_moid)
+    before = vm.detail or VmDetail()
+    own_version = session.versions.get(vm.moid)
+    if own_version is not None:
+        # This run changed the VM itself since the plan was made: vCenter must expect that, and no more.
+        spec = spec.model_copy(update={"change_version": own_version})
+    yield from reconfigure(vm, spec, f"reconfigure {vm.name}", session)
+    now, missing = _compare(session, vm.moid, change.spec, before)
+    if missing.extra_config.keys() - spec.extra_config.keys():
+        # Keys that name a new device can be set only once vCenter has given the device its own.
+        yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
+        _, missing = _compare(session, vm.moid, change.spec, before)
+    if not missing.is_empty:
+        raise _not_shown(vm.name, missing)
+    return StepResult(vm_moid=vm.moid)
+
+
+def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
+    """Delete a VM that is off and still this plan's; one that has gone is gone."""
+    vm = session.read_own_vm(change.vm)
+    if vm is None:
+        return StepResult(is_needed=False, message="it had gone already")
+    _check_off(vm, "a VM that runs is not deleted")
+    task = session.begin(lambda: session.writer.destroy_vm(vm.moid))
+    succeeded((yield from wait_for(task)), f"delete {vm.name}", vm.name)
+    if session.read_vm(vm.moid) is not None:
+        raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
+    return StepResult(vm_moid=vm.moid)
+
+
+def set_attributes(change: SetAttributes, session: RunSession) -> Step:
+    """Set custom attributes of a VM, and see that they show; no task is started."""
+    yield from ()
+    vm = session.present(change.vm)
+    session.writer.set_attributes(vm.moid, change.values)
+    after = session.read_back(vm.moid, vm.name)
+    shown = after.detail.attributes if after.detail is not None else {}
+    lacking = sorted(name for name, value in change.values.items() if shown.get(name, "") != value)
+    if lacking:
+        raise NotConfirmed(
+            f"{vm.name} does not show its custom attributes {', '.join(lacking)}",
+            subject=vm.name,
+            remedy=f"look at {vm.name} in vCenter for who else sets them; then {PLAN_AGAIN}",
+        )
+    return StepResult(vm_moid=vm.moid)
+
+
+def set_overrides(change: SetOverrides, session: RunSession) -> Step:
+    """Tell a cluster what to do with single VMs, some of which this run may have made.
+
+    No reading of a cluster alone exists; the plan that follows a run reads them back.
+    """
+    wanted = {session.moid_of(one.vm): one.settings for one in change.overrides}
+    task = session.begin(lambda: session.writer.set_overrides(change.cluster_moid, wanted))
+    succeeded((yield from wait_for(task)), f"set VM overrides in {change.subject.name}", change.subject.name)
+    return StepResult()
+
+
+def set_rule(change: SetRule, session: RunSession) -> Step:
+    """Create or edit a rule between VMs, some of which this run may have made.
+
+    No reading of rules alone exists; the plan that follows a run reads them back.
+    """
+    moids = [session.moid_of(vm) for vm in change.vms]
+    task = session.begin(lambda: session.writer.set_rule(change, moids))
+    succeeded((yield from wait_for(task)), f"set rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
+def set_host_rule(change: SetHostRule, session: RunSession) -> Step:
+    """Create or edit a VM group and its rule to a host group; the plan that follows reads them back."""
+    moids = [session.moid_of(vm) for vm in change.vms]
+    task = session.begin(lambda: session.writer.set_host_rule(change, moids))
+    succeeded((yield from wait_for(task)), f"set rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
+def remove_rule(change: RemoveRule, session: RunSession) -> Step:
+    """Remove a rule of this plan."""
+    task = session.begin(lambda: session.writer.remove_rule(change))
+    succeeded((yield from wait_for(task)), f"remove rule {change.rule_name}", change.subject.name)
+    return StepResult()
+
+
+def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
+    """Remove a VM group of this plan."""
+    task = session.begin(lambda: session.writer.remove_vm_group(change))
+    succeeded((yield from wait_for(task)), f"remove VM group {change.group_name}", change.subject.name)
+    return StepResult()
+
+
+def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> tuple[Vm, VmSpec]:
+    vm = session.read_back(moid, moid, spec.extra_config)
+    if vm.detail is None:
+        # Nothing would seem to be there, and every device would be added a second time.
+        raise NotConfirmed(
+            f"{vm.name} cannot be read in detail after the task",
+            subject=vm.name,
+            remedy="see that its host is connected, and that the account may read the VM; then " + PLAN_AGAIN,
+        )
+    return vm, missing_from(vm, spec, before)
+
+
+def _with_settings(spec: VmSpec, settings: Mapping[str, str]) -> VmSpec:
+    return spec.model_copy(update={"extra_config": {**spec.extra_config, **settings}}) if settings else spec
+
+
+def _check_off(vm: Vm, reason: str) -> None:
+    if vm.power_state is not PowerState.OFF:
+        raise StalePlan(f"{vm.name} is {vm.power_state}: {reason}", subject=vm.name, remedy=PLAN_AGAIN)
+
+
+def _not_shown(name: str, missing: VmSpec) -> NotConfirmed:
+    return NotConfirmed(
+        f"{name} does not show what was asked for: {describe_spec(missing)}",
+        subject=name,
+        remedy=f"look at {name} in vCenter for who else sets this; then {PLAN_AGAIN}",
+    )

@@ -1,0 +1,185 @@
+"""What a guest shall have, the mark that says what was staged in it, and what it reports of itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from pydantic import Field, ValidationError, field_validator
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.base import ModuleBase
+from vgpu_cfg.model.guests.modules import GuestModule
+from vgpu_cfg.model.plan_file import LoginEntry
+
+GUEST_MARK_KEY = "vgpu_cfg.guest"
+"""The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`."""
+
+BEGUN = "begun"
+"""The word of a mark whose guest was made for a plan, and has never been staged whole."""
+
+REPORT_KEY = "guestinfo.vgpu_cfg.report"
+"""The guestinfo key in which the guest reports what became of its modules."""
+
+USERDATA_KEY = "guestinfo.userdata"
+"""The guestinfo key that carries a guest's #cloud-config, secrets and all, until the guest has read it."""
+
+REDACTED = "---"
+"""What cloud-init leaves of a value that it was told to redact."""
+
+LONGEST_WHY = 200
+"""The signs of a module's reason that are kept."""
+
+WITHHELD = "withheld"
+"""What a reading keeps of user data that is still there: that it is."""
+
+
+M = TypeVar("M", bound=ModuleBase)
+
+
+class GuestSpec(Frozen):
+    """What one VM's guest shall have, and how it comes there.
+
+    `by` is the first way; the others are tried after it where the login allows. `user_data` is the user's
+    own #cloud-config, merged under this tool's. `addresses` are those by which ssh may reach the guest,
+    as far as the plan says them. `wait_seconds` is how long its first boot may take.
+    """
+
+    plan: str
+    vm: str
+    by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
+    login: LoginEntry = LoginEntry()
+    modules: tuple[GuestModule, ...] = ()
+    user_data: str = ""
+    addresses: tuple[str, ...] = ()
+    wait_seconds: int = 1800
+
+    @property
+    def digest(self) -> str:
+        """Ten hex digits over all modules."""
+        return hashlib.sha256(" ".join(one.digest for one in self.modules).encode()).hexdigest()[:10]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of all secrets that its modules write or its login takes, each once."""
+        login = [name for name in (self.login.password, self.login.key) if name]
+        return tuple(dict.fromkeys([*(name for one in self.modules for name in one.secrets), *login]))
+
+    def get(self, kind: type[M]) -> M | None:
+        """Return its module of a class, None where the guest has none."""
+        return next((one for one in self.modules if isinstance(one, kind)), None)
+
+    def module(self, kind: str) -> GuestModule | None:
+        """Return its module of a kind, by the kind's name; None where the guest has none."""
+        return next((one for one in self.modules if one.kind == kind), None)
+
+
+class StagedModule(Frozen):
+    """What the mark says of one module: its digest, and the fingerprint of the secrets written with it."""
+
+    digest: str
+    fingerprint: str = ""
+
+
+def print_mark(staged: Mapping[str, StagedModule]) -> str:
+    """Say in the mark's words what was staged; `parse_mark` reads it again."""
+    return " ".join(
+        ":".join(filter(None, (name, one.digest, one.fingerprint))) for name, one in sorted(staged.items())
+    )
+
+
+def parse_mark(text: str) -> dict[str, StagedModule]:
+    """Read a mark; words that are none are left out, since the key is open to everybody."""
+    found: dict[str, StagedModule] = {}
+    for word in text.split():
+        parts = word.split(":")
+        if len(parts) in (2, 3) and all(parts):
+            found[parts[0]] = StagedModule(digest=parts[1], fingerprint=parts[2] if len(parts) == 3 else "")
+    return found
+
+
+def fingerprint_of(module: GuestModule, fingerprints: Mapping[str, str]) -> str | None:
+    """Join the fingerprints of a module's secrets; "" where it has none, None where one is not known."""
+    if not module.secrets:
+        return ""
+    known = [fingerprints.get(name) for name in module.secrets]
+    if any(one is None for one in known):
+        return None
+    return hashlib.sha256(" ".join(filter(None, known)).encode()).hexdigest()[:8]
+
+
+def outdated(
+    modules: Iterable[GuestModule], mark: Mapping[str, StagedModule], fingerprints: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Name the modules that the guest lacks or has with other parameters or other secrets, in their order.
+
+    A secret whose fingerprint is not known is taken to be the one that was written.
+    """
+    found: list[str] = []
+    for module in modules:
+        staged = mark.get(module.kind)
+        fingerprint = fingerprint_of(module, fingerprints)
+        if staged is None or staged.digest != module.digest or fingerprint not in (None, staged.fingerprint):
+            found.append(module.kind)
+    return tuple(found)
+
+
+class ModuleState(Frozen):
+    """What became of one module in the guest.
+
+    `state` is "waiting", "present" (it was there already), "done", "reboot" (the guest restarts for it),
+    "hand" (somebody must do the rest, `why` says what) or "failed". Of name and reason, which the guest can
+    write as it likes, one short line is kept that any terminal may show.
+    """
+
+    name: str
+    state: Literal["waiting", "present", "done", "reboot", "hand", "failed"]
+    digest: str = ""
+    why: str = ""
+
+    @field_validator("name", "why")
+    @classmethod
+    def _one_line(cls, text: str) -> str:
+        head = "".join(sign if sign.isprintable() else " " for sign in text[: 2 * LONGEST_WHY])
+        return " ".join(head.split())[:LONGEST_WHY]
+
+
+class GuestReport(Frozen):
+    """What a guest reports of its staging: `spec` is the digest of what it was given.
+
+    `run` is the word that whoever started the staging gave it: an old report is not taken for a new one.
+    """
+
+    spec: str = ""
+    run: str = ""
+    state: Literal["running", "reboot", "done", "hand", "failed"]
+    modules: tuple[ModuleState, ...] = ()
+
+    def first_in(self, state: str) -> ModuleState | None:
+        """Return the first module in a state, None where there is none."""
+        return next((one for one in self.modules if one.state == state), None)
+
+
+def parse_report(text: str) -> GuestReport | None:
+    """Read a guest's report; None for what is none, since the guest can write what it likes."""
+    try:
+        return GuestReport.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
+
+
+class GuestFile(Frozen):
+    """A file for a guest: an absolute path, text, permissions. It may hold secrets: it is never printed."""
+
+    path: str
+    content: str = Field(repr=False)
+    mode: int = 0o644
+
+
+class GuestBundle(Frozen):
+    """What is brought into a guest: files, and the command that stages them."""
+
+    spec: str
+    files: tuple[GuestFile, ...] = Field(repr=False)
+    command: Sequence[str] = ()

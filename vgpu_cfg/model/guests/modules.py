@@ -1,0 +1,214 @@
+"""What is staged in a guest, subject by subject: the parameters that decide what each module writes.
+
+A module checks whether the guest has what it is about, and brings it if not. Its parameters say
+everything that decides what it writes, so that a digest over them tells what must be staged anew.
+Secrets stand here by their names; keys of the plan are derived where they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.training_modules import (
+    ContainersModule,
+    ImageModule,
+    LauncherModule,
+    MonitoringModule,
+    RegistryModule,
+    SshMeshModule,
+    ToolkitModule,
+    WorkerModule,
+)
+from vgpu_cfg.model.plan_file import UserEntry
+
+
+class HostNameModule(ModuleBase):
+    """The host name, and the domain that makes it a full one."""
+
+    kind: Literal["host-name"] = "host-name"
+    host_name: str
+    domain: str = ""
+
+
+class UsersModule(ModuleBase):
+    """Accounts, among them the one by which this tool logs in: its key is derived from the plan's.
+
+    `machine_user` is that account, "" where the plan file names a login of its own.
+    """
+
+    kind: Literal["users"] = "users"
+    users: tuple[UserEntry, ...] = ()
+    machine_user: str = "vgpu-cfg"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The plan's keys, where an account is made for this tool."""
+        return (PLAN_KEYS,) if self.machine_user else ()
+
+
+class HostEntry(Frozen):
+    """A line of /etc/hosts: an address (no prefix length) and its names, the first one canonical."""
+
+    address: str
+    names: tuple[str, ...]
+
+
+class HostsModule(ModuleBase):
+    """The plan's block in /etc/hosts; what else stands there stays."""
+
+    kind: Literal["hosts"] = "hosts"
+    entries: tuple[HostEntry, ...] = ()
+
+
+class NetworkModule(ModuleBase):
+    """Netplan for every NIC that the plan file gives an address; other interfaces are left alone."""
+
+    kind: Literal["network"] = "network"
+    nics: tuple[GuestNic, ...] = ()
+
+
+class NouveauModule(ModuleBase):
+    """The nouveau driver kept from loading, in the running system and in its initramfs."""
+
+    kind: Literal["nouveau"] = "nouveau"
+    MAY_REBOOT: ClassVar[bool] = True
+
+
+class DriverModule(ModuleBase):
+    """NVIDIA's guest driver. `package` is a URL or a path in the guest, "" where the template has it.
+
+    `branches` are the driver branches that the host's driver takes ("580", "570"), the newest first; empty
+    where the host's is not known: they are only checked, since a host's new driver brings the guest no other.
+    `sha256` is the package's, "" unchecked.
+    """
+
+    kind: Literal["driver"] = "driver"
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches"})
+    package: str = ""
+    sha256: str = ""
+    branches: tuple[str, ...] = ()
+    MAY_REBOOT: ClassVar[bool] = True
+
+
+class LicenceModule(ModuleBase):
+    """gridd.conf and the client configuration token; `feature_type` in gridd.conf's numbers, 4: compute."""
+
+    kind: Literal["licence"] = "licence"
+    token: str
+    feature_type: int = 4
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The token."""
+        return (self.token,)
+
+
+class OfedModule(ModuleBase):
+    """The RDMA stack: "mlnx" (MLNX_OFED), "doca" (DOCA-OFED) or "inbox" (the distribution's).
+
+    `package` is a URL or path (mlnx: the .tgz, doca: the repository's .deb or .rpm), "" where the template
+    has it. `peermem` loads nvidia-peermem at boot.
+    """
+
+    kind: Literal["ofed"] = "ofed"
+    stack: Literal["mlnx", "doca", "inbox"] = "inbox"
+    package: str = ""
+    sha256: str = ""
+    peermem: bool = True
+    MAY_REBOOT: ClassVar[bool] = True
+
+
+class NicFirmwareModule(ModuleBase):
+    """Firmware parameters of passed-through NICs, set in the guest; in force after the *host's* restart.
+
+    `nics` are those meant, by MAC or driver.
+    """
+
+    kind: Literal["nic-firmware"] = "nic-firmware"
+    nics: tuple[GuestNic, ...]
+    parameters: Mapping[str, str] = Field(default_factory=dict)
+
+
+class RoceModule(ModuleBase):
+    """RoCE settings of the guest's NICs, set again at every boot by a systemd unit.
+
+    With `owns_port` (a NIC passed through whole) trust, PFC and ECN are set too; else only what an
+    application's packets are marked with.
+    """
+
+    kind: Literal["roce"] = "roce"
+    nics: tuple[GuestNic, ...]
+    trust: Literal["dscp", "pcp"] = "dscp"
+    dscp: int = 26
+    priority: int = 3
+    owns_port: bool = True
+
+    @property
+    def traffic_class(self) -> int:
+        """The type-of-service byte: DSCP and the bits that say "ECN capable" (106 for DSCP 26)."""
+        return self.dscp << 2 | 2
+
+
+class LimitsModule(ModuleBase):
+    """Locked memory without limit for containers and logins, and the size of /dev/shm ("" leaves it)."""
+
+    kind: Literal["limits"] = "limits"
+    shared_memory: str = ""
+
+
+class SharedFolderModule(ModuleBase):
+    """A folder shared over NFS: exported by the head, mounted by the workers."""
+
+    kind: Literal["shared-folder"] = "shared-folder"
+    role: Literal["server", "client"]
+    path: str = "/srv/training"
+    server: str = ""
+    clients: tuple[str, ...] = ()
+    """Addresses or networks (CIDR) that may mount it."""
+
+
+class TrafficModule(ModuleBase):
+    """Traffic classes on the management NIC: data loading may borrow, and never starves the control plane."""
+
+    kind: Literal["traffic"] = "traffic"
+    nic: GuestNic
+    link_mbps: int
+    control_mbps: int
+    control_ports: tuple[int, ...] = (22, 2222)
+
+
+GuestModule = Annotated[
+    HostNameModule
+    | UsersModule
+    | HostsModule
+    | NetworkModule
+    | SshMeshModule
+    | NouveauModule
+    | DriverModule
+    | LicenceModule
+    | OfedModule
+    | NicFirmwareModule
+    | RoceModule
+    | LimitsModule
+    | TrafficModule
+    | SharedFolderModule
+    | ContainersModule
+    | ToolkitModule
+    | RegistryModule
+    | ImageModule
+    | WorkerModule
+    | LauncherModule
+    | MonitoringModule,
+    Field(discriminator="kind"),
+]
+"""Every module, in the order in which they are staged: what a later one needs comes before it."""
+
+MODULE_ORDER: tuple[str, ...] = tuple(
+    module.model_fields["kind"].default for module in get_args(get_args(GuestModule)[0])
+)
+"""The kinds in this order."""

@@ -1,0 +1,158 @@
+"""What a guest needs in order to train with others: containers, images, the ssh mesh, launcher, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+
+
+class ContainersModule(ModuleBase):
+    """A container runtime, from the distribution unless the template has it."""
+
+    kind: Literal["containers"] = "containers"
+    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
+    minimum_free_gib: int = 0
+
+
+class ToolkitModule(ModuleBase):
+    """NVIDIA Container Toolkit, and the runtime configured for it. `repository` is its package source."""
+
+    kind: Literal["toolkit"] = "toolkit"
+    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
+    repository: str = "https://nvidia.github.io/libnvidia-container"
+
+
+class RegistryModule(ModuleBase):
+    """A login at a container registry; NGC's user is literally `$oauthtoken`."""
+
+    kind: Literal["registry"] = "registry"
+    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
+    server: str
+    user: str = "$oauthtoken"
+    password: str
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The password."""
+        return (self.password,)
+
+
+class ImageModule(ModuleBase):
+    """A container image: pulled, or loaded from `archive` (a URL or a path in the guest).
+
+    With `framework` "horovod" the image is proven to hold Horovod before anything relies on it.
+    """
+
+    kind: Literal["image"] = "image"
+    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
+    image: str
+    archive: str = ""
+    framework: Literal["horovod", "none"] = "horovod"
+    minimum_free_gib: int = 40
+    server: str = ""
+    """The registry that the login of another module is for; "" needs none."""
+
+
+class MeshPeer(Frozen):
+    """A host of the ssh mesh: its VM, from whose name its keys follow, and how it is reached."""
+
+    vm: str
+    names: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
+
+
+class SshMeshModule(ModuleBase):
+    """Every worker reaches every other by ssh, with keys made for the plan.
+
+    The host keys are made beforehand, so known_hosts is right from the first second. `port` is that of the
+    sshd in the containers, `host_port` the guest's own.
+    """
+
+    kind: Literal["ssh-mesh"] = "ssh-mesh"
+    vm: str
+    user: str = "root"
+    port: int = 2222
+    host_port: int = 22
+    peers: tuple[MeshPeer, ...]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The plan's keys."""
+        return (PLAN_KEYS,)
+
+
+class WorkerModule(ModuleBase):
+    """One container per VM that waits for work, run by systemd; the mesh's sshd listens in it."""
+
+    kind: Literal["worker"] = "worker"
+    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
+    image: str
+    port: int = 2222
+    mounts: tuple[str, ...] = ()
+    """`source:target` pairs beside those that the mesh needs."""
+    shared_memory: str = ""
+    gpus: bool = True
+    rdma: bool = False
+
+
+class TrainWorker(Frozen):
+    """A worker as a launcher counts it: its name, its address in the training network, its GPUs."""
+
+    name: str
+    address: str = ""
+    slots: int = 1
+
+
+class LauncherModule(ModuleBase):
+    """The host file, the environment and the command `train`, on the VM from which training starts.
+
+    `environment` holds what is known beforehand (NCCL_* and the rest); what only the guest can tell
+    (interface, HCA, GID index) is computed by `train` from what is there, for the interfaces in `nics`.
+    """
+
+    kind: Literal["launcher"] = "launcher"
+    framework: Literal["horovod", "none"] = "horovod"
+    image: str = ""
+    runtime: Literal["docker", "containerd", "apptainer"] = "docker"
+    port: int = 2222
+    workers: tuple[TrainWorker, ...]
+    nics: tuple[GuestNic, ...] = ()
+    control_nics: tuple[GuestNic, ...] = ()
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    runs_work: bool = True
+    """False on a head without a GPU: `train` starts nothing in its own container."""
+
+
+class ScrapeTarget(Frozen):
+    """Where metrics of a VM are read."""
+
+    vm: str
+    address: str
+    port: int
+
+
+class MonitoringModule(ModuleBase):
+    """GPU metrics: an exporter on workers; Prometheus and Grafana with a dashboard on the head.
+
+    `exporter` is "dcgm" (DCGM exporter) or "nvidia-smi" (nvidia-smi's csv, by a textfile collector).
+    """
+
+    kind: Literal["monitoring"] = "monitoring"
+    role: Literal["exporter", "server"]
+    runtime: Literal["docker", "containerd"] = "docker"
+    exporter: Literal["dcgm", "nvidia-smi"] = "dcgm"
+    images: Mapping[str, str] = Field(default_factory=dict)
+    """Pinned images by what they are: "dcgm-exporter", "node-exporter", "prometheus", "grafana"."""
+    targets: tuple[ScrapeTarget, ...] = ()
+    grafana_password: str = ""
+    """The name of the secret with Grafana's admin password; "" lets Grafana be read without login only."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Grafana's password."""
+        return (self.grafana_password,) if self.grafana_password else ()

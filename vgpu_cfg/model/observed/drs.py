@@ -1,0 +1,54 @@
+"""What a DRS cluster says of where VMs run: rules between VMs, groups of VMs and hosts, and their rules."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.vm import SettingValue
+
+
+class ClusterRule(Frozen):
+    """A DRS rule between VMs. `kind` is "affinity" or "anti_affinity"."""
+
+    key: int
+    name: str
+    kind: str
+    is_enabled: bool
+    is_mandatory: bool
+    vm_moids: tuple[str, ...]
+
+
+class VmGroup(Frozen):
+    """A group of VMs of a cluster (vim `ClusterVmGroup`), known by its name."""
+
+    name: str
+    vm_moids: tuple[str, ...] = ()
+
+
+class HostGroup(Frozen):
+    """A group of hosts of a cluster (vim `ClusterHostGroup`), known by its name."""
+
+    name: str
+    host_moids: tuple[str, ...] = ()
+
+
+class VmHostRule(Frozen):
+    """A DRS rule between groups (vim `ClusterVmHostRuleInfo`), by their names.
+
+    The VMs of `vm_group` run on the hosts of `host_group`, and not on those of `avoided_group`; a name
+    that is not set is empty.
+    """
+
+    key: int
+    name: str
+    is_enabled: bool
+    is_mandatory: bool
+    vm_group: str
+    host_group: str = ""
+    avoided_group: str = ""
+
+
+class VmOverrides(Frozen):
+    """What a cluster says of one VM: values by the keys of the table of VM settings, in the table's order."""
+
+    vm_moid: str
+    settings: tuple[tuple[str, SettingValue], ...]

@@ -1,0 +1,369 @@
+"""What a vCenter was seen to hold: hosts, GPUs, NUMA nodes, NICs, VMs, as plain values.
+
+One reading makes one `Inventory`. Everything here is observed: nothing is
+computed from the catalogue and nothing is desired. Sizes are MiB, PCI addresses
+are lower-case `dddd:bb:dd.f`, PCI ids are unsigned integers (vSphere's API hands
+them out as signed shorts), and a managed object is known by its `moid`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
+from vgpu_cfg.model.observed.host_facts import EstateFacts
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.vm import SettingValue, Vm
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+
+NVIDIA_VENDOR_ID = 0x10DE
+
+
+class GraphicsType(StrEnum):
+    """vim `HostGraphicsInfoGraphicsType`."""
+
+    BASIC = "basic"
+    SHARED = "shared"
+    DIRECT = "direct"
+    SHARED_DIRECT = "sharedDirect"
+
+
+class AssignmentPolicy(StrEnum):
+    """vim `HostGraphicsConfigSharedPassthruAssignmentPolicy`."""
+
+    PERFORMANCE = "performance"
+    CONSOLIDATION = "consolidation"
+
+
+class Connection(StrEnum):
+    """vim `HostSystemConnectionState`."""
+
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    NOT_RESPONDING = "notResponding"
+
+
+class NumaNode(Frozen):
+    """One NUMA node of a host (vim `HostNumaNode`).
+
+    `cores` counts physical cores; `pci_ids` may be empty where the BIOS tells nothing.
+    """
+
+    node_id: int
+    cores: int
+    memory_mib: int
+    pci_ids: frozenset[str] = frozenset()
+
+
+class Sriov(Frozen):
+    """Virtual functions of a PCI function (vim `SriovInfo`): `functions` now, `requested` after a restart."""
+
+    is_capable: bool = False
+    is_active: bool = False
+    functions: int = 0
+    requested: int = 0
+    most: int = 0
+
+
+class PciDevice(Frozen):
+    """One PCI function of a host, with its passthrough state.
+
+    `passthrough_active` is what holds now, `passthrough_enabled` what holds after
+    a restart. `parent_bridge` is the PCI address of the bridge above it, if told.
+    """
+
+    pci_id: str
+    vendor_id: int
+    device_id: int
+    subvendor_id: int = 0
+    subdevice_id: int = 0
+    class_id: int = 0
+    vendor_name: str = ""
+    device_name: str = ""
+    parent_bridge: str | None = None
+    passthrough_capable: bool = False
+    passthrough_enabled: bool = False
+    passthrough_active: bool = False
+    hardware_label: str | None = None
+    numa_node: int | None = None
+    sriov: Sriov | None = None
+
+    @property
+    def subsystem_id(self) -> int:
+        """The subdevice id, the one that tells boards of one device id apart."""
+        return self.subdevice_id
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is an NVIDIA display or 3D controller (PCI class 03xx)."""
+        return self.vendor_id == NVIDIA_VENDOR_ID and self.class_id >> 8 == 0x03
+
+    @property
+    def is_nic(self) -> bool:
+        """Whether it is a network controller (PCI class 02xx: Ethernet, InfiniBand)."""
+        return self.class_id >> 8 == 0x02
+
+
+class Gpu(Frozen):
+    """One physical GPU of a host: its PCI function and what the graphics manager says of it.
+
+    `graphics_type` and `vgpu_mode` are in force now; the `configured_*` twins are what the
+    host would use after a restart of its graphics service. `sharing` is None where the API
+    does not tell whether the GPU is in MIG mode (before 8.0.3 it is inferred from the
+    profiles that the host offers). `vm_moids` names the VMs that hold it now, running ones only.
+    """
+
+    pci: PciDevice
+    name: str
+    memory_mib: int = 0
+    graphics_type: GraphicsType | None = None
+    configured_graphics_type: GraphicsType | None = None
+    vgpu_mode: VgpuMode | None = None
+    configured_vgpu_mode: VgpuMode | None = None
+    sharing: Sharing | None = None
+    vm_moids: tuple[str, ...] = ()
+
+    @property
+    def pci_id(self) -> str:
+        """The GPU's PCI address."""
+        return self.pci.pci_id
+
+    @property
+    def numa_node(self) -> int | None:
+        """The NUMA node that lists the GPU's address, None where the BIOS tells nothing."""
+        return self.pci.numa_node
+
+    @property
+    def is_passthrough(self) -> bool:
+        """Whether the GPU is handed through as a whole now."""
+        return self.pci.passthrough_active
+
+
+class HostNic(Frozen):
+    """One physical NIC (vim `PhysicalNic`): `pci` is None where the host lists no such function."""
+
+    device: str
+    mac: str = ""
+    driver: str = ""
+    speed_mbps: int | None = None
+    pci_id: str = ""
+    pci: PciDevice | None = None
+    numa_node: int | None = None
+
+
+class ProfileInfo(Frozen):
+    """What the host says of a profile (vim `VgpuProfileInfo`, API 7.0.3.0).
+
+    `stun_ms` maps a migration bandwidth in Mbit/s to the time that a vMotion stops the VM (API 8.0.2.0;
+    that the API counts in these units is not proven).
+    """
+
+    name: str
+    sharing: Sharing | None = None
+    stun_ms: Mapping[int, int] = Field(default_factory=dict)
+
+
+class DeviceGroupInfo(Frozen):
+    """A vendor device group that a host offers (vim `VendorDeviceGroupInfo`, API 8.0.0.1).
+
+    `name` is opaque. `components` gives type and, for vGPUs, the profile of each member.
+    """
+
+    name: str
+    description: str = ""
+    components: tuple[tuple[str, str | None], ...] = ()
+
+
+class Host(ManagedObject):
+    """An ESXi host.
+
+    `creatable_profiles` is what the host could create at the moment of reading (vim
+    `sharedPassthruGpuTypes`); `profiles` what its driver knows at all, None where the API
+    is too old to tell. `max_vgpus_by_hardware_version` holds vCenter's own
+    `VmiopBackingOption.maxInstances`; empty where it was not read. `cpu_mhz` is the clock of a core, 0 where
+    it is not told.
+    """
+
+    datacenter: str = ""
+    cluster_moid: str | None = None
+    compute_moid: str = ""
+    version: str = ""
+    build: str = ""
+    model: str = ""
+    connection: Connection = Connection.CONNECTED
+    is_in_maintenance_mode: bool = False
+    hyperthreading: bool = True
+    cores: int = 0
+    cpu_mhz: int = 0
+    memory_mib: int = 0
+    numa_nodes: tuple[NumaNode, ...] = ()
+    pci_devices: tuple[PciDevice, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    nics: tuple[HostNic, ...] = ()
+    graphics_type: GraphicsType | None = None
+    assignment_policy: AssignmentPolicy | None = None
+    creatable_profiles: tuple[str, ...] = ()
+    profiles: tuple[ProfileInfo, ...] | None = None
+    device_groups: tuple[DeviceGroupInfo, ...] = ()
+    network_moids: frozenset[str] = frozenset()
+    datastore_moids: frozenset[str] = frozenset()
+    max_hardware_version: int | None = None
+    max_vgpus_by_hardware_version: Mapping[int, int] = Field(default_factory=dict)
+    system_id: str | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a VM can be powered on here now."""
+        return self.connection is Connection.CONNECTED and not self.is_in_maintenance_mode
+
+    def gpu(self, pci_id: str) -> Gpu | None:
+        """Return the GPU at a PCI address, None where there is none."""
+        return next((gpu for gpu in self.gpus if gpu.pci_id == pci_id), None)
+
+    def device(self, pci_id: str) -> PciDevice | None:
+        """Return the PCI function at an address, None where there is none."""
+        return next((device for device in self.pci_devices if device.pci_id == pci_id), None)
+
+
+class Cluster(ManagedObject):
+    """A cluster, or a single host that stands outside of one (`is_standalone`).
+
+    `vm_overrides` holds what it says of single VMs, as far as the table of VM settings has words for it.
+    `heeds_vm_levels` tells whether DRS heeds an automation level of a single VM.
+    """
+
+    datacenter: str = ""
+    resource_pool_moid: str = ""
+    host_moids: tuple[str, ...] = ()
+    is_standalone: bool = False
+    drs_enabled: bool = False
+    drs_behavior: str = ""
+    heeds_vm_levels: bool = True
+    ha_enabled: bool = False
+    rules: tuple[ClusterRule, ...] = ()
+    vm_groups: tuple[VmGroup, ...] = ()
+    host_groups: tuple[HostGroup, ...] = ()
+    host_rules: tuple[VmHostRule, ...] = ()
+    vm_overrides: tuple[VmOverrides, ...] = ()
+
+    def host_group(self, name: str) -> HostGroup | None:
+        """Return a host group by its name, in whatever case where no other differs by it alone."""
+        folded = [group for group in self.host_groups if group.name.casefold() == name.casefold()]
+        exact = [group for group in folded if group.name == name]
+        return (exact or folded)[0] if exact or len(folded) == 1 else None
+
+    def overrides_of(self, vm_moid: str) -> Mapping[str, SettingValue]:
+        """Return what it says of a VM, by the keys of the table of VM settings."""
+        return next((dict(one.settings) for one in self.vm_overrides if one.vm_moid == vm_moid), {})
+
+    def vm_group(self, name: str) -> VmGroup | None:
+        """Return a VM group by its name."""
+        return next((group for group in self.vm_groups if group.name == name), None)
+
+
+class NetworkKind(StrEnum):
+    """How a vNIC is tied to a network."""
+
+    STANDARD = "standard"
+    DISTRIBUTED = "distributed"
+    OPAQUE = "opaque"
+
+
+class Network(ManagedObject):
+    """A portgroup. Distributed ones carry the key and their switch's uuid, which a backing needs."""
+
+    kind: NetworkKind = NetworkKind.STANDARD
+    portgroup_key: str | None = None
+    switch_uuid: str | None = None
+    is_uplink: bool = False
+
+
+class Datastore(ManagedObject):
+    """A datastore; MiB free as vCenter last knew."""
+
+    kind: str = ""
+    free_mib: int = 0
+    capacity_mib: int = 0
+    is_accessible: bool = True
+
+
+class Folder(ManagedObject):
+    """A folder of VMs (only those are read)."""
+
+    datacenter: str = ""
+    is_root: bool = False
+
+
+class ResourcePool(ManagedObject):
+    """A resource pool; `owner_moid` is its cluster or standalone compute resource."""
+
+    owner_moid: str = ""
+
+
+class VCenter(Frozen):
+    """The server itself. `api_version` is the one that was negotiated, as a dotted string.
+
+    `key_providers` are the names of those that it knows, None where they were not read.
+    """
+
+    address: str
+    name: str = ""
+    version: str = ""
+    build: str = ""
+    api_version: str = ""
+    instance_uuid: str = ""
+    user: str = ""
+    key_providers: tuple[str, ...] | None = None
+
+
+class Inventory(Frozen):
+    """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
+
+    `facts` is empty unless the plan prepares hosts.
+    """
+
+    vcenter: VCenter
+    read_at: datetime
+    datacenters: tuple[ManagedObject, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    hosts: tuple[Host, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    networks: tuple[Network, ...] = ()
+    datastores: tuple[Datastore, ...] = ()
+    folders: tuple[Folder, ...] = ()
+    resource_pools: tuple[ResourcePool, ...] = ()
+    facts: EstateFacts = EstateFacts()
+
+    @cached_property
+    def host_by_moid(self) -> Mapping[str, Host]:
+        """Hosts by managed object id."""
+        return {host.moid: host for host in self.hosts}
+
+    @cached_property
+    def vm_by_moid(self) -> Mapping[str, Vm]:
+        """VMs and templates by managed object id."""
+        return {vm.moid: vm for vm in self.vms}
+
+    @cached_property
+    def cluster_by_moid(self) -> Mapping[str, Cluster]:
+        """Clusters by managed object id."""
+        return {cluster.moid: cluster for cluster in self.clusters}
+
+    @cached_property
+    def vms_by_host(self) -> Mapping[str, tuple[Vm, ...]]:
+        """VMs by the host they run on or are registered at."""
+        found: dict[str, list[Vm]] = {}
+        for vm in self.vms:
+            if vm.host_moid is not None:
+                found.setdefault(vm.host_moid, []).append(vm)
+        return {moid: tuple(vms) for moid, vms in found.items()}
+
+    def vms_marked(self, plan: str) -> Iterator[Vm]:
+        """Yield the VMs whose owner mark names this plan, whether or not they are truly its own."""
+        return (vm for vm in self.vms if vm.mark is not None and vm.mark.plan == plan)

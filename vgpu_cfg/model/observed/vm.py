@@ -1,0 +1,201 @@
+"""What a VM or template was seen to be: its power state, its owner mark, its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+
+MARK_PLAN_KEY = "vgpu_cfg.plan"
+MARK_VM_KEY = "vgpu_cfg.vm"
+"""The extraConfig pair of the owner mark: written with the clone, and checked before every write."""
+
+AFFINITY_KEY = "numa.nodeAffinity"
+"""The extraConfig key that ties a VM to NUMA nodes, as in "0,1"."""
+
+
+SettingValue = bool | int | str
+"""The value of a row of the table of VM settings."""
+
+
+class PowerState(StrEnum):
+    """vim `VirtualMachinePowerState`, in this house's spelling."""
+
+    ON = "poweredOn"
+    OFF = "poweredOff"
+    SUSPENDED = "suspended"
+
+
+class OwnerMark(Frozen):
+    """The pair that this tool writes at a clone: extraConfig `vgpu_cfg.plan` and `vgpu_cfg.vm`."""
+
+    plan: str
+    vm: str
+
+
+class VgpuDevice(Frozen):
+    """A vGPU of a VM. `key` is vSphere's device key, never a slot.
+
+    `group_key` is that of its device group. `migrates` is vSphere's word on whether vMotion can
+    move it, None where it is not told (before API 7.0.2). `numa_node` is the virtual one, None for none.
+    """
+
+    key: int
+    profile: str
+    group_key: int | None = None
+    migrates: bool | None = None
+    numa_node: int | None = None
+
+
+class PassthroughDevice(Frozen):
+    """A passed-through PCI function of a VM, fixed (`pci_id`) or dynamic (`allowed`, `label`).
+
+    `assigned_id` is the function that a dynamic one holds while its VM runs.
+    `allowed` holds (vendor id, device id) pairs. `is_nic` tells that the hosts list such functions as
+    network controllers.
+    """
+
+    key: int
+    pci_id: str | None = None
+    system_id: str | None = None
+    allowed: tuple[tuple[int, int], ...] = ()
+    label: str | None = None
+    assigned_id: str | None = None
+    numa_node: int | None = None
+    is_nic: bool = False
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it names one function of one host."""
+        return self.pci_id is not None
+
+
+class VirtualNic(Frozen):
+    """A virtual NIC of a VM; `network` is the network's moid, the portgroup key where distributed.
+
+    Of one with `kind` "sriov" `function` is the PCI address of the physical function whose virtual one
+    it is, None where vSphere chooses.
+    """
+
+    key: int
+    kind: str
+    network: str = ""
+    mac: str = ""
+    function: str | None = None
+
+
+class VirtualDisk(Frozen):
+    """A disk of a VM."""
+
+    key: int
+    capacity_mib: int
+    controller_key: int
+
+
+class DiskController(Frozen):
+    """A disk controller of a VM; `kind` is "scsi", "nvme", "sata" or "ide"."""
+
+    key: int
+    kind: str
+
+
+class GuestNicSeen(Frozen):
+    """A NIC as the guest's tools tell it (vim `GuestNicInfo`), its addresses in CIDR where that is told."""
+
+    mac: str
+    addresses: tuple[str, ...] = ()
+    network: str = ""
+
+
+class GuestSeen(Frozen):
+    """What vCenter knows of a guest from its tools (vim `GuestInfo`)."""
+
+    tools_running: bool = False
+    host_name: str = ""
+    address: str = ""
+    nics: tuple[GuestNicSeen, ...] = ()
+
+
+class VmDetail(Frozen):
+    """What is read only of VMs that matter: those on GPU hosts, the plan's own, and templates.
+
+    `extra_config` holds the keys this tool judges or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
+    and those the plan names), not all. `memory_reservation_mib` is the reservation as set.
+    `device_groups` maps the keys that devices name to the groups' names. `cores_per_numa_node` is 0
+    where ESXi shapes the virtual NUMA nodes, None where the API does not tell. `cpu_mhz` is what the VM
+    used of its CPUs of late, of `max_cpu_mhz` at most (vim quickStats.overallCpuUsage, maxCpuUsage);
+    these and `uptime_seconds` are None where vCenter does not tell. `options` holds what else the rows of
+    the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
+    `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
+    """
+
+    change_version: str = ""
+    hardware_version: int | None = None
+    guest_id: str = ""
+    firmware: str = ""
+    cpus: int = 0
+    cores_per_socket: int = 1
+    memory_mib: int = 0
+    memory_reservation_mib: int = 0
+    memory_reservation_locked: bool = False
+    extra_config: Mapping[str, str] = Field(default_factory=dict)
+    vgpus: tuple[VgpuDevice, ...] = ()
+    device_groups: Mapping[int, str] = Field(default_factory=dict)
+    cores_per_numa_node: int | None = None
+    passthrough: tuple[PassthroughDevice, ...] = ()
+    nics: tuple[VirtualNic, ...] = ()
+    disks: tuple[VirtualDisk, ...] = ()
+    controllers: tuple[DiskController, ...] = ()
+    options: Mapping[str, SettingValue] = Field(default_factory=dict)
+    attributes: Mapping[str, str] = Field(default_factory=dict)
+    tpm_key: int | None = None
+    resource_pool_moid: str = ""
+    datastore_moids: tuple[str, ...] = ()
+    snapshot_moid: str | None = None
+    cpu_mhz: int | None = None
+    max_cpu_mhz: int | None = None
+    uptime_seconds: int | None = None
+    guest: GuestSeen | None = None
+
+    @property
+    def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:
+        """The passed-through devices that are no NICs."""
+        return tuple(device for device in self.passthrough if not device.is_nic)
+
+    @property
+    def passthrough_nics(self) -> tuple[PassthroughDevice, ...]:
+        """The passed-through NICs."""
+        return tuple(device for device in self.passthrough if device.is_nic)
+
+
+class VmOrigin(Frozen):
+    """Who made a VM and when, as vCenter tells: None and empty where it does not."""
+
+    made_at: datetime | None = None
+    made_by: str = ""
+
+
+class Vm(ManagedObject):
+    """A VM or template. `detail` is None where only the first, light pass read it.
+
+    `origin` is read of VMs that carry the plan's mark and that the plan file does not name, and None else.
+    """
+
+    folder_moid: str | None = None
+    host_moid: str | None = None
+    power_state: PowerState = PowerState.OFF
+    is_template: bool = False
+    instance_uuid: str = ""
+    mark: OwnerMark | None = None
+    detail: VmDetail | None = None
+    origin: VmOrigin | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it runs."""
+        return self.power_state is PowerState.ON

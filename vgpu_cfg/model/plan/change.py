@@ -1,0 +1,436 @@
+"""What a plan is made of: the closed union of changes, findings, and what became of them.
+
+A change is what vSphere's API makes atomic (one task, seldom more) and plain
+data: the same list is shown, saved as plan.json, checked, run and printed.
+Objects that exist are named by `moid`; a VM that is still to be made has none,
+and whoever runs the plan fills it in from the outcome of its `CreateVm`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject
+from vgpu_cfg.model.plan.host_change import (
+    ChangeHost,
+    ChangeNetwork,
+    EnterMaintenance,
+    ExitMaintenance,
+    HostRef,
+    RebootHost,
+    RestartService,
+    SetClusterOption,
+    SettingTarget,
+    SetVCenterOption,
+    ShutDownHost,
+)
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+
+__all__ = [
+    "Change",
+    "ChangeBase",
+    "ChangeHost",
+    "ChangeNetwork",
+    "CloneFrom",
+    "CreateVm",
+    "DestroyVm",
+    "Diagnostic",
+    "Edit",
+    "EnterMaintenance",
+    "ExitMaintenance",
+    "GpuLoad",
+    "HostRef",
+    "Impact",
+    "Location",
+    "MakeFromScratch",
+    "ManualStep",
+    "NumaPin",
+    "Placement",
+    "Plan",
+    "PlanTarget",
+    "PowerOffVm",
+    "PowerOnVm",
+    "RebootHost",
+    "ReconfigureVm",
+    "RemoveRule",
+    "RemoveVmGroup",
+    "RestartService",
+    "SetAttributes",
+    "SetClusterOption",
+    "SetHostRule",
+    "SetOverrides",
+    "SetRule",
+    "SetVCenterOption",
+    "SettingTarget",
+    "Severity",
+    "ShutDownHost",
+    "StageGuest",
+    "StartContest",
+    "Subject",
+    "UpgradeVm",
+    "VmOverride",
+    "VmRef",
+]
+
+
+class VmRef(Frozen):
+    """A VM by name; `moid` is None until it has been made."""
+
+    name: str
+    moid: str | None = None
+
+
+class CloneFrom(Frozen):
+    """Clone a template; `snapshot_moid` is set for a linked clone."""
+
+    kind: Literal["clone"] = "clone"
+    template: VmRef
+    snapshot_moid: str | None = None
+
+
+class MakeFromScratch(Frozen):
+    """Create an empty VM with EFI firmware."""
+
+    kind: Literal["scratch"] = "scratch"
+    guest_id: str
+
+
+class Location(Frozen):
+    """Where a new VM goes: managed object ids, with the names a reader knows."""
+
+    folder_moid: str
+    folder_path: str
+    host_moid: str
+    host_name: str
+    resource_pool_moid: str
+    datastore_moid: str
+    datastore_name: str
+
+
+class CreateVm(ChangeBase):
+    """Clone or create a VM with everything it needs in one ConfigSpec, powered off."""
+
+    kind: Literal["create_vm"] = "create_vm"
+    vm: VmRef
+    source: Annotated[CloneFrom | MakeFromScratch, Field(discriminator="kind")]
+    location: Location
+    spec: VmSpec
+
+
+class UpgradeVm(ChangeBase):
+    """Raise the hardware version of a powered-off VM."""
+
+    kind: Literal["upgrade_vm"] = "upgrade_vm"
+    vm: VmRef
+    hardware_version: int
+
+
+class ReconfigureVm(ChangeBase):
+    """Reconfigure a VM with one ConfigSpec.
+
+    `undo` takes its settings and extraConfig back to what they were; it knows nothing of devices.
+    """
+
+    kind: Literal["reconfigure_vm"] = "reconfigure_vm"
+    vm: VmRef
+    spec: VmSpec
+    undo: VmSpec = VmSpec()
+
+
+class SetAttributes(ChangeBase):
+    """Set custom attributes of a VM, by their names; an empty text clears one. Plain calls, no task."""
+
+    kind: Literal["set_attributes"] = "set_attributes"
+    vm: VmRef
+    values: Mapping[str, str]
+
+
+class VmOverride(Frozen):
+    """What a cluster shall do with one VM: values by the keys of the table of VM settings."""
+
+    vm: VmRef
+    settings: Mapping[str, SettingValue]
+
+
+class SetOverrides(ChangeBase):
+    """Set what a cluster does with single VMs (DRS, HA), all of them in one task; the VMs must exist."""
+
+    kind: Literal["set_overrides"] = "set_overrides"
+    cluster_moid: str
+    overrides: tuple[VmOverride, ...]
+
+
+class NumaPin(Frozen):
+    """How `numa.nodeAffinity` must follow the GPUs that ESXi chose at power-on.
+
+    `node_by_pci_id` covers every GPU of the host that could have been chosen; `nodes` is
+    what the VM's affinity says now. Where they disagree after power-on the VM is powered
+    off, pinned anew and powered on again, at most `attempts` times in all.
+    """
+
+    node_by_pci_id: Mapping[str, int]
+    nodes: tuple[int, ...]
+    attempts: int = 8
+
+
+class PowerOnVm(ChangeBase):
+    """Power on a VM; with `pin`, see that it sits on the NUMA node of its GPUs."""
+
+    kind: Literal["power_on_vm"] = "power_on_vm"
+    vm: VmRef
+    pin: NumaPin | None = None
+
+
+class PowerOffVm(ChangeBase):
+    """Shut a VM down through its guest where that is possible, else power it off."""
+
+    kind: Literal["power_off_vm"] = "power_off_vm"
+    vm: VmRef
+
+
+class DestroyVm(ChangeBase):
+    """Delete a powered-off VM with its disks."""
+
+    kind: Literal["destroy_vm"] = "destroy_vm"
+    vm: VmRef
+
+
+class SetRule(ChangeBase):
+    """Create or change a DRS anti-affinity rule of this plan."""
+
+    kind: Literal["set_rule"] = "set_rule"
+    cluster_moid: str
+    rule_name: str
+    rule_key: int | None = None
+    vms: tuple[VmRef, ...]
+    is_mandatory: bool = True
+
+
+class SetHostRule(ChangeBase):
+    """Create or change a VM group of this plan and the DRS rule that ties it to a host group; one task.
+
+    `rule_key` is None for a rule that is to be made; `has_group` tells whether the VM group is there.
+    """
+
+    kind: Literal["set_host_rule"] = "set_host_rule"
+    cluster_moid: str
+    rule_name: str
+    rule_key: int | None = None
+    vm_group: str
+    has_group: bool = False
+    host_group: str
+    vms: tuple[VmRef, ...]
+    is_mandatory: bool = True
+
+
+class RemoveRule(ChangeBase):
+    """Remove a DRS rule of this plan."""
+
+    kind: Literal["remove_rule"] = "remove_rule"
+    cluster_moid: str
+    rule_name: str
+    rule_key: int
+
+
+class RemoveVmGroup(ChangeBase):
+    """Remove a VM group of this plan, once no rule refers to it."""
+
+    kind: Literal["remove_vm_group"] = "remove_vm_group"
+    cluster_moid: str
+    group_name: str
+
+
+class StageGuest(ChangeBase):
+    """Bring the named modules into a VM's guest, see that they are there, and mark the VM with them.
+
+    With `with_clone` cloud-init brings all of it at the first boot, and this change waits for its report.
+    """
+
+    kind: Literal["stage_guest"] = "stage_guest"
+    vm: VmRef
+    spec: GuestSpec
+    modules: tuple[str, ...]
+    with_clone: bool = False
+
+
+class ManualStep(ChangeBase):
+    """A step that no API reaches, told in words; `apply` stops before what needs it.
+
+    `commands` are what to type, one line each. A reading of `proves` shows that it was done, or, where
+    `is_shown`, the next planning sees it by itself. Else nothing can show that, and `apply --done ID`
+    acknowledges it.
+    """
+
+    kind: Literal["manual_step"] = "manual_step"
+    text: str
+    proof: str = ""
+    commands: tuple[str, ...] = ()
+    proves: tuple[SettingTarget, ...] = ()
+    is_shown: bool = False
+
+    @property
+    def needs_word(self) -> bool:
+        """Whether only somebody's word says that it was done."""
+        return not self.proves and not self.is_shown
+
+
+Change = Annotated[
+    CreateVm
+    | UpgradeVm
+    | ReconfigureVm
+    | SetAttributes
+    | SetOverrides
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | SetRule
+    | SetHostRule
+    | RemoveRule
+    | RemoveVmGroup
+    | EnterMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ShutDownHost
+    | ExitMaintenance
+    | SetClusterOption
+    | SetVCenterOption
+    | ChangeNetwork
+    | StageGuest
+    | ManualStep,
+    Field(discriminator="kind"),
+]
+
+
+class Severity(StrEnum):
+    """How much a finding weighs: an error stops the plan."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Diagnostic(Frozen):
+    """A finding. `code` is VGnnn and has a page; `remedy` is the next thing to do."""
+
+    code: str
+    severity: Severity
+    subject: Subject
+    message: str
+    remedy: str = ""
+
+
+class Placement(Frozen):
+    """Where a VM goes or stays.
+
+    `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only where
+    `is_certain` (fixed passthrough, or nothing else could be chosen). `numa_nodes` is empty for `numa: off`,
+    and where the host tells none. `nic_pci_ids` are the physical functions behind its NICs, in their order.
+    """
+
+    vm: str
+    host_moid: str
+    host_name: str
+    gpu_pci_ids: tuple[str, ...] = ()
+    numa_nodes: tuple[int, ...] = ()
+    is_certain: bool = False
+    nic_pci_ids: tuple[str, ...] = ()
+
+
+class GpuLoad(Frozen):
+    """A GPU before the VMs of a plan start: how it is shared, and (profile, start) of what it holds.
+
+    `board` is the catalogue's key. A GPU that takes no vGPU is not named.
+    """
+
+    pci_id: str
+    board: str
+    sharing: Sharing | None = None
+    mode: VgpuMode = VgpuMode.SAME_SIZE
+    mixes_series: bool = True
+    held: tuple[tuple[str, int | None], ...] = ()
+
+
+class StartContest(Frozen):
+    """VMs of one host that must be started one by one, the next chosen by the GPUs that ESXi gave the others.
+
+    `gpus` are the host's GPUs of one board, `peer_sets` the addresses of those that a device group takes
+    together. `starts` gives the profiles of each VM with the number of its group of peers.
+    """
+
+    host_moid: str
+    gpus: tuple[GpuLoad, ...]
+    peer_sets: tuple[tuple[str, ...], ...] = ()
+    starts: Mapping[str, tuple[tuple[str, int | None], ...]]
+
+
+class PlanTarget(Frozen):
+    """The vCenter that a plan was made for."""
+
+    address: str
+    instance_uuid: str = ""
+    datacenter: str = ""
+
+
+PLAN_FORMAT: Final = 2
+"""The form in which plans are saved; 1 was the form before each edit said what it sets."""
+
+
+class Plan(Frozen):
+    """What would be done, and why. Saved as plan.json, it is the reviewed plan.
+
+    `hosts_in_sync` are the hosts that the plan names and has nothing to change at. `contests` are the
+    hosts whose VMs start one by one.
+
+    `digest` covers the changes but not the change versions of VMs: it says whether
+    two plannings came to the same thing.
+    """
+
+    format: Literal[2] = PLAN_FORMAT
+    name: str
+    target: PlanTarget
+    read_at: datetime
+    desired: DesiredPlan
+    placements: tuple[Placement, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    changes: tuple[Change, ...] = ()
+    contests: tuple[StartContest, ...] = ()
+    in_sync: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
+    hosts_in_sync: tuple[str, ...] = ()
+    untouched_vms: int = 0
+    untouched_hosts: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits over the changes and placements."""
+        content = {
+            "placements": [one.model_dump(mode="json", exclude={"nic_pci_ids"}) for one in self.placements],
+            "changes": [_without_change_version(change.model_dump(mode="json")) for change in self.changes],
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The findings that stop the plan."""
+        return tuple(found for found in self.diagnostics if found.severity is Severity.ERROR)
+
+
+def _without_change_version(change: dict[str, object]) -> dict[str, object]:
+    spec = change.get("spec")
+    if isinstance(spec, dict):
+        return change | {"spec": {key: value for key, value in spec.items() if key != "change_version"}}
+    return change

@@ -1,0 +1,171 @@
+"""What a VM is asked to become: vSphere's ConfigSpec as plain values, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.vm import SettingValue
+
+
+class NewVgpu(Frozen):
+    """Add a vGPU of a profile.
+
+    With `uvm` its unified memory is turned on once its key can be read back: the extraConfig
+    key `pciPassthru<n>.cfg.enable_uvm` with n = key - 13000 is to be "1". `group` is the key in
+    `VmSpec.device_groups` of the group that it is a member of, `sequence` its place there.
+    `numa_node` is the virtual NUMA node that the guest is told, None for none.
+    """
+
+    kind: Literal["new_vgpu"] = "new_vgpu"
+    profile: str
+    uvm: bool = False
+    group: int | None = None
+    sequence: int | None = None
+    numa_node: int | None = None
+
+
+class NewPassthrough(Frozen):
+    """Add a fixed passthrough of one PCI function of the VM's host; `numa_node` as of `NewVgpu`.
+
+    An empty `system_id` is asked of the host when the device is made: it tells none before it has handed out
+    a first device.
+    """
+
+    kind: Literal["new_passthrough"] = "new_passthrough"
+    pci_id: str
+    system_id: str
+    vendor_id: int
+    device_id: int
+    device_name: str = ""
+    numa_node: int | None = None
+
+
+class NewDynamicPassthrough(Frozen):
+    """Add a Dynamic DirectPath device: any function with these ids and, if given, this label.
+
+    `numa_node` as of `NewVgpu`.
+    """
+
+    kind: Literal["new_dynamic_passthrough"] = "new_dynamic_passthrough"
+    allowed: tuple[tuple[int, int], ...]
+    label: str | None = None
+    numa_node: int | None = None
+
+
+class NicBacking(Frozen):
+    """The network that a vNIC is tied to, with what its backing needs."""
+
+    network_moid: str
+    network_name: str
+    portgroup_key: str | None = None
+    switch_uuid: str | None = None
+
+
+class NewNic(Frozen):
+    """Add a vmxnet3 NIC."""
+
+    kind: Literal["new_nic"] = "new_nic"
+    backing: NicBacking
+    mac: str | None = None
+
+
+class NewSriovNic(Frozen):
+    """Add a NIC that is a virtual function of the physical one at the PCI address `function`.
+
+    `allow_mtu_change` lets the guest raise its MTU, as it must for jumbo frames.
+    """
+
+    kind: Literal["new_sriov_nic"] = "new_sriov_nic"
+    backing: NicBacking
+    function: str
+    mac: str | None = None
+    allow_mtu_change: bool = True
+
+
+class NewPvrdmaNic(Frozen):
+    """Add a paravirtual RDMA NIC (PVRDMA, RoCE version 2); its network is a distributed portgroup."""
+
+    kind: Literal["new_pvrdma_nic"] = "new_pvrdma_nic"
+    backing: NicBacking
+    mac: str | None = None
+
+
+class EditNic(Frozen):
+    """Tie an existing NIC to another network, or give it a MAC."""
+
+    kind: Literal["edit_nic"] = "edit_nic"
+    key: int
+    backing: NicBacking
+    mac: str | None = None
+
+
+class NewDisk(Frozen):
+    """Add a thin disk on a controller of the kind "scsi" or "nvme" (made where there is none)."""
+
+    kind: Literal["new_disk"] = "new_disk"
+    size_mib: int
+    controller: str = "scsi"
+
+
+class NewTpm(Frozen):
+    """Add a virtual TPM 2.0."""
+
+    kind: Literal["new_tpm"] = "new_tpm"
+
+
+class GrowDisk(Frozen):
+    """Grow an existing disk."""
+
+    kind: Literal["grow_disk"] = "grow_disk"
+    key: int
+    size_mib: int
+
+
+class RemoveDevice(Frozen):
+    """Remove a device by its key; `was` says what it was, for a reader."""
+
+    kind: Literal["remove_device"] = "remove_device"
+    key: int
+    was: str
+
+
+DeviceEdit = Annotated[
+    NewVgpu
+    | NewPassthrough
+    | NewDynamicPassthrough
+    | NewNic
+    | NewSriovNic
+    | NewPvrdmaNic
+    | EditNic
+    | NewDisk
+    | NewTpm
+    | GrowDisk
+    | RemoveDevice,
+    Field(discriminator="kind"),
+]
+
+
+class VmSpec(Frozen):
+    """A request to a VM as plain values: what is not named is left as it is.
+
+    `settings` holds values by the key of their row in the table of VM settings (`planning.vms.table`), those
+    that the ConfigSpec itself carries. In `extra_config` an empty value deletes the key. Removals stand first
+    in `devices`, since the memory they free may be what the additions need.
+    `change_version` makes vCenter refuse the change where the VM has moved on.
+    `device_groups` names the vendor's device groups that are added, by a key of this spec alone.
+    """
+
+    settings: Mapping[str, SettingValue] = Field(default_factory=dict)
+    extra_config: Mapping[str, str] = Field(default_factory=dict)
+    devices: tuple[DeviceEdit, ...] = ()
+    device_groups: Mapping[int, str] = Field(default_factory=dict)
+    change_version: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it would change nothing."""
+        return self == VmSpec(change_version=self.change_version)

@@ -1,0 +1,313 @@
+"""When a GPU takes one more vGPU, and where on it: same size, mixed sizes, MIG slices.
+
+Sources: NVIDIA AI Enterprise 5.0 User Guide (time-sliced and MIG-backed vGPUs, MIG
+placements), NVIDIA vGPU Software User Guide, appendix A.3 (mixed-size placements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.checks import Code
+
+_MOST_ARRANGEMENTS = 500
+_BIG_INSTANCE = 4
+"""Compute slices of the instance whose only legal start is the easiest to lose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A vGPU, or a whole GPU (`need` None), that a VM holds.
+
+    `start` is its place in memory slices (MIG) or GB (mixed sizes) as ESXi is thought to
+    have chosen it, None where it needs none. `is_planned` tells this plan's own new VMs.
+    """
+
+    vm: str
+    need: VgpuNeed | None
+    start: int | None = None
+    is_planned: bool = False
+    line: str = ""
+
+
+@dataclass(slots=True)
+class GpuState:
+    """A GPU while vGPUs are put on it. Mutable, and cheap to copy.
+
+    `sharing` is None where nobody told: then the first vGPU decides. `obstacle` is why it
+    takes no vGPU at all. `mixes_series` is true from ESXi 8.0 U2 on. `claims` are the
+    powered-off VMs of others that would need it, for display alone.
+    """
+
+    pci_id: str
+    board: Board | None
+    sharing: Sharing | None = None
+    mode: VgpuMode = VgpuMode.SAME_SIZE
+    node: int | None = None
+    obstacle: Code | None = None
+    mixes_series: bool = True
+    held: list[Held] = field(default_factory=list)
+
+    @property
+    def board_key(self) -> str | None:
+        """The catalogue's key of its board."""
+        return self.board.key if self.board else None
+
+    @property
+    def shared_as(self) -> Sharing | None:
+        """How it is shared now: as its mode says, else as the vGPUs on it do."""
+        if self.sharing is not None:
+            return self.sharing
+        return next((held.need.sharing for held in self.held if held.need is not None), None)
+
+    @property
+    def free_framebuffer_mib(self) -> int:
+        """Framebuffer that no vGPU holds, whether or not any profile can use it."""
+        if self.board is None or any(held.need is None for held in self.held):
+            return 0
+        used = sum(held.need.framebuffer_mib for held in self.held if held.need is not None)
+        return max(0, self.board.framebuffer_mib - used)
+
+    @property
+    def locked_size_gb(self) -> int | None:
+        """The one size it takes in same-size mode, None where any goes."""
+        if self.mode is not VgpuMode.SAME_SIZE or self.shared_as is Sharing.MIG:
+            return None
+        return next((held.need.size_gb for held in self.held if held.need is not None), None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could serve vGPUs and holds none."""
+        return self.obstacle is None and not self.held
+
+    @property
+    def has_4g_start(self) -> bool:
+        """Whether an instance of four compute slices could still start on it, in MIG mode."""
+        if self.board is None or self.board.mig is None or self.shared_as is not Sharing.MIG:
+            return False
+        if self.obstacle is not None or any(held.need is None for held in self.held):
+            return False
+        used = {held.start: held.need for held in self.held if held.need is not None}
+        compute = sum(need.mig_compute for need in used.values())
+        taken = {
+            slice_
+            for start, need in used.items()
+            if start is not None
+            for slice_ in range(start, start + need.mig_size)
+        }
+        return any(
+            compute + profile.compute <= self.board.mig.compute_slices
+            and any(taken.isdisjoint(range(start, start + profile.size)) for start in profile.starts)
+            for profile in self.board.mig.profiles.values()
+            if profile.compute == _BIG_INSTANCE
+        )
+
+    def copy(self) -> GpuState:
+        """Return a twin that can be changed by itself."""
+        return GpuState(
+            self.pci_id,
+            self.board,
+            self.sharing,
+            self.mode,
+            self.node,
+            self.obstacle,
+            self.mixes_series,
+            list(self.held),
+        )
+
+    def signature(self) -> tuple[object, ...]:
+        """Return what tells it from another GPU as far as room is concerned."""
+        held = sorted((_name(one), -1 if one.start is None else one.start, one.line) for one in self.held)
+        traits = (self.board_key, self.sharing, self.mode, self.node, self.obstacle, self.mixes_series)
+        return (*traits, tuple(held))
+
+    def refuse(self, need: VgpuNeed) -> Code | None:
+        """Say why it cannot take one more such vGPU, None where it can."""
+        if self.board_key != need.board_key:
+            return Code.NO_SUCH_BOARD
+        if self.obstacle is not None:
+            return self.obstacle
+        shared_as = self.shared_as
+        if shared_as is not None and shared_as is not need.sharing:
+            return Code.GPU_IN_MIG_MODE if shared_as is Sharing.MIG else Code.GPU_NOT_IN_MIG_MODE
+        if need.is_mig:
+            return None if self.mig_start(need) is not None else Code.NO_MIG_SLICE
+        if self.mode is VgpuMode.MIXED_SIZE:
+            return self._refuse_mixed(need)
+        return self._refuse_same_size(need)
+
+    def take(self, need: VgpuNeed, vm: str, *, is_planned: bool = True, line: str = "") -> Held:
+        """Put a vGPU on it, which `refuse` must have allowed; return what is held then."""
+        start = None
+        if need.is_mig:
+            start = self.mig_start(need)
+        elif self.mode is VgpuMode.MIXED_SIZE:
+            start = next(iter(self.free_mixed_starts(need)), None)
+        held = Held(vm, need, start, is_planned, line)
+        self.held.append(held)
+        return held
+
+    def room(self, need: VgpuNeed) -> int:
+        """Count how many more such vGPUs it takes."""
+        trial, count = self.copy(), 0
+        while trial.refuse(need) is None:
+            trial.take(need, "")
+            count += 1
+        return count
+
+    def _refuse_same_size(self, need: VgpuNeed) -> Code | None:
+        most = need.max_per_gpu
+        for held in self.held:
+            if held.need is None:
+                return Code.GPU_FULL
+            if held.need.framebuffer_mib != need.framebuffer_mib:
+                return self._full_or(Code.SAME_SIZE_LOCK, need)
+            if held.need.series != need.series and not self.mixes_series:
+                return Code.CLASSES_CANNOT_SHARE
+            most = min(most, held.need.max_per_gpu)
+        return Code.GPU_FULL if len(self.held) >= most else None
+
+    def _refuse_mixed(self, need: VgpuNeed) -> Code | None:
+        if need.max_mixed is None:
+            return Code.MIXED_SIZE_NOT_SUPPORTED
+        alike = 0
+        for held in self.held:
+            if held.need is None:
+                return Code.GPU_FULL
+            if held.need.series != need.series and not self.mixes_series:
+                return Code.CLASSES_CANNOT_SHARE
+            alike += held.need.size_gb == need.size_gb
+        if alike >= need.max_mixed:
+            return self._full_or(Code.MIXED_SIZE_NO_ROOM, need)
+        if need.mixed_starts is None:
+            return Code.GPU_FULL if self.free_framebuffer_mib < need.framebuffer_mib else None
+        return None if self.free_mixed_starts(need) else Code.MIXED_SIZE_NO_ROOM
+
+    def _full_or(self, code: Code, need: VgpuNeed) -> Code:
+        return Code.GPU_FULL if self.free_framebuffer_mib < need.framebuffer_mib else code
+
+    def free_mixed_starts(self, need: VgpuNeed) -> tuple[int, ...]:
+        """List the GB at which a vGPU of this size may start now, in mixed-size mode."""
+        taken = [
+            (held.start, held.start + held.need.size_gb)
+            for held in self.held
+            if held.need is not None and held.start is not None
+        ]
+        return tuple(
+            start
+            for start in need.mixed_starts or ()
+            if all(start + need.size_gb <= low or start >= high for low, high in taken)
+        )
+
+    def mig_start(self, need: VgpuNeed) -> int | None:
+        """Return where a MIG-backed vGPU would start, None where it cannot.
+
+        vSphere puts the first 3g at slice 4 so that 0-3 stay free for a 4g (field report by
+        Frank Denneman); the others follow from the high end, which keeps that true.
+        """
+        if (joined := self._shared_instance(need)) is not None:
+            return joined
+        return next(iter(self.free_mig_starts(need)), None)
+
+    def free_mig_starts(self, need: VgpuNeed) -> tuple[int, ...]:
+        """List where a new GPU instance of this profile may start, the preferred one first."""
+        geometry = self.board.mig if self.board else None
+        if geometry is None or not self._has_compute_for(need, geometry.compute_slices):
+            return ()
+        taken = {
+            slice_
+            for held in self.held
+            if held.need is not None and held.start is not None
+            for slice_ in range(held.start, held.start + held.need.mig_size)
+        }
+        return tuple(
+            start
+            for start in sorted(need.mig_starts, reverse=True)
+            if taken.isdisjoint(range(start, start + need.mig_size))
+        )
+
+    def _has_compute_for(self, need: VgpuNeed, compute_slices: int) -> bool:
+        instances: dict[int, int] = {}
+        alike = 0
+        for held in self.held:
+            if held.need is None:
+                return False
+            if held.start is not None:
+                instances[held.start] = held.need.mig_compute
+            alike += held.need.name == need.name
+            if need.has_media_engines and held.need.has_media_engines:
+                return False
+        return alike < need.max_per_gpu and sum(instances.values()) + need.mig_compute <= compute_slices
+
+    def _shared_instance(self, need: VgpuNeed) -> int | None:
+        """Find an instance that vGPUs of this profile share by turns and that has room for one more."""
+        if need.mig_per_instance == 1:
+            return None
+        counts: dict[int, int] = {}
+        for held in self.held:
+            if held.need is not None and held.need.name == need.name and held.start is not None:
+                counts[held.start] = counts.get(held.start, 0) + 1
+        return next((start for start, count in sorted(counts.items()) if count < need.mig_per_instance), None)
+
+
+Places = frozenset[tuple[int, int]]
+"""Where GPU instances stand: (first memory slice, number of slices) of each."""
+
+
+def arrange(gpu: GpuState, holders: Iterable[Held], told: Places | None = None) -> Iterator[GpuState]:
+    """Yield the ways in which these vGPUs can stand on an empty GPU, the likeliest first, a bounded number.
+
+    vCenter does not tell where on a GPU a running vGPU stands; `told` are the places of the GPU's
+    instances where its host was asked: then all of them are used, and no others. Large vGPUs are placed
+    first.
+    """
+    order = sorted(holders, key=lambda held: (-_size(held), held.vm))
+    found = _bounded(_arrangements(gpu, order, told), _MOST_ARRANGEMENTS)
+    yield from (state for state in found if told is None or _places(state) == told)
+
+
+def _places(gpu: GpuState) -> Places:
+    return frozenset((held.start, _size(held)) for held in gpu.held if held.start is not None)
+
+
+def _name(held: Held) -> str:
+    return held.need.name if held.need else ""
+
+
+def _size(held: Held) -> int:
+    return (held.need.mig_size or held.need.size_gb) if held.need else 0
+
+
+def _arrangements(gpu: GpuState, order: list[Held], told: Places | None) -> Iterator[GpuState]:
+    if not order:
+        yield gpu
+        return
+    held, rest = order[0], order[1:]
+    need = held.need
+    if need is None or gpu.refuse(need) is not None:
+        return
+    for start in _starts(gpu, need):
+        if told is not None and (start, need.mig_size) not in told:
+            continue
+        trial = gpu.copy()
+        trial.held.append(Held(held.vm, need, start, held.is_planned, held.line))
+        yield from _arrangements(trial, rest, told)
+
+
+def _starts(gpu: GpuState, need: VgpuNeed) -> tuple[int | None, ...]:
+    if need.is_mig:
+        joined = gpu.mig_start(need)
+        free = gpu.free_mig_starts(need)
+        return free if joined is None or joined in free else (joined, *free)
+    if gpu.mode is VgpuMode.MIXED_SIZE and need.mixed_starts is not None:
+        return gpu.free_mixed_starts(need)
+    return (None,)
+
+
+def _bounded(states: Iterator[GpuState], most: int) -> Iterator[GpuState]:
+    for _, state in zip(range(most), states, strict=False):
+        yield state

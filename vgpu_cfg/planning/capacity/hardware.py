@@ -1,0 +1,88 @@
+"""Which virtual hardware version which ESXi release has, and what each version allows.
+
+Sources: Broadcom API documentation (versions by release); vSphere Virtual Machine
+Administration and KB 309986 (features and limits); recorded answers of
+QueryConfigOptionEx (vGPUs by version).
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
+
+_VERSIONS = (
+    ((9, 0), 22),
+    ((8, 0, 2), 21),
+    ((8, 0), 20),
+    ((7, 0, 2), 19),
+    ((7, 0, 1), 18),
+    ((7, 0), 17),
+    ((6, 7), 15),
+)
+VGPU_FROM = 11
+SEVERAL_VGPUS_FROM = 15
+DYNAMIC_PASSTHROUGH_FROM = 17
+VIRTUAL_NUMA_FROM = 20
+_VIRTUAL_NUMA_API = (8, 0, 0, 1)
+"""Of `ConfigSpec.virtualNuma` and `VirtualDevice.numaNode`. Source: vSphere API reference."""
+DEVICE_GROUPS_FROM = 20
+PVRDMA_FROM = 13
+"""Of paravirtual RDMA NICs. Source: vSphere Networking, PVRDMA Support."""
+
+
+def highest_version(host: Host) -> int | None:
+    """Return the newest hardware version that a host runs, None where nobody tells."""
+    if host.max_hardware_version is not None:
+        return host.max_hardware_version
+    found = version_tuple(host.version)
+    return next((number for release, number in _VERSIONS if found and found >= release), None)
+
+
+def vgpu_limit(host: Host, version: int | None) -> int:
+    """Return how many vGPUs a VM of this version may have: vCenter's word, else the table."""
+    told = host.max_vgpus_by_hardware_version.get(version) if version is not None else None
+    if told is not None:
+        return told
+    if version is None or version > 20:
+        return 16
+    if version == 20:
+        return 8
+    if version >= SEVERAL_VGPUS_FROM:
+        return 4
+    return 1 if version >= VGPU_FROM else 0
+
+
+def passthrough_limit(version: int | None) -> int:
+    """Return how many PCI devices may be passed through to a VM of this version."""
+    return 128 if version is None or version >= 20 else 16
+
+
+def least_version(
+    vgpus: int, dynamic: int, passthrough: int, *, groups: bool = False, pvrdma: bool = False
+) -> int:
+    """Return the lowest version that can have so many vGPUs, dynamic and all passed-through devices.
+
+    `groups` tells that vGPUs come as a device group, `pvrdma` that a NIC is a paravirtual RDMA one.
+    """
+    least = PVRDMA_FROM if pvrdma else 0
+    if vgpus:
+        least = max(least, VGPU_FROM)
+    if vgpus > 1:
+        least = max(least, SEVERAL_VGPUS_FROM)
+    if vgpus > 4:
+        least = 20
+    if vgpus > 8:
+        least = 21
+    if dynamic:
+        least = max(least, DYNAMIC_PASSTHROUGH_FROM)
+    if passthrough > 16:
+        least = max(least, 20)
+    if groups:
+        least = max(least, DEVICE_GROUPS_FROM)
+    return least
+
+
+def can_shape_nodes(api_version: str, version: int | None) -> bool:
+    """Whether the virtual NUMA nodes of a VM of this hardware version can be stated over this API."""
+    has_api = bool(api_version) and is_at_least(api_version, _VIRTUAL_NUMA_API)
+    return has_api and version is not None and version >= VIRTUAL_NUMA_FROM

@@ -1,0 +1,317 @@
+"""What is free on every GPU of an estate: who holds what, on which board, shared in which way.
+
+For planning, and for whoever shows or counts GPUs. vCenter names only running VMs
+as holders, and not where on a GPU a vGPU stands; both are completed here as far as
+what was observed allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, Places, arrange
+from vgpu_cfg.planning.capacity.nic_functions import FunctionPool, read_functions, read_uplinks
+from vgpu_cfg.planning.capacity.peer_groups import peer_sets
+from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import is_at_least
+
+MIXED_SERIES_FROM = (8, 0, 2)
+"""vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on. Source: VMware blog, 2023."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A powered-off VM that would need a GPU of this host once it is powered on."""
+
+    vm: str
+    vm_moid: str
+    profile: str
+
+
+@dataclass(slots=True)
+class PassthroughSlot:
+    """A PCI function of a host that could be passed through; `holder` is the VM that has it."""
+
+    pci: PciDevice
+    board: Board | None = None
+    holder: str | None = None
+    has_vgpus: bool = False
+
+    @property
+    def is_nic(self) -> bool:
+        """Whether it is a NIC, which nobody who asks for a GPU means."""
+        return self.pci.is_nic
+
+
+@dataclass
+class HostCapacity:
+    """The GPUs of a host as they are now, and of its NICs what VMs could be given.
+
+    `slots` are GPUs and NICs alike, `functions` the NICs that are cut into virtual functions, `uplinks`
+    the NICs that switches use with the switches' names, as far as that was read. `unread` names running
+    VMs that hold a GPU and whose devices are not known, `unplaced` those whose vGPUs no GPU can be shown
+    to hold. `peer_sets` are the sets of GPUs, by index, that can be NVLink peers of one VM.
+    """
+
+    host: Host
+    gpus: list[GpuState] = field(default_factory=list)
+    slots: list[PassthroughSlot] = field(default_factory=list)
+    peer_sets: tuple[frozenset[int], ...] = ()
+    functions: list[FunctionPool] = field(default_factory=list)
+    uplinks: dict[str, str] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    unplaced: list[str] = field(default_factory=list)
+
+    @cached_property
+    def offered(self) -> frozenset[str]:
+        """The names of all profiles that the host's driver is known to have."""
+        return frozenset(self.host.creatable_profiles).union(
+            profile.name for profile in self.host.profiles or ()
+        )
+
+    def room(self, profile: str, catalog: Catalog) -> int:
+        """Count how many more vGPUs of a profile fit on the host's GPUs as they are."""
+        needs = needs_of(profile, catalog)
+        return sum(gpu.room(needs[gpu.board_key]) for gpu in self.gpus if gpu.board_key in needs)
+
+
+class CapacityReader:
+    """Reads capacities out of an inventory; keeps what it learned of boards and profiles."""
+
+    def __init__(self, observed: Inventory, catalog: Catalog) -> None:
+        self._observed = observed
+        self._catalog = catalog
+        self._topologies = Topologies(observed, catalog)
+        self._boards: dict[tuple[int, int, int], Board | None] = {}
+        self._needs: dict[str, dict[str, VgpuNeed]] = {}
+
+    def needs(self, profile: str) -> dict[str, VgpuNeed]:
+        """Return what a profile takes, by board key."""
+        if profile not in self._needs:
+            self._needs[profile] = needs_of(profile, self._catalog)
+        return self._needs[profile]
+
+    def read(self, host: Host, *, without: frozenset[str] = frozenset()) -> HostCapacity:
+        """Read one host, as if the VMs of these moids held nothing and claimed nothing."""
+        found = HostCapacity(host)
+        here = self._observed.vms_by_host.get(host.moid, ())
+        vms = sorted((vm for vm in here if vm.moid not in without), key=lambda vm: (vm.name, vm.moid))
+        for gpu in host.gpus:
+            found.gpus.append(self._empty_gpu(gpu, found))
+        found.slots = self._slots(host)
+        found.peer_sets = self.peer_sets(host, with_guesses=True)
+        found.functions = read_functions(host, vms, self._observed.facts)
+        found.uplinks = read_uplinks(host, self._observed.facts)
+        self._hold(found, vms)
+        self._judge_sharing(found)
+        self._claim(found, vms)
+        gone = {vm.name for vm in here if vm.moid in without and vm.is_on} - {vm.name for vm in vms}
+        if gone:
+            self._keep_starts(found, gone)
+        return found
+
+    def _keep_starts(self, found: HostCapacity, gone: set[str]) -> None:
+        """Let what stays stand where it stands beside those that go: what goes does not make it move."""
+        whole = self.read(found.host)
+        for gpu, before in zip(found.gpus, whole.gpus, strict=True):
+            kept = [held for held in before.held if held.vm not in gone]
+            is_same = [held.vm for held in kept] and sorted(held.vm for held in kept) == sorted(
+                held.vm for held in gpu.held
+            )
+            if is_same and gpu.obstacle is before.obstacle:
+                gpu.held = kept
+
+    def peer_sets(self, host: Host, *, with_guesses: bool) -> tuple[frozenset[int], ...]:
+        """Return the sets of GPUs that can be NVLink peers, as told or guessed."""
+        return peer_sets(self._topologies.of(host), with_guesses=with_guesses)
+
+    def board_of(self, pci: PciDevice) -> Board | None:
+        """Look a device up in the catalogue."""
+        key = (pci.vendor_id, pci.device_id, pci.subsystem_id)
+        if key not in self._boards:
+            self._boards[key] = self._catalog.by_pci(*key)
+        return self._boards[key]
+
+    def _empty_gpu(self, gpu: Gpu, found: HostCapacity) -> GpuState:
+        board = self.board_of(gpu.pci) or self._board_by_profiles(found)
+        return GpuState(
+            pci_id=gpu.pci_id,
+            board=board,
+            sharing=gpu.sharing,
+            mode=gpu.vgpu_mode or VgpuMode.SAME_SIZE,
+            node=gpu.numa_node,
+            obstacle=self._obstacle(gpu, board, found),
+            mixes_series=is_at_least(found.host.version, MIXED_SERIES_FROM),
+        )
+
+    def _board_by_profiles(self, found: HostCapacity) -> Board | None:
+        """Tell the board of an unknown GPU by what its host offers, where that is of one board only."""
+        boards = {key: name for name in found.offered for key in self.needs(name)}
+        known = {board.key for gpu in found.host.gpus if (board := self.board_of(gpu.pci)) is not None}
+        left = sorted(boards.keys() - known)
+        return self._catalog.board(left[0]) if len(left) == 1 else None
+
+    def _obstacle(self, gpu: Gpu, board: Board | None, found: HostCapacity) -> Code | None:
+        if gpu.is_passthrough:
+            return Code.GPU_IN_PASSTHROUGH
+        host = found.host
+        is_told = host.profiles is not None or bool(host.creatable_profiles)
+        serves = any(board is not None and board.key in self.needs(name) for name in found.offered)
+        is_busy = any(other.vm_moids for other in host.gpus)
+        match gpu.graphics_type:
+            case GraphicsType.BASIC:
+                return Code.NO_HOST_DRIVER
+            case GraphicsType.SHARED | GraphicsType.DIRECT:
+                return Code.NOT_SHARED_DIRECT
+            case GraphicsType.SHARED_DIRECT | None:
+                if not serves and board is not None and (is_told or not is_busy):
+                    return Code.NO_HOST_DRIVER
+                return None
+
+    def _slots(self, host: Host) -> list[PassthroughSlot]:
+        devices = {device.pci_id: device for device in host.pci_devices}
+        devices |= {gpu.pci_id: gpu.pci for gpu in host.gpus}
+        return [
+            PassthroughSlot(pci, self.board_of(pci))
+            for pci in devices.values()
+            if pci.is_gpu or pci.passthrough_active or pci.hardware_label
+        ]
+
+    def _hold(self, found: HostCapacity, vms: Iterable[Vm]) -> None:
+        """Put what runs on the GPUs that are said to hold it."""
+        gpus = {gpu.pci_id: gpu for gpu in found.gpus}
+        told: dict[str, list[GpuState]] = {}
+        for gpu in found.host.gpus:
+            for moid in gpu.vm_moids:
+                told.setdefault(moid, []).append(gpus[gpu.pci_id])
+        late: list[Vm] = []
+        for vm in vms:
+            if not vm.is_on:
+                continue
+            if vm.detail is None:
+                if vm.moid in told:
+                    found.unread.append(vm.name)
+                    for unread in told[vm.moid]:
+                        unread.held.append(Held(vm.name, None))
+                continue
+            self._hold_passthrough(found, vm)
+            if vm.detail.vgpus and vm.moid in told:
+                self._hold_vgpus(vm, told[vm.moid], found)
+            elif vm.detail.vgpus:
+                late.append(vm)
+        for vm in late:
+            self._hold_vgpus(vm, found.gpus, found, is_told=False)
+        self._arrange(found)
+
+    def _hold_vgpus(self, vm: Vm, gpus: list[GpuState], found: HostCapacity, *, is_told: bool = True) -> None:
+        """Spread a VM's vGPUs over GPUs: where it is told to hold several, one after the other."""
+        given: dict[str, int] = {}
+        profiles = sorted((vgpu.profile for vgpu in vm.detail.vgpus), reverse=True) if vm.detail else []
+        for profile in profiles:
+            needs = self.needs(profile)
+            fitting = [gpu for gpu in gpus if gpu.board_key in needs]
+            if not is_told:
+                fitting = [gpu for gpu in fitting if gpu.refuse(needs[gpu.board_key or ""]) is None]
+            if not fitting:
+                found.unplaced.append(vm.name)
+                for unread in gpus if is_told else ():
+                    unread.held.append(Held(vm.name, None))
+                return
+            chosen = min(fitting, key=lambda one: given.get(one.pci_id, 0))
+            given[chosen.pci_id] = given.get(chosen.pci_id, 0) + 1
+            chosen.held.append(Held(vm.name, needs[chosen.board_key or ""]))
+
+    def _hold_passthrough(self, found: HostCapacity, vm: Vm) -> None:
+        slots = {slot.pci.pci_id: slot for slot in found.slots}
+        for device in vm.detail.passthrough if vm.detail else ():
+            pci_id = device.pci_id or device.assigned_id
+            slot = slots.get(pci_id) if pci_id else None
+            if slot is None and pci_id is None:
+                fitting = (one for one in found.slots if _could_be(one, device.allowed, device.label))
+                slot = next(fitting, None)
+            if slot is not None:
+                slot.holder = vm.name
+
+    def _arrange(self, found: HostCapacity) -> None:
+        """Give the vGPUs of MIG and mixed-size GPUs places: where their host says that instances stand.
+
+        Where it was not asked, or names other instances than these vGPUs have, they get places that agree
+        with what the host can still create.
+        """
+        busy = {gpu.pci_id for gpu in found.gpus if gpu.held}
+        for slot in found.slots:
+            slot.has_vgpus = slot.pci.pci_id in busy
+        for index, gpu in enumerate(found.gpus):
+            holders = gpu.held
+            if not any(held.need for held in holders) or any(held.need is None for held in holders):
+                continue
+            if gpu.shared_as is not Sharing.MIG and gpu.mode is not VgpuMode.MIXED_SIZE:
+                continue
+            empty = gpu.copy()
+            empty.held = []
+            empty.obstacle = None
+            told = self._told_places(found.host, gpu)
+            if told is not None and (known := next(arrange(empty, holders, told), None)) is not None:
+                known.obstacle = gpu.obstacle
+                found.gpus[index] = known
+                continue
+            states = list(arrange(empty, holders))
+            if not states:
+                gpu.obstacle = gpu.obstacle or Code.HOLDER_UNKNOWN
+                continue
+            chosen = next((state for state in states if self._agrees(state, found)), states[0])
+            chosen.obstacle = gpu.obstacle
+            found.gpus[index] = chosen
+
+    def _told_places(self, host: Host, gpu: GpuState) -> Places | None:
+        """Return where the host's shell says that GPU instances stand; None where it was not asked."""
+        facts = self._observed.facts.hosts.get(host.moid)
+        mig = facts.shell.mig if facts is not None and facts.shell is not None else None
+        if mig is None or gpu.shared_as is not Sharing.MIG:
+            return None
+        return frozenset((instance.start, instance.size) for instance in mig.get(gpu.pci_id, ()))
+
+    def _agrees(self, gpu: GpuState, found: HostCapacity) -> bool:
+        """Whether what this GPU could take is what vCenter says the host can create."""
+        if sum(other.board_key == gpu.board_key for other in found.gpus) > 1:
+            return False
+        creatable = frozenset(found.host.creatable_profiles)
+        return all(
+            (gpu.refuse(needs[gpu.board_key]) is None) == (name in creatable)
+            for name in found.offered
+            if gpu.board_key in (needs := self.needs(name))
+        )
+
+    def _judge_sharing(self, found: HostCapacity) -> None:
+        """Tell an idle GPU's mode by what can be created, where the API does not tell it (before 8.0.3)."""
+        for gpu in found.gpus:
+            if gpu.sharing is None and not gpu.held and gpu.board_key is not None:
+                kinds = {
+                    needs[gpu.board_key].sharing
+                    for name in found.host.creatable_profiles
+                    if gpu.board_key in (needs := self.needs(name))
+                }
+                gpu.sharing = kinds.pop() if len(kinds) == 1 else None
+
+    def _claim(self, found: HostCapacity, vms: Iterable[Vm]) -> None:
+        for vm in vms:
+            if not vm.is_on and not vm.is_template and vm.detail is not None:
+                found.claims += [Claim(vm.name, vm.moid, vgpu.profile) for vgpu in vm.detail.vgpus]
+
+
+def _could_be(slot: PassthroughSlot, allowed: Iterable[tuple[int, int]], label: str | None) -> bool:
+    return (
+        slot.holder is None
+        and slot.pci.passthrough_active
+        and (slot.pci.vendor_id, slot.pci.device_id) in allowed
+        and (not label or slot.pci.hardware_label == label)
+    )

@@ -1,0 +1,72 @@
+"""How far two PCI functions of a host are apart, by the bridges above them and their NUMA nodes.
+
+vSphere names the bridge above each function (HostPciDevice.parentBridge), so that the tree is known as
+far up as the host lists its bridges. The words are those of nvidia-smi's legend for `topo -m`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_cfg.model.observed.inventory import Host, PciDevice
+
+PIX, PXB, PHB, NODE, SYS = "PIX", "PXB", "PHB", "NODE", "SYS"
+
+
+class PciTree:
+    """The bridges of one host."""
+
+    def __init__(self, host: Host) -> None:
+        listed = (*host.pci_devices, *(gpu.pci for gpu in host.gpus))
+        nics = (nic.pci for nic in host.nics if nic.pci is not None)
+        self._devices: Mapping[str, PciDevice] = {device.pci_id: device for device in (*nics, *listed)}
+
+    def chain(self, pci_id: str) -> tuple[str, ...]:
+        """Name the bridges above a function, the nearest first; empty where the host tells none."""
+        found: list[str] = []
+        device = self._devices.get(pci_id)
+        while device is not None and device.parent_bridge and device.parent_bridge not in found:
+            found.append(device.parent_bridge)
+            device = self._devices.get(device.parent_bridge)
+        return tuple(found)
+
+    def root(self, pci_id: str) -> str | None:
+        """Return the bus of the root port above a function, None where it is not known.
+
+        Root ports of one PCIe host bridge stand on one bus: its root complex. A bridge that the host does
+        not list itself may have others above it, so nothing follows from it.
+        """
+        chain = self.chain(pci_id)
+        if not chain or chain[-1] not in self._devices:
+            return None
+        return chain[-1].rpartition(":")[0]
+
+    def is_one_root(self, one: str, other: str) -> bool | None:
+        """Whether two functions are of one root complex; None where that is not known."""
+        if _slot(one) == _slot(other) or set(self.chain(one)) & set(self.chain(other)):
+            return True
+        roots = (self.root(one), self.root(other))
+        return None if None in roots else roots[0] == roots[1]
+
+    def distance(self, one: str, other: str, nodes: tuple[int | None, int | None]) -> str | None:
+        """Return the word for the way between two functions on these NUMA nodes, None where nobody tells.
+
+        NODE also where only the node is known: they may be nearer.
+        """
+        if _slot(one) == _slot(other):
+            return PIX
+        chains = (self.chain(one), self.chain(other))
+        common = next((bridge for bridge in chains[0] if bridge in chains[1]), None)
+        if common is not None:
+            # A PCIe switch is one bridge above and one for each port: one step below it is one switch.
+            return PIX if max(chain.index(common) for chain in chains) <= 1 else PXB
+        if None not in nodes and nodes[0] != nodes[1]:
+            return SYS
+        if self.is_one_root(one, other):
+            return PHB
+        return None if None in nodes else NODE
+
+
+def _slot(pci_id: str) -> str:
+    """Return the address without its function: the ports of a card share it."""
+    return pci_id.rpartition(".")[0]

@@ -1,0 +1,349 @@
+"""Which GPUs of a host NVLink joins, which NICs are near them, and who says so.
+
+What the host's shell tells (`nvidia-smi topo -m`) comes before what vCenter tells, and that before what
+follows from the catalogue. Which GPUs a bridge joins no API says: where only vCenter is heard, its device
+groups tell how many one joins, and who is joined is a guess. Where sources disagree, that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from vgpu_cfg.catalog import Board, Catalog, resolve_profile
+from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.model.observed.host_facts import GpuLinks, ShellFacts
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Gpu, Host, Inventory
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.capacity.pci_tree import NODE, PHB, PIX, PXB, SYS, PciTree
+
+NVLINK = "NV"
+"""What the word for NVLink begins with; the number of links follows where it is told."""
+
+ORDER = (NVLINK, PIX, PXB, PHB, NODE, SYS)
+"""From near to far. Source: nvidia-smi's legend; NVLink before PCIe as NCCL orders them."""
+
+_GROUPED = "nvidiaVgpu"
+"""Vim `VendorDeviceGroupInfoComponentDeviceInfoComponentType` of a vGPU."""
+
+MODULES_PER_HALF = 4
+"""GPUs of an HGX board with the modules 1 to 4 form one half, 5 to 8 the other. Source: F. Denneman, 2023."""
+
+
+class Source(StrEnum):
+    """Who says it, or what it follows from."""
+
+    SHELL = "nvidia-smi"
+    BOARD = "board"
+    BRIDGES = "PCI bridges"
+    GUESS = "guess"
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """GPUs that NVLink joins, by PCI address; `kind` is "bridge" or "nvswitch"."""
+
+    gpus: frozenset[str]
+    kind: str
+    source: Source
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is told or follows from the board, and is no guess."""
+        return self.source is not Source.GUESS
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The way between two functions: NV12, NV, PIX, PXB, PHB, NODE or SYS."""
+
+    word: str
+    source: Source
+
+    @property
+    def rank(self) -> int:
+        """Its place from near to far, after all that are known for a word that is not."""
+        word = NVLINK if self.word.startswith(NVLINK) else self.word
+        return ORDER.index(word) if word in ORDER else len(ORDER)
+
+
+@dataclass(frozen=True, slots=True)
+class NearNic:
+    """A NIC near a GPU; `device` is its vmnic, empty for one that is passed through."""
+
+    pci_id: str
+    device: str
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDisagrees:
+    """A GPU that vCenter has on one NUMA node, and nvidia-smi on another."""
+
+    gpu: str
+    vcenter: int
+    shell: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWithoutLink:
+    """A device group that vCenter offers, of so many GPUs of a board, and nvidia-smi shows no such NVLink."""
+
+    group: str
+    size: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAcrossBoards:
+    """GPUs that nvidia-smi shows joined, and that are different boards as vCenter tells."""
+
+    gpus: tuple[str, ...]
+    boards: tuple[str, ...]
+
+
+Disagreement = NodeDisagrees | GroupWithoutLink | LinkAcrossBoards
+
+
+class Topology:
+    """What is known of one host. Everything about a GPU goes by its PCI address."""
+
+    def __init__(self, host: Host, shell: ShellFacts | None, boards: Mapping[str, Board]) -> None:
+        self.host = host
+        self._boards = boards
+        self._links: GpuLinks | None = shell.links if shell is not None else None
+        told = shell.gpus if shell is not None else {}
+        self._modules = {pci_id: one.module_id for pci_id, one in told.items() if one.module_id is not None}
+        self._tree = PciTree(host)
+        self._nodes = {device.pci_id: device.numa_node for device in host.pci_devices}
+        self._nodes |= {nic.pci_id: nic.numa_node for nic in host.nics if nic.numa_node is not None}
+        self._nodes |= {gpu.pci_id: gpu.numa_node for gpu in host.gpus}
+
+    @classmethod
+    def of(cls, host: Host, shell: ShellFacts | None, catalog: Catalog) -> Topology:
+        """Bring together what vCenter tells of a host, its shell where that was read, and its boards."""
+        boards: dict[str, Board] = {}
+        for gpu in host.gpus:
+            board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+            if board is not None:
+                boards[gpu.pci_id] = board
+        return cls(host, shell, boards)
+
+    @cached_property
+    def domains(self) -> tuple[Domain, ...]:
+        """The NVLink domains of two GPUs and more, in the order of their addresses; no GPU is in two."""
+        found = self._told_domains()
+        untold = [gpu for gpu in self._in_order() if not self._is_told(gpu.pci_id)]
+        found += self._switched(untold)
+        found += self._guessed(untold)
+        return tuple(sorted(found, key=lambda domain: min(domain.gpus)))
+
+    def domain(self, pci_id: str) -> Domain | None:
+        """Return the domain of a GPU, None where NVLink joins it to none that is known."""
+        return next((domain for domain in self.domains if pci_id in domain.gpus), None)
+
+    def group_sizes(self, domain: Domain) -> frozenset[int]:
+        """Return how many GPUs of a domain the host's device groups join."""
+        return frozenset(
+            size
+            for _, board_key, size in self._nvlink_groups()
+            if all(self._is_of(pci_id, board_key) for pci_id in domain.gpus)
+        )
+
+    def module(self, pci_id: str) -> int | None:
+        """Return the number of a GPU's module on its HGX board, None where nobody tells."""
+        return self._modules.get(pci_id)
+
+    def half(self, pci_id: str) -> int | None:
+        """Return the half of the HGX board, 0 or 1, None for other boards and where nobody tells."""
+        module, board = self.module(pci_id), self._boards.get(pci_id)
+        if module is None or module < 1 or board is None or not board.is_nvswitch:
+            return None
+        return (module - 1) // MODULES_PER_HALF
+
+    def numa_node(self, pci_id: str) -> int | None:
+        """Return the NUMA node of a function: vCenter's word, else nvidia-smi's, None where nobody tells."""
+        node = self._nodes.get(pci_id)
+        return node if node is not None or self._links is None else self._links.numa_nodes.get(pci_id)
+
+    def distance(self, one: str, other: str) -> Link | None:
+        """Return the way between two functions, None where nobody tells it."""
+        told = self._links.links.get(one, {}).get(other) if self._links is not None else None
+        if told is not None and told != "N/A":
+            return Link(told, Source.SHELL)
+        domain = self.domain(one)
+        if domain is not None and other in domain.gpus:
+            return Link(NVLINK, domain.source)
+        word = self._tree.distance(one, other, (self.numa_node(one), self.numa_node(other)))
+        return None if word is None else Link(word, Source.BRIDGES)
+
+    def is_one_root(self, one: str, other: str) -> bool | None:
+        """Whether two functions are of one PCIe root complex; None where that is not known."""
+        return self._tree.is_one_root(one, other)
+
+    def nics(self) -> tuple[tuple[str, str], ...]:
+        """List the RDMA NICs with their vmnics, where there are none all NICs; by address."""
+        known = load_nics()
+        devices = {nic.pci_id: nic.device for nic in self.host.nics if nic.pci_id}
+        passed = {device.pci_id: device for device in self.host.pci_devices}
+        rdma = {
+            pci_id: devices.get(pci_id, "")
+            for pci_id, device in passed.items()
+            if known.names_of(device.vendor_id, device.device_id)
+        }
+        return tuple(sorted((rdma or devices).items()))
+
+    def nics_near(self, gpu: str) -> tuple[NearNic, ...]:
+        """List the NICs that are nearest to a GPU, all at one distance; none of another NUMA node."""
+        found = [
+            NearNic(pci_id, device, link)
+            for pci_id, device in self.nics()
+            if (link := self.distance(gpu, pci_id)) is not None and link.word != SYS
+        ]
+        nearest = min((nic.link.rank for nic in found), default=0)
+        return tuple(nic for nic in found if nic.link.rank == nearest)
+
+    @cached_property
+    def disagreements(self) -> tuple[Disagreement, ...]:
+        """What nvidia-smi and vCenter tell differently."""
+        if self._links is None:
+            return ()
+        found: list[Disagreement] = []
+        for pci_id, node in sorted(self._links.numa_nodes.items()):
+            known = self._nodes.get(pci_id)
+            if known is not None and known != node:
+                found.append(NodeDisagrees(pci_id, known, node))
+        for name, board_key, size in self._nvlink_groups():
+            largest = max(
+                (
+                    len(domain.gpus)
+                    for domain in self._told_domains()
+                    if any(self._is_of(pci_id, board_key) for pci_id in domain.gpus)
+                ),
+                default=0,
+            )
+            told = [pci_id for pci_id in self._links.links if self._is_of(pci_id, board_key)]
+            if len(told) >= size > largest:
+                found.append(GroupWithoutLink(name, size, largest))
+        for domain in self._told_domains():
+            gpus = sorted(domain.gpus)
+            boards = tuple(dict.fromkeys(self._boards[one].name for one in gpus if one in self._boards))
+            if len(boards) > 1:
+                found.append(LinkAcrossBoards(tuple(gpus), boards))
+        return tuple(found)
+
+    def _in_order(self) -> list[Gpu]:
+        return sorted(self.host.gpus, key=lambda gpu: gpu.pci_id)
+
+    def _is_told(self, pci_id: str) -> bool:
+        """Whether the matrix speaks of the GPU: one that is passed through is not in it."""
+        return self._links is not None and pci_id in self._links.links
+
+    def _is_of(self, pci_id: str, board_key: str) -> bool:
+        board = self._boards.get(pci_id)
+        return board is not None and board.key == board_key
+
+    def _told_domains(self) -> list[Domain]:
+        found: list[Domain] = []
+        links = self._links.links if self._links is not None else {}
+        placed: set[str] = set()
+        for first in sorted(links):
+            if first in placed:
+                continue
+            reached, todo = {first}, [first]
+            while todo:
+                row = links.get(todo.pop(), {})
+                new = {other for other, word in row.items() if word.startswith(NVLINK)} - reached
+                reached |= new
+                todo += new
+            placed |= reached
+            if len(reached) > 1:
+                found.append(Domain(frozenset(reached), self._kind(reached), Source.SHELL))
+        return found
+
+    def _kind(self, gpus: Iterable[str]) -> str:
+        boards = [self._boards.get(pci_id) for pci_id in gpus]
+        return "nvswitch" if any(board is not None and board.is_nvswitch for board in boards) else "bridge"
+
+    def _switched(self, gpus: Sequence[Gpu]) -> list[Domain]:
+        """Return the GPUs of each board that has NVSwitches: its baseboard joins them all."""
+        found: dict[str, list[str]] = {}
+        for gpu in gpus:
+            board = self._boards.get(gpu.pci_id)
+            if board is not None and board.is_nvswitch:
+                found.setdefault(board.key, []).append(gpu.pci_id)
+        return [
+            Domain(frozenset(members), "nvswitch", Source.BOARD)
+            for members in found.values()
+            if len(members) > 1
+        ]
+
+    def _guessed(self, gpus: Sequence[Gpu]) -> list[Domain]:
+        """Return what the device groups suggest: GPUs of a node, by their addresses, so many at a time."""
+        sizes: dict[str, int] = {}
+        for _, board_key, size in self._nvlink_groups():
+            sizes[board_key] = max(size, sizes.get(board_key, 0))
+        found: list[Domain] = []
+        for board_key, size in sizes.items():
+            found += [
+                Domain(frozenset(members), "bridge", Source.GUESS)
+                for members in self._runs([gpu for gpu in gpus if self._is_of(gpu.pci_id, board_key)], size)
+            ]
+        return found
+
+    def _runs(self, gpus: Sequence[Gpu], size: int) -> list[tuple[str, ...]]:
+        by_node: dict[int | None, list[str]] = {}
+        for gpu in gpus:
+            board = self._boards.get(gpu.pci_id)
+            if board is not None and not board.is_nvswitch:
+                by_node.setdefault(self.numa_node(gpu.pci_id), []).append(gpu.pci_id)
+        among = list(by_node.values())
+        if not any(len(members) >= size for members in among):
+            among = [[pci_id for members in among for pci_id in members]]
+        return [
+            tuple(members[start : start + size])
+            for members in among
+            for start in range(0, len(members) - size + 1, size)
+        ]
+
+    def _nvlink_groups(self) -> list[tuple[str, str, int]]:
+        """List name, board and size of the groups of vGPUs of one profile that a board of this host has."""
+        found = []
+        for group in self.host.device_groups:
+            profile = _profile_of(group)
+            if profile is None:
+                continue
+            for board in {board.key: board for board in self._boards.values()}.values():
+                entry = resolve_profile(board, profile)
+                if entry is not None and entry.is_nvlink_p2p:
+                    found.append((group.name, board.key, len(group.components)))
+        return found
+
+
+class Topologies:
+    """The topology of each host of an inventory, made when it is first asked for."""
+
+    def __init__(self, observed: Inventory, catalog: Catalog) -> None:
+        self._facts, self._catalog = observed.facts.hosts, catalog
+        self._known: dict[str, Topology] = {}
+
+    def of(self, host: Host) -> Topology:
+        """Return the topology of a host."""
+        if host.moid not in self._known:
+            facts = self._facts.get(host.moid)
+            shell = facts.shell if facts is not None else None
+            self._known[host.moid] = Topology.of(host, shell, self._catalog)
+        return self._known[host.moid]
+
+
+def _profile_of(group: DeviceGroupInfo) -> VgpuProfile | None:
+    """Return the profile of a group that has two vGPUs and more of it, and nothing else."""
+    profiles = {profile for kind, profile in group.components if kind == _GROUPED}
+    is_alike = len(profiles) == 1 and all(kind == _GROUPED for kind, _ in group.components)
+    name = next(iter(profiles)) if is_alike and len(group.components) > 1 else None
+    try:
+        return VgpuProfile.parse(name) if name else None
+    except ValueError:
+        return None

@@ -1,0 +1,97 @@
+"""What becomes of VMs that the plan file does not name: deleted where `--delete` names them, else kept.
+
+Two plan files of one name own the same VMs, and each leaves the other's out. So no such VM is deleted
+unless somebody names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC
+from shlex import quote
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm, VmOrigin
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.planning.estate.ownership import Ownership, protects_vm
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+
+
+def orphans_to_delete(
+    desired: DesiredPlan, observed: Inventory, owned: Ownership, options: PlanOptions, findings: Findings
+) -> list[Vm]:
+    """Return the orphans that `--delete` names, by their exact names or inventory paths.
+
+    A name that means none of them, or several, is an error, and so is a VM that the plan file protects.
+    """
+    folders = {folder.moid: folder for folder in observed.folders}
+    chosen: dict[str, Vm] = {}
+    for name in dict.fromkeys(options.delete):
+        named = [vm for vm in owned.orphans if name in (vm.name, vm.inventory_path)]
+        if len(named) != 1:
+            _refuse(desired, owned, name, named, findings)
+            continue
+        vm = named[0]
+        if any(other.name == vm.name for other in chosen.values()):
+            subject = Subject(kind="plan", name=desired.name)
+            message = f"--delete {name}: another VM that is called so is to be deleted too"
+            findings.add(Code.NOTHING_SELECTED, subject, message, "delete one after the other")
+            continue
+        if covering := protects_vm(desired.protect, vm.name, folders.get(vm.folder_moid or "")):
+            message = f"{covering} is protected by the plan file"
+            findings.add(Code.PROTECTED, _subject(vm), message, "remove it from `protect`")
+        chosen[vm.moid] = vm
+    return [vm for vm in owned.orphans if vm.moid in chosen]
+
+
+def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings: Findings) -> None:
+    """Tell of each orphan what becomes of it; `verb` is the command that would delete it."""
+    gone = {vm.moid for vm in deleted}
+    names = [vm.name for vm in owned.orphans]
+    for vm in owned.orphans:
+        if vm.moid in gone:
+            message = (
+                f"is deleted, as --delete says: this plan's VM, {_origin(vm)}, not named by the plan file"
+            )
+            findings.add(Code.ORPHAN, _subject(vm), message)
+            continue
+        word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
+        message = f"it is this plan's VM, {_origin(vm)}, and the plan file does not name it: it is kept"
+        remedy = f"name it in the plan file; `{verb}` with --delete {quote(word)} deletes it"
+        findings.add(Code.ORPHAN, _subject(vm), message, remedy)
+
+
+def _refuse(
+    desired: DesiredPlan, owned: Ownership, name: str, named: Iterable[Vm], findings: Findings
+) -> None:
+    subject = Subject(kind="plan", name=desired.name)
+    if paths := [vm.inventory_path or vm.moid for vm in named]:
+        message = f"--delete {name}: the plan has {len(paths)} orphans of this name"
+        remedy = f"give one's path: {' or '.join(sorted(paths))}"
+    elif any(vm.name == name for vm in desired.vms):
+        message = f"--delete {name}: the plan file names this VM"
+        remedy = f"leave that --delete away; `destroy` with --only {quote(name)} deletes it"
+    elif owned.orphans:
+        message = f"--delete {name}: the plan has no orphan of this name; globs are not taken"
+        remedy = did_you_mean(name, (vm.name for vm in owned.orphans), noun="orphans") or "see `status`"
+    else:
+        message = f"--delete {name}: the plan has no orphans, its file names all of its VMs"
+        remedy = "leave --delete away"
+    findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
+
+
+def _origin(vm: Vm) -> str:
+    """Say who made a VM and when, as far as vCenter told."""
+    origin = vm.origin or VmOrigin()
+    when = "at an unknown time"
+    if origin.made_at is not None:
+        when = f"{origin.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"made {when} by {origin.made_by or 'unknown'}"
+
+
+def _subject(vm: Vm) -> Subject:
+    return Subject(kind="vm", name=vm.name, moid=vm.moid)

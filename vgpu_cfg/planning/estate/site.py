@@ -1,0 +1,203 @@
+"""What the names of a plan file mean in one vCenter: templates, clusters, folders, networks, datastores.
+
+A name is an inventory path (`/dc1/vm/training`), the end of one (`students/ml26`) or
+a bare name. One that fits nothing, or more than one thing, is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+
+T = TypeVar("T", bound=ManagedObject)
+
+
+def find_named(name: str, objects: Sequence[T]) -> list[T]:
+    """Return the objects that a name of the plan file means, whatever the case."""
+    wanted = name.strip().rstrip("/").casefold()
+    if wanted.startswith("/"):
+        return [found for found in objects if found.inventory_path.casefold() == wanted]
+    if "/" in wanted:
+        return [found for found in objects if found.inventory_path.casefold().endswith(f"/{wanted}")]
+    exact = [found for found in objects if found.name == name]
+    return exact or [found for found in objects if found.name.casefold() == wanted]
+
+
+class Site:
+    """The objects of one datacenter, looked up by name once each."""
+
+    def __init__(self, desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
+        self._findings = findings
+        self.observed = observed
+        self._to_be_made = {network.name for network in desired.networks if network.switch}
+        self.datacenter = _datacenter(desired, observed, findings)
+        path = _path_of(self.datacenter) if self.datacenter else ""
+        self.clusters = _inside(path, observed.clusters)
+        self.folders = _inside(path, observed.folders)
+        self.pools = _inside(path, observed.resource_pools)
+        self.networks = _inside(path, observed.networks)
+        self.datastores = _inside(path, observed.datastores)
+        self.vms = _inside(path, observed.vms)
+        self.templates = tuple(vm for vm in self.vms if vm.is_template)
+
+    def folder_of(self, vm: DesiredVm) -> Folder | None:
+        """Return the VM's folder; without a name that is the datacenter's VM folder."""
+        if vm.folder is None:
+            roots = [folder for folder in self.folders if folder.is_root]
+            if len(roots) == 1:
+                return roots[0]
+            message = "the datacenter's VM folder was not found in what was read"
+            self._findings.refuse_vm(Code.FOLDER_NOT_FOUND, vm, message, "name a folder")
+            return None
+        folders = [folder for folder in self.folders if not folder.is_root]
+        top = self._below_root(vm.folder, folders)
+        if len(top) == 1:
+            return top[0]
+        codes = (Code.FOLDER_NOT_FOUND, Code.FOLDER_AMBIGUOUS)
+        return self._only(vm, vm.folder, folders, "VM folder", codes)
+
+    def clusters_of(self, vm: DesiredVm) -> tuple[Cluster, ...]:
+        """Return the clusters in the VM's order; all of the datacenter where it names none."""
+        if not vm.clusters:
+            return self.clusters
+        codes = (Code.CLUSTER_NOT_FOUND, Code.CLUSTER_AMBIGUOUS)
+        found = [self._only(vm, name, self.clusters, "cluster", codes) for name in vm.clusters]
+        return tuple(dict.fromkeys(cluster for cluster in found if cluster is not None))
+
+    def pool_of(self, vm: DesiredVm, cluster: Cluster) -> str | None:
+        """Return the moid of the VM's resource pool in a cluster, its root pool without a name."""
+        if vm.resource_pool is None:
+            return cluster.resource_pool_moid
+        pools = [pool for pool in self.pools if pool.owner_moid == cluster.moid]
+        codes = (Code.POOL_NOT_FOUND, Code.POOL_AMBIGUOUS)
+        pool = self._only(vm, vm.resource_pool, pools, f"resource pool of {cluster.name}", codes)
+        return pool.moid if pool else None
+
+    def datastore_of(self, vm: DesiredVm) -> Datastore | None:
+        """Return the datastore that the VM names, None where it names none or it was not found."""
+        if vm.datastore is None:
+            return None
+        codes = (Code.DATASTORE_NOT_FOUND, Code.DATASTORE_AMBIGUOUS)
+        found = self._only(vm, vm.datastore, self.datastores, "datastore", codes)
+        if found is not None and not found.is_accessible:
+            message = f"the datastore {found.name} is not accessible"
+            remedy = "see its state in vCenter, or name another"
+            self._findings.refuse_vm(Code.DATASTORE_INACCESSIBLE, vm, message, remedy)
+        return found
+
+    def network_of(self, vm: DesiredVm, name: str) -> Network | None:
+        """Return a network by name, None with a finding where a VM cannot use it."""
+        codes = (Code.NETWORK_NOT_FOUND, Code.NETWORK_AMBIGUOUS)
+        if name in self._to_be_made and not find_named(name, self.networks):
+            message = f"the network {name!r} is made by this plan, and a NIC takes one that is there already"
+            remedy = (
+                "apply once with --only 'host:*', which makes networks and prepares hosts; then without it"
+            )
+            self._findings.refuse_vm(Code.NETWORK_NOT_FOUND, vm, message, remedy)
+            return None
+        usable = [network for network in self.networks if not network.is_uplink]
+        if not find_named(name, usable) and find_named(name, self.networks):
+            message = f"{name} is the uplink portgroup of a distributed switch"
+            self._findings.refuse_vm(Code.NETWORK_IS_UPLINK, vm, message, "name a portgroup for VMs")
+            return None
+        found = self._only(vm, name, usable, "network", codes)
+        if found is not None and found.kind is NetworkKind.OPAQUE:
+            message = f"{found.name} is an opaque network, which is not supported"
+            remedy = "name a standard or distributed portgroup"
+            self._findings.refuse_vm(Code.NETWORK_KIND, vm, message, remedy)
+            return None
+        return found
+
+    def template_of(self, vm: DesiredVm) -> Vm | None:
+        """Return the VM's template, or the VM that it names in its place; None for one from scratch."""
+        if not isinstance(vm.source, TemplateSource):
+            return None
+        name = vm.source.path_or_name
+        codes = (Code.TEMPLATE_NOT_FOUND, Code.TEMPLATE_AMBIGUOUS)
+        if find_named(name, self.templates) or not (others := find_named(name, self.vms)):
+            return self._only(vm, name, self.templates, "template", codes)
+        found = self._only(vm, name, others, "template", codes)
+        if found is not None:
+            message = f"{found.name} is a VM, not a template: it may change or run while it is cloned"
+            self._findings.add_vm(Code.NOT_A_TEMPLATE, vm, message, "make a template of it")
+        return found
+
+    def _below_root(self, name: str, folders: Sequence[Folder]) -> list[Folder]:
+        """Prefer the folder whose path below the datacenter's VM folder is the name."""
+        roots = [folder.inventory_path for folder in self.folders if folder.is_root]
+        paths = {f"{root}/{name}".casefold() for root in roots}
+        return [folder for folder in folders if folder.inventory_path.casefold() in paths]
+
+    def _only(
+        self, vm: DesiredVm, name: str, objects: Sequence[T], noun: str, codes: tuple[Code, Code]
+    ) -> T | None:
+        found = find_named(name, objects)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            remedy = did_you_mean(name, (one.name for one in objects), noun="names")
+            self._findings.refuse_vm(codes[0], vm, f"there is no {noun} {name!r}", remedy)
+            return None
+        paths = listed((one.inventory_path or one.moid for one in found), shown=6)
+        remedy = f"write its path: {paths}"
+        self._findings.refuse_vm(codes[1], vm, f"{len(found)} things are called {name!r} ({noun})", remedy)
+        return None
+
+
+def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None:
+    """See that every network of `networks` exists once, but for those that are made or are mere cabling."""
+    for network in desired.networks:
+        if network.switch is not None or network.is_physical:
+            continue
+        subject = Subject(kind="network", name=network.name)
+        found = find_named(network.name, site.networks)
+        if not found:
+            remedy = did_you_mean(network.name, (one.name for one in site.networks), noun="networks")
+            message = f"there is no network {network.name!r}"
+            findings.add(Code.NETWORK_NOT_FOUND, subject, message, remedy)
+        elif len(found) > 1:
+            paths = listed((one.inventory_path or one.moid for one in found), shown=6)
+            message = f"{len(found)} networks are called {network.name!r}"
+            findings.add(Code.NETWORK_AMBIGUOUS, subject, message, f"write its path: {paths}")
+
+
+def _datacenter(desired: DesiredPlan, observed: Inventory, findings: Findings) -> ManagedObject | None:
+    subject = Subject(kind="plan", name=desired.name)
+    known = observed.datacenters
+    if desired.datacenter is None:
+        if len(known) > 1:
+            remedy = "write vcenter: {server: …, datacenter: …}; there are " + listed(
+                (one.name for one in known), shown=8
+            )
+            message = f"the vCenter has {len(known)} datacenters and the plan names none"
+            findings.add(Code.DATACENTER_NOT_NAMED, subject, message, remedy)
+            return None
+        return known[0] if known else None
+    found = find_named(desired.datacenter, known)
+    if len(found) == 1:
+        return found[0]
+    remedy = did_you_mean(desired.datacenter, (one.name for one in known), noun="datacenters")
+    code = Code.DATACENTER_NOT_NAMED if found else Code.DATACENTER_NOT_FOUND
+    message = f"{len(found) or 'no'} datacenters are called {desired.datacenter!r}"
+    findings.add(code, subject, message, remedy)
+    return None
+
+
+def _path_of(found: ManagedObject) -> str:
+    return found.inventory_path or f"/{found.name}"
+
+
+def _inside(path: str, objects: Sequence[T]) -> tuple[T, ...]:
+    """Keep what lies in the datacenter, and what does not tell where it lies."""
+    inside = f"{path}/" if path else ""
+    return tuple(one for one in objects if not one.inventory_path or one.inventory_path.startswith(inside))

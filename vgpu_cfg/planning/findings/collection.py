@@ -1,0 +1,110 @@
+"""The findings of one planning: what the plan file's `checks` make of them, and how like ones are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.plan.change import Diagnostic, Severity, Subject
+from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code, check_of
+from vgpu_cfg.planning.findings.wording import as_counted, listed
+
+_WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def _order(found: Diagnostic) -> tuple[int, str, str, str]:
+    return (_WEIGHT[found.severity], found.code, found.subject.name, found.message)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings; `diagnostics()` gives them, errors first, like ones of a plan line folded.
+
+    `relaxed` is the plan file's `checks`. `lines` tells how many VMs each line has.
+    """
+
+    relaxed: Mapping[str, Severity] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    _others: dict[Diagnostic, None] = field(default_factory=dict)
+    _of_vms: dict[tuple[str, Code, Severity, str, str], dict[str, None]] = field(default_factory=dict)
+
+    @classmethod
+    def for_plan(cls, desired: DesiredPlan) -> Findings:
+        """Take the plan file's own severities, and complain of those that it must not give."""
+        lines: dict[str, int] = {}
+        for vm in desired.vms:
+            lines[vm.line] = lines.get(vm.line, 0) + 1
+        findings = cls({code: Severity(text) for code, text in desired.checks.items()}, lines)
+        for code, severity in findings.relaxed.items():
+            findings._judge_relaxation(desired.name, code, severity)
+        return findings
+
+    def add(
+        self, code: Code, subject: Subject, message: str, remedy: str = "", severity: Severity | None = None
+    ) -> None:
+        """Take a finding; `severity` stands in for the table's, not for the plan file's."""
+        weight = self.severity_of(code, severity)
+        self._others[
+            Diagnostic(code=code.value, severity=weight, subject=subject, message=message, remedy=remedy)
+        ] = None
+
+    def refuse_vm(self, code: Code, vm: DesiredVm, message: str, remedy: str = "") -> None:
+        """Take a finding that leaves a VM without a plan: an error, whatever the plan file says."""
+        self._take_vm(code, vm, Severity.ERROR, message, remedy)
+
+    def add_vm(
+        self, code: Code, vm: DesiredVm, message: str, remedy: str = "", severity: Severity | None = None
+    ) -> None:
+        """Take a finding about a VM of the plan; `severity` as in `add`."""
+        self._take_vm(code, vm, self.severity_of(code, severity), message, remedy)
+
+    def _take_vm(self, code: Code, vm: DesiredVm, weight: Severity, message: str, remedy: str) -> None:
+        self._of_vms.setdefault((vm.line, code, weight, message, remedy), {})[vm.name] = None
+
+    def severity_of(self, code: Code, severity: Severity | None = None) -> Severity:
+        """Say how much a finding weighs in this plan."""
+        check = CHECKS[code]
+        weight = severity or check.severity
+        wish = self.relaxed.get(code.value)
+        if wish is None or (_WEIGHT[wish] > _WEIGHT[weight] and not check.is_relaxable):
+            return weight
+        return wish
+
+    def diagnostics(self, wanted: Iterable[str] | None = None) -> tuple[Diagnostic, ...]:
+        """Return everything found, or of VMs only what concerns the wanted ones."""
+        chosen = None if wanted is None else set(wanted)
+        found = list(self._others)
+        for (line, code, weight, message, remedy), names in self._of_vms.items():
+            kept = [name for name in names if chosen is None or name in chosen]
+            if kept:
+                subject = Subject(kind="vm", name=self._subject_name(line, kept))
+                found.append(
+                    Diagnostic(
+                        code=code.value, severity=weight, subject=subject, message=message, remedy=remedy
+                    )
+                )
+        return tuple(sorted(found, key=_order))
+
+    def _subject_name(self, line: str, names: list[str]) -> str:
+        return (
+            line
+            if len(names) > 1 and len(names) == self.lines.get(line)
+            else listed(sorted(names, key=as_counted))
+        )
+
+    def _judge_relaxation(self, plan: str, code: str, severity: Severity) -> None:
+        subject = Subject(kind="plan", name=plan)
+        check = check_of(code)
+        if check is None:
+            message = f"`checks` names {code}, which is no code of a finding"
+            self.add(Code.CHECK_NOT_RELAXABLE, subject, message, "docs/reference/checks lists the codes")
+        elif _WEIGHT[severity] > _WEIGHT[check.severity] and not check.is_relaxable:
+            message = f"{code} ({check.title}) cannot be made a {severity}: {_why_not(check)}"
+            self.add(Code.CHECK_NOT_RELAXABLE, subject, message, f"remove {code} from `checks`")
+
+
+def _why_not(check: Check) -> str:
+    if check.basis is Basis.VERIFIED:
+        return "it rests on a verified fact"
+    return "without it there is still nothing to plan"

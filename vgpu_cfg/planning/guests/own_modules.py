@@ -1,0 +1,110 @@
+"""The modules that a VM's own `guest` asks for, training or not: accounts, driver, RDMA, containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
+from vgpu_cfg.model.guests.modules import (
+    DriverModule,
+    GuestModule,
+    HostNameModule,
+    LicenceModule,
+    LimitsModule,
+    NetworkModule,
+    NicFirmwareModule,
+    NouveauModule,
+    OfedModule,
+    RoceModule,
+    UsersModule,
+)
+from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModule
+from vgpu_cfg.model.plan_file import TrainingRoceEntry
+from vgpu_cfg.planning.guests.nics import PlannedNic
+
+ATS_FIRMWARE = {"ATS_ENABLED": "True"}
+"""The firmware parameters of a NIC for ATS, in mlxconfig's own words."""
+
+MACHINE_USER = "vgpu-cfg"
+"""The account by which this tool logs in where the plan file names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """One VM's guest, and what its modules follow from. `branches` are the drivers that its host takes."""
+
+    vm: DesiredVm
+    guest: DesiredGuest
+    nics: tuple[PlannedNic, ...]
+    branches: tuple[str, ...] = ()
+    training: DesiredTraining | None = None
+    """The plan's training, where this VM takes part in it."""
+
+    @property
+    def rdma_nics(self) -> tuple[PlannedNic, ...]:
+        """The NICs that carry RDMA."""
+        return tuple(nic for nic in self.nics if nic.is_rdma)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the VM has GPUs."""
+        return bool(self.vm.gpus)
+
+
+def own_modules(own: Own) -> Iterator[GuestModule]:
+    """Yield the modules, in no order."""
+    guest = own.guest
+    yield HostNameModule(host_name=guest.host_name, domain=guest.domain)
+    yield UsersModule(users=guest.users, machine_user="" if guest.login.user else MACHINE_USER)
+    told = tuple(nic.guest for nic in own.nics if nic.is_told)
+    if told:
+        yield NetworkModule(nics=told)
+    if own.has_gpus:
+        yield from _gpu_modules(own)
+    yield from _rdma_modules(own, own.rdma_nics)
+    if own.training is not None or own.rdma_nics or guest.shared_memory:
+        yield LimitsModule(shared_memory=guest.shared_memory)
+    if guest.runtime is not None:
+        yield ContainersModule(runtime=guest.runtime)
+
+
+def _gpu_modules(own: Own) -> Iterator[GuestModule]:
+    guest = own.guest
+    if guest.driver is not None:
+        yield NouveauModule()
+        driver = guest.driver
+        yield DriverModule(package=driver.package or "", sha256=driver.sha256 or "", branches=own.branches)
+    if guest.licence is not None:
+        yield LicenceModule(token=guest.licence.token, feature_type=guest.licence.feature_type)
+    if guest.runtime is not None:
+        toolkit = ToolkitModule(runtime=guest.runtime)
+        if guest.toolkit_repository is not None:
+            toolkit = toolkit.model_copy(update={"repository": guest.toolkit_repository})
+        yield toolkit
+
+
+def _rdma_modules(own: Own, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]:
+    """Yield what one word on a NIC asks of the guest: stack, firmware of a whole NIC, RoCE settings."""
+    guest = own.guest
+    is_direct = any(nic.desired.rdma == "gpudirect" for nic in nics)
+    if guest.ofed is not None:
+        ofed = guest.ofed
+        yield OfedModule(
+            stack=ofed.stack,
+            package=ofed.package or "",
+            sha256=ofed.sha256 or "",
+            peermem=is_direct and own.has_gpus,
+        )
+    if not nics:
+        return
+    direct = tuple(nic.guest for nic in nics if nic.is_whole and nic.desired.rdma == "gpudirect")
+    if direct:
+        yield NicFirmwareModule(nics=direct, parameters=ATS_FIRMWARE)
+    shape = own.training.roce if own.training is not None else TrainingRoceEntry()
+    yield RoceModule(
+        nics=tuple(nic.guest for nic in nics),
+        dscp=shape.dscp,
+        priority=shape.priority,
+        owns_port=all(nic.is_whole for nic in nics),
+    )

@@ -1,0 +1,111 @@
+"""Who trains with whom: the VMs of a training, their names in it, and the addresses they reach each other by.
+
+All of them must be able to reach each other, so one network is looked for on which each has an address
+that the plan knows: that of the training first, then any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A VM of a training. `address` is that by which the others reach it, "" where the plan knows none."""
+
+    vm: DesiredVm
+    guest: DesiredGuest
+    nics: tuple[PlannedNic, ...]
+    address: str = ""
+    subnet: str = ""
+    slots: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its names: the full one first where it has a domain, as /etc/hosts wants the canonical one."""
+        full = f"{self.guest.host_name}.{self.guest.domain}" if self.guest.domain else ""
+        return tuple(dict.fromkeys(name for name in (full, self.guest.host_name, self.vm.name) if name))
+
+    @property
+    def rdma_nics(self) -> tuple[PlannedNic, ...]:
+        """The NICs that carry RDMA."""
+        return tuple(nic for nic in self.nics if nic.is_rdma)
+
+    @property
+    def other_nics(self) -> tuple[PlannedNic, ...]:
+        """The NICs that carry everything else."""
+        return tuple(nic for nic in self.nics if not nic.is_rdma)
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The VMs of a training: workers in the plan's order, and the head where that is none of them."""
+
+    training: DesiredTraining
+    workers: tuple[Peer, ...]
+    head: Peer | None = None
+
+    @property
+    def everybody(self) -> tuple[Peer, ...]:
+        """Workers, then the head."""
+        return (*self.workers, *((self.head,) if self.head is not None else ()))
+
+    @property
+    def launcher(self) -> Peer | None:
+        """The VM from which training starts."""
+        return self.head or next(iter(self.workers), None)
+
+    def peer(self, name: str) -> Peer | None:
+        """Return the peer that a VM is, None for one that does not take part."""
+        return next((one for one in self.everybody if one.vm.name == name), None)
+
+    def is_worker(self, name: str) -> bool:
+        """Whether a VM is a worker."""
+        return any(one.vm.name == name for one in self.workers)
+
+
+def make_team(desired: DesiredPlan, addresses: Addresses) -> Team | None:
+    """Gather the VMs of the plan's training, but for those without a `guest`; None without a training."""
+    training = desired.training
+    if training is None:
+        return None
+    by_name = {vm.name: vm for vm in desired.vms}
+    names = [*training.workers, *((training.head,) if training.head else ())]
+    nics = {name: planned_nics(by_name[name], addresses) for name in names if name in by_name}
+    meeting = meeting_network(training, [nics[name] for name in nics])
+
+    def peer(name: str) -> Peer | None:
+        vm = by_name.get(name)
+        if vm is None or vm.guest is None:
+            return None
+        nic = _reached_by(nics[name], meeting)
+        address, subnet = (nic.address, nic.subnet) if nic is not None else ("", "")
+        slots = training.slots or max(1, len(vm.gpus))
+        return Peer(vm, vm.guest, nics[name], address, subnet, slots)
+
+    workers = tuple(one for name in training.workers if (one := peer(name)) is not None)
+    return Team(training, workers, peer(training.head) if training.head else None)
+
+
+def meeting_network(training: DesiredTraining, nics: Sequence[Sequence[PlannedNic]]) -> str | None:
+    """Return the network on which every VM has an address that the plan knows, None where there is none."""
+    wanted = [training.rdma_network] if training.rdma_network else []
+    wanted += [nic.network for one in nics for nic in one]
+    for network in dict.fromkeys(name for name in wanted if name):
+        if all(any(_is_on(nic, network) for nic in one) for one in nics):
+            return network
+    return None
+
+
+def _reached_by(nics: Sequence[PlannedNic], meeting: str | None) -> PlannedNic | None:
+    """Return the NIC by which a VM is reached: on the network where all meet, else any with an address."""
+    of_meeting = (nic for nic in nics if meeting is not None and _is_on(nic, meeting))
+    return next(of_meeting, None) or next((nic for nic in nics if nic.address), None)
+
+
+def _is_on(nic: PlannedNic, network: str) -> bool:
+    return nic.network == network and bool(nic.address)

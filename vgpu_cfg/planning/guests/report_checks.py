@@ -1,0 +1,146 @@
+"""What a guest that was staged tells: what failed in it, what a hand must do, keys that fit no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.guests.guest import fingerprint_of
+from vgpu_cfg.model.guests.modules import MODULE_ORDER
+from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.guests.stage import GuestTurn, present_report
+from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.new_vms import with_needs
+
+FIRMWARE = "nic-firmware"
+
+
+def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
+    """Show what a guest reports of the spec that the plan asks for now."""
+    report = present_report(turn.spec, turn.known)
+    if report is None:
+        return
+    failed = report.first_in("failed")
+    if report.state == "failed" and failed is not None:
+        why = failed.why or "the guest does not say why"
+        message = f"{failed.name} failed in its guest: {why}"
+        remedy = (
+            "see /var/log/vgpu-cfg.log in the guest, mend it, and apply again: what is done is not repeated"
+        )
+        findings.add_vm(Code.GUEST_FAILED, case.desired, message, remedy)
+    for module in report.modules:
+        if module.state == "hand":
+            message = f"{module.name} waits for a hand: {module.why or 'the guest does not say for what'}"
+            remedy = (
+                "restart the host, then apply goes on"
+                if module.name == FIRMWARE
+                else "do what it says, and apply again"
+            )
+            findings.add_vm(Code.GUEST_HAND, case.desired, message, remedy)
+
+
+def check_mark(case: Case, turn: GuestTurn, findings: Findings) -> None:
+    """Tell of what was staged and is not asked for any more: it stays, since others may use it by now."""
+    asked = {module.kind for module in turn.spec.modules}
+    left = [name for name in MODULE_ORDER if name in turn.known.mark and name not in asked]
+    foreign = sorted(turn.known.mark.keys() - set(MODULE_ORDER))
+    if left:
+        message = (
+            f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays"
+        )
+        findings.add_vm(
+            Code.GUEST_LEFTOVERS, case.desired, message, "remove it in the guest, if it is in the way"
+        )
+    if foreign:
+        message = (
+            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
+        )
+        findings.add_vm(Code.GUEST_LEFTOVERS, case.desired, message, "use that release, or leave it")
+
+
+def check_keys(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], findings: Findings) -> None:
+    """Say where a guest was staged with other keys than the plan's, so that the tool may not get in."""
+    if PLAN_KEYS not in fingerprints:
+        return
+    others = [
+        module.kind
+        for module in turn.spec.modules
+        if PLAN_KEYS in module.secrets
+        and module.kind in turn.known.mark
+        and fingerprint_of(module, fingerprints) not in (None, turn.known.mark[module.kind].fingerprint)
+    ]
+    if not others:
+        return
+    has_login = bool(turn.spec.login.user)
+    way = "" if has_login else ", and the key by which this tool would log in is another one too"
+    message = f"{' and '.join(others)} in it was staged with other keys than the plan has now{way}"
+    remedy = (
+        "apply stages the new keys"
+        if has_login
+        else "bring the old seed back (`training.keys`, or keys/ in the state folder), or write `guest.login`"
+    )
+    findings.add_vm(Code.GUEST_KEYS_LOST, case.desired, message, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class HandOnHost:
+    """A guest whose NIC firmware takes effect only when its host restarts."""
+
+    vm: str
+    host_name: str
+    host_moid: str
+    why: str
+
+
+def hands_on_hosts(turns: Iterable[tuple[Case, GuestTurn]]) -> list[HandOnHost]:
+    """List the guests that wait for their host's restart."""
+    found = []
+    for case, turn in turns:
+        report = present_report(turn.spec, turn.known)
+        waiting = (
+            [one for one in report.modules if (one.name, one.state) == (FIRMWARE, "hand")] if report else []
+        )
+        if waiting and case.host is not None:
+            found.append(HandOnHost(case.name, case.host.name, case.host.moid, waiting[0].why))
+    return found
+
+
+def restart_steps(hands: Sequence[HandOnHost], changes: Sequence[Change]) -> list[Change]:
+    """Put the restart of a host, by hand, before the staging that sees its effect.
+
+    A host that the plan itself restarts needs no hand.
+    """
+    restarted = {change.host_moid for change in changes if change.kind in ("reboot_host", "shut_down_host")}
+    steps: dict[str, ManualStep] = {}
+    for hand in hands:
+        if hand.host_moid in restarted or hand.host_moid in steps:
+            continue
+        names = [one.vm for one in hands if one.host_moid == hand.host_moid]
+        steps[hand.host_moid] = ManualStep(
+            id=f"restart {hand.host_name} for NIC firmware",
+            subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
+            text=(
+                f"shut {listed(names)} down, restart {hand.host_name}, start them again: the firmware that "
+                "was set in them is in force only then, and a restart of a VM does not bring it; only where "
+                "Current still shows the old value switch the host off and on"
+            ),
+            proof=f"in the guest: mlxconfig -e query shows the same under Current and Next Boot ({hand.why})",
+            commands=restart_commands(hand.host_name),
+            impact=Impact.HOST_REBOOT,
+            host_moid=hand.host_moid,
+        )
+    waiting = {hand.vm: steps[hand.host_moid].id for hand in hands if hand.host_moid in steps}
+    joined: list[Change] = list(steps.values())
+    for change in changes:
+        if change.host_moid in steps and change.id == restart_for_ats(steps[change.host_moid].subject.name):
+            continue  # the same restart, for which no guest waits
+        if isinstance(change, StageGuest) and FIRMWARE in change.modules and change.vm.name in waiting:
+            joined.append(with_needs(change, (waiting[change.vm.name],)))
+        else:
+            joined.append(change)
+    return joined

@@ -1,0 +1,87 @@
+"""What stands against a training as a whole: its workers, how they reach each other, its image, its head."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import counted, listed
+from vgpu_cfg.planning.guests.nics import Addresses, planned_nics
+from vgpu_cfg.planning.guests.peers import Team, meeting_network
+
+_PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
+
+
+def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findings: Findings) -> None:
+    """Judge the plan's training."""
+    training = team.training
+    subject = Subject(kind="plan", name=desired.name)
+    _check_workers(team, subject, findings)
+    _check_addresses(team, addresses, subject, findings)
+    _check_image(training, subject, findings)
+    _check_head(training, subject, findings)
+
+
+def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
+    if len(team.workers) == 1:
+        message = "it trains over one worker: what joins several is staged, and not used"
+        findings.add(Code.ONE_WORKER, subject, message, "add workers, or leave it so")
+    kinds: dict[str, list[str]] = {}
+    for one in team.workers:
+        kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
+    if len(kinds) > 1:
+        words = "; ".join(f"{listed(names)} {words}" for words, names in kinds.items())
+        message = f"its workers have unequal GPUs ({words}): every step waits for the slowest"
+        findings.add(Code.WORKERS_UNEQUAL, subject, message, "give all workers the same GPUs")
+
+
+def _gpus_of(vm: DesiredVm) -> str:
+    words = [str(gpu.profile[0]) if gpu.kind == "vgpu" else "a whole GPU" for gpu in vm.gpus]
+    kinds = dict.fromkeys(words)
+    return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
+
+
+def _check_addresses(team: Team, addresses: Addresses, subject: Subject, findings: Findings) -> None:
+    members = team.everybody
+    if len(members) < 2:
+        return
+    nics = [planned_nics(one.vm, addresses) for one in members]
+    if meeting_network(team.training, nics) is not None:
+        return
+    unknown = [one.vm.name for one in members if not one.address]
+    if unknown:
+        message = f"the plan knows no address of {listed(unknown)}, by which the others could reach it"
+    else:
+        message = "there is no network on which all VMs of the training have an address that the plan knows"
+    remedy = (
+        "give all of them a NIC on one network with `ip: pool` or a fixed `ip`; DHCP is not known beforehand"
+    )
+    findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
+
+
+def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
+    if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
+        message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
+        remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: none`"
+        findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
+
+
+def _check_head(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
+    wanted: Sequence[str] = [
+        *(["shared_folder"] if training.shared_folder is not None else []),
+        *(["monitoring"] if training.monitoring is not None else []),
+    ]
+    if wanted and training.head is None:
+        keys = " and ".join(f"`{key}`" for key in wanted)
+        message = f"the training asks for {keys}, which its head would serve, and names no head"
+        remedy = "name a VM as `training.head`, or remove it"
+        findings.add(Code.HEAD_ABSENT, subject, message, remedy)
+    elif training.head is not None and training.shared_folder is None and not training.mounts:
+        count = counted(len(training.workers), "worker")
+        message = f"data and code must be brought to {count} one by one: nothing is shared or mounted"
+        remedy = "write training: {shared_folder: {}}, or `mounts` of a folder that all have"
+        findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)

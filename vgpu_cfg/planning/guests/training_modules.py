@@ -1,0 +1,177 @@
+"""The modules that a guest has because it trains with others: mesh, image, worker, launcher, metrics."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
+    GuestModule,
+    HostEntry,
+    HostsModule,
+    SharedFolderModule,
+    TrafficModule,
+)
+from vgpu_cfg.model.guests.training_modules import (
+    ImageModule,
+    LauncherModule,
+    MeshPeer,
+    MonitoringModule,
+    RegistryModule,
+    ScrapeTarget,
+    SshMeshModule,
+    TrainWorker,
+    WorkerModule,
+)
+from vgpu_cfg.planning.guests.peers import Peer, Team
+
+DCGM_PORT, NODE_PORT = 9400, 9100
+"""Where DCGM exporter and node exporter listen, by their own defaults."""
+
+ECN_CAPABLE = 2
+"""The two low bits of a type-of-service byte that say "ECN capable"."""
+
+
+def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
+    """Yield the modules of one VM of a training, in no order."""
+    training, guest = team.training, peer.guest
+    entries = tuple(HostEntry(address=one.address, names=one.names) for one in team.everybody if one.address)
+    if entries:
+        yield HostsModule(entries=entries)
+    yield SshMeshModule(
+        vm=peer.vm.name,
+        port=training.port,
+        peers=tuple(_mesh_peer(one) for one in team.everybody),
+    )
+    yield from _shared_folder(team, peer)
+    control = peer.other_nics
+    if training.traffic is not None and control:
+        yield TrafficModule(
+            nic=control[0].guest,
+            link_mbps=training.traffic.link,
+            control_mbps=training.traffic.control,
+            control_ports=(22, training.port),
+        )
+    if guest.runtime is not None and training.image:
+        yield from _container(team, peer, guest.runtime)
+    if team.launcher is peer:
+        yield _launcher(team, peer)
+    yield from _monitoring(team, peer)
+
+
+def _mesh_peer(peer: Peer) -> MeshPeer:
+    return MeshPeer(vm=peer.vm.name, names=peer.names, addresses=(peer.address,) if peer.address else ())
+
+
+def _shared_folder(team: Team, peer: Peer) -> Iterator[GuestModule]:
+    folder, head = team.training.shared_folder, team.head
+    if folder is None or head is None or not head.address:
+        return
+    if peer is head:
+        yield SharedFolderModule(role="server", path=folder.path, clients=_clients(team))
+    else:
+        yield SharedFolderModule(role="client", path=folder.path, server=head.address)
+
+
+def _clients(team: Team) -> tuple[str, ...]:
+    """Return who may mount the head's folder: the networks of the workers, which stay when one is added."""
+    networks = {one.subnet for one in team.workers if one.subnet}
+    return tuple(sorted(networks, key=lambda text: str(ipaddress.ip_network(text).network_address)))
+
+
+def _container(team: Team, peer: Peer, runtime: str) -> Iterator[GuestModule]:
+    training = team.training
+    common = {"runtime": runtime}
+    registry = training.registry
+    if registry is not None and not training.archive:
+        yield RegistryModule.model_validate(
+            common | registry.model_dump(include={"server", "user", "password"}, exclude_none=True)
+        )
+    yield ImageModule.model_validate(
+        common
+        | {
+            "image": training.image,
+            "archive": training.archive or "",
+            "framework": training.framework,
+            "server": registry.server if registry is not None and not training.archive else "",
+        }
+    )
+    folder = training.shared_folder
+    shared = (f"{folder.path}:{folder.path}",) if folder is not None and team.head is not None else ()
+    yield WorkerModule.model_validate(
+        common
+        | {
+            "image": training.image,
+            "port": training.port,
+            "mounts": tuple(dict.fromkeys((*training.mounts, *shared))),
+            "shared_memory": peer.guest.shared_memory,
+            "gpus": bool(peer.vm.gpus),
+            "rdma": bool(peer.rdma_nics),
+        }
+    )
+
+
+def _launcher(team: Team, peer: Peer) -> LauncherModule:
+    """Return the launcher: NICs are those of a worker, since a head takes no part in the work."""
+    training, first = team.training, team.workers[0] if team.workers else peer
+    return LauncherModule.model_validate(
+        {
+            "framework": training.framework,
+            "image": (training.image or "") if peer.guest.runtime is not None else "",
+            "runtime": peer.guest.runtime or "docker",
+            "port": training.port,
+            "workers": tuple(
+                TrainWorker(name=one.guest.host_name, address=one.address, slots=one.slots)
+                for one in team.workers
+            ),
+            "nics": tuple(nic.guest for nic in first.rdma_nics),
+            "control_nics": _control_nics(first),
+            "environment": launch_environment(team),
+            "runs_work": team.is_worker(peer.vm.name),
+        }
+    )
+
+
+def _control_nics(peer: Peer) -> tuple[GuestNic, ...]:
+    return tuple(nic.guest for nic in peer.other_nics if nic.is_told)
+
+
+def launch_environment(team: Team) -> Mapping[str, str]:
+    """Return what training starts with, as far as the plan knows it; the user's own word wins.
+
+    GPUDirect is allowed over any distance where every worker's NIC is to reach GPU memory, since a VM hides
+    the real topology; it is off where one of them cannot.
+    """
+    nics = [nic for one in team.workers for nic in one.rdma_nics]
+    found: dict[str, str] = {}
+    if nics:
+        is_direct = all(
+            nic.desired.rdma == "gpudirect" and not nic.desired.is_pvrdma for nic in nics
+        ) and all(one.rdma_nics for one in team.workers)
+        found["NCCL_IB_ROCE_VERSION_NUM"] = "2"
+        found["NCCL_IB_TC"] = str(team.training.roce.dscp << 2 | ECN_CAPABLE)
+        found["NCCL_NET_GDR_LEVEL"] = "SYS" if is_direct else "LOC"
+    names = {nic.guest.name for one in team.workers for nic in (one.rdma_nics or one.other_nics)}
+    if len(names) == 1 and "" not in names:
+        found["NCCL_SOCKET_IFNAME"] = f"={names.pop()}"
+    return dict(sorted((found | dict(team.training.environment)).items()))
+
+
+def _monitoring(team: Team, peer: Peer) -> Iterator[GuestModule]:
+    wanted, runtime = team.training.monitoring, peer.guest.runtime
+    if wanted is None or runtime not in ("docker", "containerd"):
+        return
+    port = DCGM_PORT if wanted.exporter == "dcgm" else NODE_PORT
+    common = {"runtime": runtime, "exporter": wanted.exporter, "images": dict(wanted.images)}
+    if peer is team.head:
+        targets = tuple(
+            ScrapeTarget(vm=one.guest.host_name, address=one.address, port=port)
+            for one in team.workers
+            if one.address
+        )
+        yield MonitoringModule.model_validate(
+            common | {"role": "server", "targets": targets, "grafana_password": wanted.grafana_password or ""}
+        )
+    elif peer.vm.gpus:
+        yield MonitoringModule.model_validate(common | {"role": "exporter"})

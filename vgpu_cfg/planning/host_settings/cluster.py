@@ -1,0 +1,196 @@
+"""What DRS and vCenter must be told before they move VMs with vGPUs: which option, and how it is turned off.
+
+`VgpuMMAutomationTimeoutSecs` = -1, an advanced option of a cluster's DRS, lets a host that enters maintenance
+mode send its vGPU VMs away (vCenter 7.0 U3f, KB 88271); without it they stay, which is why taking it
+out is turning it off. `vgpu.hotmigrate.enabled` of vCenter itself allows their vMotion at all.
+Any other option of DRS goes by the name that the plan file gives it.
+
+The stun time limit of vSphere 8.0 U2 is no option of a cluster: it is a setting of each vGPU VM, and no
+type of the 9.1 API names it. Under which configuration parameter the vSphere Client keeps it was not
+found in public documents, so this tool writes none: who knows the name puts it under the VM's
+`extra_config`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
+from vgpu_cfg.model.observed.inventory import Cluster, Inventory
+from vgpu_cfg.model.plan.change import Edit, SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.findings.wording import is_at_least
+from vgpu_cfg.planning.host_settings.select import hosts_of
+
+EVACUATE_OPTION = "VgpuMMAutomationTimeoutSecs"
+EVACUATE_VALUE = "-1"
+HOT_MIGRATE_OPTION = "vgpu.hotmigrate.enabled"
+
+_EVACUATES_SINCE = (7, 0, 3)
+"""U3f is a build of 7.0.3; earlier builds of it take the option and do nothing (KB 88271)."""
+
+_ABSENT = "(absent)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One option of one cluster and the value that is wanted, None to have it out."""
+
+    cluster: Cluster
+    option: str
+    value: str | None
+    is_checked_only: bool
+
+
+def plan_cluster_options(
+    desired: DesiredPlan, observed: Inventory, findings: Findings
+) -> list[SetClusterOption | SetVCenterOption]:
+    """List the options of clusters and of vCenter that are not as the plan file asks; else findings."""
+    changes: list[SetClusterOption | SetVCenterOption] = []
+    asked: dict[tuple[str, str], _Asked] = {}
+    for one in _asked(desired, observed):
+        before = asked.setdefault((one.cluster.moid, one.option), one)
+        if before.value != one.value:
+            _refuse_twice(one.cluster, one.option, findings)
+    latest: dict[str, str] = {}
+    for one in asked.values():
+        change = _cluster_change(one, observed, findings)
+        if change is not None:
+            # The options of a cluster are one list that is read and written whole: one after the other.
+            before_it = latest.get(one.cluster.moid)
+            changes.append(change.model_copy(update={"needs": (before_it,) if before_it else ()}))
+            latest[one.cluster.moid] = change.id
+    vcenter = _vcenter_change(desired, observed, findings)
+    return [*changes, vcenter] if vcenter is not None else changes
+
+
+def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVCenterOption]) -> Inventory:
+    """Return the inventory as it will be once the options are set: hosts are judged by that."""
+    if not changes:
+        return observed
+    facts = observed.facts
+    clusters, vcenter = dict(facts.clusters), dict(facts.vcenter_options)
+    for change in changes:
+        if isinstance(change, SetVCenterOption):
+            vcenter[change.option] = str(change.value).lower()
+            continue
+        found = clusters[change.cluster_moid]
+        kept = {name: value for name, value in found.drs_options.items() if name != change.option}
+        set_now = {} if change.value is None else {change.option: change.value}
+        clusters[change.cluster_moid] = found.model_copy(update={"drs_options": kept | set_now})
+    facts = facts.model_copy(update={"clusters": clusters, "vcenter_options": vcenter})
+    return observed.model_copy(update={"facts": facts})
+
+
+def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_Asked]:
+    for entry in desired.hosts:
+        options = _options(entry)
+        if not options:
+            continue
+        moids = dict.fromkeys(
+            host.cluster_moid or host.compute_moid for host in hosts_of(entry, observed, desired.datacenter)
+        )
+        for moid in moids:
+            cluster = observed.cluster_by_moid.get(moid)
+            if cluster is None or _is_protected(desired, cluster):
+                continue
+            for option, value in options.items():
+                yield _Asked(cluster, option, value, entry.mode == "check")
+
+
+def _options(entry: DesiredHosts) -> dict[str, str | None]:
+    wanted = entry.cluster_options
+    options: dict[str, str | None] = {}
+    if wanted.evacuate_vgpu is not None:
+        options[EVACUATE_OPTION] = EVACUATE_VALUE if wanted.evacuate_vgpu else None
+    return options | {name: value or None for name, value in wanted.drs.items()}
+
+
+def _is_protected(desired: DesiredPlan, cluster: Cluster) -> bool:
+    globs = desired.protect.clusters
+    return matches_any(cluster.name, globs) or matches_any(cluster.inventory_path, globs)
+
+
+def _cluster_change(asked: _Asked, observed: Inventory, findings: Findings) -> SetClusterOption | None:
+    cluster, option = asked.cluster, asked.option
+    subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
+    facts = observed.facts.clusters.get(cluster.moid)
+    if cluster.is_standalone:
+        if asked.value is not None:
+            message = f"{cluster.name} stands alone: it has no DRS, and so no {option}"
+            findings.add(Code.NOT_SUPPORTED, subject, message, "leave it out, or put the host into a cluster")
+        return None
+    if facts is None:
+        message = f"{option} of cluster {cluster.name} was not read"
+        findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read the cluster")
+        return None
+    before = facts.drs_options.get(option)
+    if before == asked.value:
+        return None
+    edit = Edit(key=option, before=before, after=asked.value)
+    if asked.is_checked_only:
+        _tell_difference(subject, edit, findings)
+        return None
+    if (
+        option == EVACUATE_OPTION
+        and asked.value
+        and not is_at_least(observed.vcenter.version, _EVACUATES_SINCE)
+    ):
+        message = f"vCenter {observed.vcenter.version} does not know {option}, which came with 7.0 U3f"
+        remedy = "update vCenter, or move VMs with vGPUs by hand"
+        findings.add(Code.NOT_SUPPORTED, subject, message, remedy)
+        return None
+    return SetClusterOption(
+        id=f"set {option} on {cluster.name}",
+        subject=subject,
+        edits=(edit,),
+        cluster_moid=cluster.moid,
+        option=option,
+        value=asked.value,
+    )
+
+
+def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Findings) -> SetVCenterOption | None:
+    entries = [entry for entry in desired.hosts if entry.cluster_options.hot_migrate is not None]
+    values = {entry.cluster_options.hot_migrate for entry in entries}
+    if not values:
+        return None
+    name = observed.vcenter.name or observed.vcenter.address
+    subject = Subject(kind="plan", name=desired.name)
+    if len(values) > 1:
+        message = f"two entries of `hosts` ask different things of vCenter's {HOT_MIGRATE_OPTION}"
+        findings.add(Code.HOST_TWICE, subject, message, "it holds for the whole vCenter: name it once")
+        return None
+    wanted = values == {True}
+    found = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION)
+    if found is None:
+        message = f"vCenter {name} does not tell {HOT_MIGRATE_OPTION}"
+        findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read its settings")
+        return None
+    if (found.casefold() == "true") == wanted:
+        return None
+    edit = Edit(key=HOT_MIGRATE_OPTION, before=found.lower(), after=str(wanted).lower())
+    if all(entry.mode == "check" for entry in entries):
+        _tell_difference(subject, edit, findings)
+        return None
+    return SetVCenterOption(
+        id=f"set {HOT_MIGRATE_OPTION} on {name}",
+        subject=subject,
+        edits=(edit,),
+        option=HOT_MIGRATE_OPTION,
+        value=wanted,
+    )
+
+
+def _tell_difference(subject: Subject, edit: Edit, findings: Findings) -> None:
+    message = f"{edit.key} is {edit.before or _ABSENT}, the plan file says {edit.after or _ABSENT}"
+    findings.add(Code.SETTING_DIFFERS, subject, message, "set it by hand, or say `mode: enforce`")
+
+
+def _refuse_twice(cluster: Cluster, option: str, findings: Findings) -> None:
+    subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
+    message = f"two entries of `hosts` ask different things of {option} in cluster {cluster.name}"
+    findings.add(Code.HOST_TWICE, subject, message, "an option holds for the whole cluster: name it once")

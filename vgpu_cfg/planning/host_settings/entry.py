@@ -1,0 +1,189 @@
+"""What an entry of the settings table says: everything that the house knows of one host setting.
+
+Adding a setting is adding an entry; nothing outside the table names a single setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
+from vgpu_cfg.model.plan.change import Impact, SettingTarget
+from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.planning.findings.checks import Code
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """One host as it was read: inventory, facts, its cluster, and what the catalogue knows of its devices.
+
+    `boards` holds the boards of GPUs and `names` all names of a device, both by PCI address. `holders` names
+    the VMs, running or not, that name a device as their own (fixed DirectPath I/O), by its PCI address;
+    under "" those of which nobody read what they hold. The VMs of the plan itself are not among them.
+    """
+
+    host: Host
+    facts: HostFacts = field(default_factory=HostFacts)
+    cluster: Cluster | None = None
+    cluster_facts: ClusterFacts = field(default_factory=ClusterFacts)
+    boards: Mapping[str, Board] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def gpu(self, pci_id: str) -> Gpu | None:
+        """Return the GPU at an address."""
+        return self.host.gpu(pci_id)
+
+    def device(self, pci_id: str) -> PciDevice | None:
+        """Return the PCI function at an address, also one that stands only with its GPU or NIC."""
+        found = self.host.device(pci_id)
+        if found is None:
+            gpu = self.host.gpu(pci_id)
+            found = gpu.pci if gpu is not None else None
+        return found
+
+    def nic(self, device: str) -> HostNic | None:
+        """Return a NIC by its vmnic or its address."""
+        return next((nic for nic in self.host.nics if device in (nic.device, nic.pci_id)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One setting of one device and the value that is wanted, in the setting's canonical words.
+
+    `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why. `cuts_off` tells
+    what the host itself loses with it. `comes_back` says that the plan gives the device back to the host,
+    which can ask it then: until that is done nothing is known of it.
+    """
+
+    setting: str
+    value: str
+    device: str = ""
+    is_derived: bool = False
+    note: str = ""
+    cuts_off: str = ""
+    comes_back: bool = False
+
+    @property
+    def id(self) -> str:
+        """How it is named in marks and messages, as `SettingTarget.id`."""
+        return f"{self.setting} {self.device}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a host shows of a setting. `runtime` None means that the source tells only one value.
+
+    `unread` says why nothing is known; then the values mean nothing. `is_absent` says that the host has no
+    such setting at all, with the reason in `unread`.
+    """
+
+    configured: str | None = None
+    runtime: str | None = None
+    unread: str = ""
+    is_absent: bool = False
+
+    @property
+    def in_force(self) -> str | None:
+        """The value that holds now, as far as the source tells."""
+        return self.configured if self.runtime is None else self.runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a wish must not be fulfilled on this host: a finding of this code."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class HowTo:
+    """The setting's paragraph in the runbook. Texts may hold {host}, {device}, {value}, {before}.
+
+    `client` is the way through the vSphere Client; `commands` are whole command lines with the
+    tool named first (govc, esxcli, nvidia-smi, mlxconfig); `expected` what they print; `verify` and
+    `undo` are command lines too.
+    """
+
+    why: str
+    client: str = ""
+    commands: tuple[str, ...] = ()
+    expected: str = ""
+    verify: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+
+
+def nothing_objects(view: HostView, wish: Wish) -> Objection | None:
+    """Object to nothing."""
+    del view, wish
+    return None
+
+
+def equal(wanted: str, found: str) -> bool:
+    """Whether a reading is what is wanted, word for word."""
+    return wanted == found
+
+
+@dataclass(frozen=True, slots=True)
+class HostSetting:
+    """One entry of the table.
+
+    key: how plans, marks and reports name it: "graphics_type".
+    title: the same in words, as shown: "graphics type".
+    source: where the facts stand: a chapter of vendor documentation, an API type, "recalled".
+    facts: the groups of facts that reading it takes; BASE is always read.
+    wishes: what an entry of the plan file asks of a host, device by device. `model` matches and the
+        first-match rule are already resolved by `planning.hosts.match`.
+    read: what the host shows of it, for a device.
+    same: whether a reading's word is what is wanted.
+    impact: what must happen until a written value is in force: NONE at once; SERVICE_RESTART of
+        `service`; HOST_MAINTENANCE at once, with the host emptied; HOST_REBOOT; HOST_COLD_BOOT.
+    group: writes of one group on one host at one moment become one call; `write` makes it of them,
+        or several calls where the API needs that. Where it returns nothing the wish is done by hand.
+    after: keys that must be written before this one, where both change in the same stretch.
+    needs_in_force: keys that must be in force before this one can be written, where `has_needs`.
+    has_needs: whether a wish has these needs: what is turned off mostly has none.
+    is_dropped_by_reboot: whether a reboot of the host resets it (told per wish).
+    objects: why it must not be done here.
+    other_way: a second way to the same end, for hosts that do not offer the first.
+    show: the host as it will be with the wish in force, for placing VMs on it.
+    by_hand: the text of the manual step, where no way exists.
+    """
+
+    key: str
+    title: str
+    source: str
+    wishes: Callable[[DesiredHosts, HostView], Iterable[Wish]]
+    read: Callable[[HostView, str], Reading]
+    write: Callable[[HostView, Sequence[Wish]], Sequence[HostWrite]]
+    impact: Callable[[HostView, Wish], Impact]
+    how: Callable[[HostView, Wish], HowTo]
+    group: str
+    facts: frozenset[FactGroup] = frozenset()
+    service: str = ""
+    after: tuple[str, ...] = ()
+    needs_in_force: tuple[str, ...] = ()
+    has_needs: Callable[[Wish], bool] = lambda _wish: True
+    same: Callable[[str, str], bool] = equal
+    is_dropped_by_reboot: Callable[[HostView, Wish], bool] = lambda _view, _wish: False
+    objects: Callable[[HostView, Wish], Objection | None] = nothing_objects
+    other_way: Callable[[HostView, Sequence[Wish]], HostWrite | None] = lambda _view, _wishes: None
+    show: Callable[[Host, Wish], Host] = lambda host, _wish: host
+    by_hand: Callable[[HostView, Wish], str] = lambda _view, _wish: ""
+
+
+def needs_of(setting: HostSetting, wish: Wish) -> tuple[str, ...]:
+    """Return the keys that must be in force before a wish can be written."""
+    return setting.needs_in_force if setting.has_needs(wish) else ()
+
+
+def target(wish: Wish, reading: Reading) -> SettingTarget:
+    """Say what a reading must show once a wish is fulfilled."""
+    before = None if reading.unread else reading.configured
+    return SettingTarget(setting=wish.setting, device=wish.device, value=wish.value, before=before)

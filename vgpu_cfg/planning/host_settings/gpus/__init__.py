@@ -1,0 +1,3 @@
+"""The settings of a host's GPUs and of their driver."""
+
+from __future__ import annotations

@@ -1,0 +1,251 @@
+"""Which NVIDIA host driver an ESXi host has, which one it shall have, and how it comes there.
+
+VIBs are told apart by their names, whatever the case: `NVD-AIE_ESXi_8.0.0_Driver` (NVIDIA AI Enterprise),
+`NVD-VMware_ESXi_8.0.0_Driver` (NVIDIA vGPU; its component is called NVD-VGPU), `nvdgpumgmtdaemon`. Until 2022
+the first part was NVIDIA in place of NVD. Sources: recorded installations of 470 to 595; NVIDIA AI Enterprise
+5.0 User Guide 2.7.1-2.7.3.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, SoftwarePackage, is_same_boot
+from vgpu_cfg.model.observed.inventory import GraphicsType, Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+
+Kind = Literal["nvd-aie", "vgpu"]
+
+_DRIVERS: tuple[tuple[str, Kind], ...] = (
+    ("nvd-aie", "nvd-aie"),
+    ("nvidia-aie", "nvd-aie"),
+    ("nvd-vgpu", "vgpu"),
+    ("nvd-vmware", "vgpu"),
+    ("nvidia-vgpu", "vgpu"),
+    ("nvidia-vmware", "vgpu"),
+)
+_DAEMONS = ("nvdgpumgmt", "nvd-gpu-mgmt")
+_GLOB = re.compile(r"[\w.*?\[\]!-]+")
+_MODULE = "nvidia"
+NONE = "none"
+STAGED = "taken in, waits for the reboot"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFacts:
+    """What of NVIDIA is installed on a host; `kind` and `version` are None where no driver is.
+
+    `version` is the VIB's: "580.95.02-1OEM.800.1.0.20613240". `package` is the VIB's name.
+    """
+
+    kind: Kind | None = None
+    version: str | None = None
+    daemon: bool = False
+    package: str = ""
+
+
+def driver_facts(software: Iterable[SoftwarePackage]) -> DriverFacts:
+    """Find the host driver and the GPU management daemon among installed packages."""
+    found = DriverFacts()
+    has_daemon = False
+    for package in software:
+        name = package.name.casefold()
+        has_daemon = has_daemon or name.startswith(_DAEMONS)
+        kind = next((kind for prefix, kind in _DRIVERS if name.startswith(prefix)), None)
+        if kind is not None and found.kind is None:
+            found = DriverFacts(kind, package.version, package=package.name)
+    return DriverFacts(found.kind, found.version, has_daemon, found.package)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A wish's value taken apart: `nvd-aie 580.* by esxcli from /vmfs/volumes/ds/driver.zip`."""
+
+    kind: str
+    version: str
+    by: str = "hand"
+    depots: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, value: str) -> _Wanted:
+        kind, version, *rest = shlex.split(value)
+        by = rest[1] if rest else "hand"
+        return cls(kind, version, by, tuple(rest[3:]))
+
+    @property
+    def value(self) -> str:
+        words = [self.kind, self.version]
+        if self.by != "hand":
+            words += ["by", self.by]
+        if self.depots:
+            words += ["from", *self.depots]
+        return " ".join(word if _GLOB.fullmatch(word) else shlex.quote(word) for word in words)
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    """Ask for the driver on hosts that have a GPU; the others need none."""
+    driver = entry.driver
+    if driver is None or not view.host.gpus:
+        return
+    wanted = _Wanted(driver.kind, driver.version or "*", driver.by, driver.depot)
+    yield Wish("driver", wanted.value)
+
+
+def _same(wanted: str, found: str) -> bool:
+    """Whether an installed driver is of the wanted kind and its version fits the glob.
+
+    A glob without a wildcard also fits a version with the VIB's suffix: "580.95.02" fits "580.95.02-1OEM…".
+    What is staged is taken for the wanted one: after the reboot it shows whether it was.
+    """
+    if found == STAGED:
+        return True
+    kind, _, version = found.partition(" ")
+    wish = _Wanted.parse(wanted)
+    fits = fnmatchcase(version, wish.version) or fnmatchcase(version, f"{wish.version}-*")
+    return kind == wish.kind and fits
+
+
+def _read(view: HostView, device: str) -> Reading:
+    """Read what is installed, and whether it is what runs.
+
+    The running driver is that of `nvidia-smi` where the shell was read. Else a host whose `nvidia` module is
+    not known to the VMkernel runs none, unless every GPU is passed through and no driver would load. Until
+    the reboot the list of VIBs is that of the running image: what this tool has just installed is told by
+    its mark on the host, together with the host's own word that it must be rebooted.
+    """
+    del device
+    facts = view.facts
+    if FactGroup.SOFTWARE not in facts.groups:
+        return Reading(unread=facts.unread.get(FactGroup.SOFTWARE, "the installed software was not read"))
+    found = driver_facts(facts.software)
+    configured = NONE if found.kind is None else f"{found.kind} {found.version}"
+    if _is_staged(facts):
+        return Reading(configured=STAGED, runtime=configured)
+    return Reading(configured=configured, runtime=_running(view, found, configured))
+
+
+def _is_staged(facts: HostFacts) -> bool:
+    waiting = facts.mark.waiting if facts.mark is not None else {}
+    return facts.reboot_required and "driver" in waiting and is_same_boot(waiting["driver"], facts.boot_time)
+
+
+def _running(view: HostView, found: DriverFacts, configured: str) -> str | None:
+    if found.kind is None or found.version is None:
+        return None
+    shell = view.facts.shell
+    if shell is not None and shell.driver_version:
+        is_same = found.version.startswith(shell.driver_version)
+        return configured if is_same else f"{found.kind} {shell.driver_version}"
+    if FactGroup.MODULES not in view.facts.groups or all(gpu.is_passthrough for gpu in view.host.gpus):
+        return None
+    return None if _MODULE in view.facts.modules else NONE
+
+
+def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+    """Install from the depots, where esxcli is to do it and no driver of the other kind is in the way."""
+    (wish,) = wishes
+    wanted = _Wanted.parse(wish.value)
+    if wanted.by != "esxcli" or not wanted.depots or _other_kind(view, wanted):
+        return ()
+    depots = tuple(("depot", depot) for depot in wanted.depots)
+    return (EsxcliWrite(command="software.vib.install", arguments=depots),)
+
+
+def _other_kind(view: HostView, wanted: _Wanted) -> str:
+    """Return the name of the installed VIB where it is of the other kind, which must be removed first."""
+    found = driver_facts(view.facts.software)
+    return found.package if found.kind not in (None, wanted.kind) else ""
+
+
+def _by_hand(view: HostView, wish: Wish) -> str:
+    wanted = _Wanted.parse(wish.value)
+    if wanted.by == "esxcli" and wanted.depots and not _other_kind(view, wanted):
+        return ""
+    name = "NVD-AIE" if wanted.kind == "nvd-aie" else "NVD-VGPU"
+    if wanted.by == "lifecycle":
+        return (
+            f"add the components {name} {wanted.version} and nvd-gpu-mgmt-daemon of the same release to the "
+            f"image of the cluster, then remediate {view.host.name} (which takes it down and reboots it)"
+        )
+    lines = [f"with {view.host.name} in maintenance mode: {command}" for command in _commands(view, wanted)]
+    return (
+        f"install the NVIDIA host driver {name} {wanted.version} and the GPU management daemon of the same "
+        f"release; {'; then '.join(lines)}; then reboot, whatever the installer says of it"
+    )
+
+
+def _commands(view: HostView, wanted: _Wanted) -> list[str]:
+    other = _other_kind(view, wanted)
+    depots = wanted.depots or (
+        "/vmfs/volumes/DATASTORE/HOST-DRIVER.zip",
+        "/vmfs/volumes/DATASTORE/GPU-MANAGEMENT-DAEMON.zip",
+    )
+    removal = [f"esxcli software vib remove --vibname={shlex.quote(other)}"] if other else []
+    return removal + [f"esxcli software vib install --depot={shlex.quote(depot)}" for depot in depots]
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    wanted = _Wanted.parse(wish.value)
+    found = driver_facts(view.facts.software)
+    undo = [f"esxcli software vib remove --vibname={shlex.quote(found.package or 'NAME-OF-THE-VIB')}"]
+    return HowTo(
+        why=(
+            "ESXi serves vGPUs and MIG only through NVIDIA's own driver. C-series profiles on A100 and A30 "
+            "come with the AI Enterprise package alone, and VMs move only between hosts with equal drivers. "
+            "A GPU that is passed through while the driver is installed is not claimed by it."
+        ),
+        client="with vSphere Lifecycle Manager: cluster > Updates, the image of the cluster",
+        # Where an image owns the software, esxcli must not install beside it.
+        commands=() if wanted.by == "lifecycle" else tuple(_commands(view, wanted)),
+        expected=(
+            "Operation finished successfully. It may print `Reboot Required: false`: reboot nevertheless, "
+            "the driver is loaded only then"
+        ),
+        verify=(
+            "esxcli software vib list | grep -i -E 'nvd|nvidia'",
+            "vmkload_mod -l | grep nvidia",
+            "/etc/init.d/nvdGpuMgmtDaemon status",
+            "nvidia-smi",
+        ),
+        undo=(*undo, "esxcli system shutdown reboot --reason='NVIDIA driver removed'"),
+    )
+
+
+def _show(host: Host, wish: Wish) -> Host:
+    """Show GPUs as the driver will serve them: of the type that is configured, no longer basic."""
+    del wish
+    gpus = tuple(
+        gpu.model_copy(update={"graphics_type": gpu.configured_graphics_type})
+        if gpu.graphics_type is GraphicsType.BASIC and gpu.configured_graphics_type is not None
+        else gpu
+        for gpu in host.gpus
+    )
+    return host.model_copy(update={"gpus": gpus})
+
+
+DRIVER_SETTINGS = (
+    HostSetting(
+        key="driver",
+        title="NVIDIA host driver",
+        source="NVIDIA AI Enterprise 5.0 User Guide 2.7",
+        wishes=_wishes,
+        read=_read,
+        same=_same,
+        write=_write,
+        impact=lambda _view, _wish: Impact.HOST_REBOOT,
+        how=_how,
+        group="driver",
+        facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
+        after=("gpu_passthrough",),
+        show=_show,
+        by_hand=_by_hand,
+    ),
+)

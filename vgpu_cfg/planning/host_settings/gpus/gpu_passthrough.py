@@ -1,0 +1,203 @@
+"""How a GPU is handed through whole or taken back, what forbids it, and what its hardware label is.
+
+Both are parts of `PciPassthruConfig`, and go into one call with those of NICs. A host that can rebind a
+device to another driver does it at once, every other one when it boots. While a GPU is passed through,
+neither the NVIDIA driver nor the graphics manager of the host sees it. That a label may be set without
+disturbing anything is recalled. Sources: vim `HostPciPassthruConfig` (hardwareLabel 7.0.2.0),
+`HostPciPassthruInfo`, `HostCapability.deviceRebindWithoutRebootSupported` (7.0).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import ShellWrite
+from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import is_at_least
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.match import gpu_rules
+from vgpu_cfg.planning.host_settings.nics.handed_out import (
+    GROUP,
+    TAKE_IT_OUT,
+    held_by,
+    passthrough_by_esxcli,
+    rebind_impact,
+    write_passthrough,
+)
+
+PASSTHROUGH, HOST = "passthrough", "host"
+
+_LABELS_SINCE = (7, 0, 2)
+_NVSWITCH_SINCE = (9, 0)
+_WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
+
+
+def _wish_use(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    """Ask for passthrough or against it; a GPU for vGPUs must not be passed through."""
+    waits = entry.bios is not None and entry.bios.iommu is True
+    for gpu, rule in gpu_rules(entry, view):
+        if rule.use is GpuUse.PASSTHROUGH:
+            yield Wish("gpu_passthrough", PASSTHROUGH, gpu.pci_id, note=_WAITS_FOR_IOMMU if waits else "")
+        elif rule.use is GpuUse.VGPU:
+            yield Wish("gpu_passthrough", HOST, gpu.pci_id)
+
+
+def _read_use(view: HostView, device: str) -> Reading:
+    """Read what the list of PCI functions says; a GPU that the graphics manager shows is the host's own."""
+    found = _listed(view, device)
+    gpu = view.gpu(device)
+    if found is None and gpu is not None and gpu.graphics_type is not None:
+        return Reading(configured=HOST)
+    if found is None:
+        return Reading(unread="the host's list of PCI functions lacks it")
+    return Reading(configured=_word(found.passthrough_enabled), runtime=_word(found.passthrough_active))
+
+
+def _word(is_passthrough: bool) -> str:  # noqa: FBT001 - the value itself is what is put into words
+    return PASSTHROUGH if is_passthrough else HOST
+
+
+def _listed(view: HostView, device: str) -> PciDevice | None:
+    """Return the function as the host's own list has it: one that stands in for a GPU tells no state."""
+    return view.host.device(device)
+
+
+def _object_to_use(view: HostView, wish: Wish) -> Objection | None:
+    gpu = view.gpu(wish.device)
+    if wish.value == HOST and (holders := view.holders.get(wish.device)):
+        return Objection(Code.GPU_SERVES_VGPUS, held_by(holders), TAKE_IT_OUT)
+    if wish.value == HOST or gpu is None:
+        return None
+    board = view.boards.get(wish.device)
+    if gpu.vm_moids and not gpu.is_passthrough:
+        message = f"it holds vGPUs of {len(gpu.vm_moids)} running VM(s)"
+        return Objection(Code.GPU_SERVES_VGPUS, message, "move or switch these VMs off, then plan again")
+    if board is not None and board.is_nvswitch and not is_at_least(view.host.version, _NVSWITCH_SINCE):
+        message = f"{board.name} sits on NVSwitch, whose GPUs vSphere before 9.0 does not pass through"
+        return Objection(Code.NVSWITCH_PASSTHROUGH, message, "give VMs full-size vGPUs or device groups")
+    found = _listed(view, wish.device)
+    if found is not None and not found.passthrough_capable and wish.note != _WAITS_FOR_IOMMU:
+        message = "the host cannot pass it through"
+        return Objection(Code.NOT_SUPPORTED, message, "switch the IOMMU on: `bios: {iommu: true}`")
+    return None
+
+
+def _use_impact(view: HostView, wish: Wish) -> Impact:
+    return rebind_impact(view, wish, _read_use(view, wish.device))
+
+
+def _show_use(host: Host, wish: Wish) -> Host:
+    is_passed = wish.value == PASSTHROUGH
+    return _with_function(host, wish.device, passthrough_enabled=is_passed, passthrough_active=is_passed)
+
+
+def _with_function(host: Host, pci_id: str, **update: object) -> Host:
+    """Return the host with the function of one GPU changed, in the list and at the GPU."""
+
+    def changed(device: PciDevice) -> PciDevice:
+        return device.model_copy(update=update) if device.pci_id == pci_id else device
+
+    def at(gpu: Gpu) -> Gpu:
+        return gpu.model_copy(update={"pci": changed(gpu.pci)}) if gpu.pci_id == pci_id else gpu
+
+    gpus = tuple(at(gpu) for gpu in host.gpus)
+    devices = tuple(changed(device) for device in host.pci_devices)
+    return host.model_copy(update={"pci_devices": devices, "gpus": gpus})
+
+
+def _wish_label(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    """Ask for a label; an empty one removes it."""
+    for gpu, rule in gpu_rules(entry, view):
+        if rule.label is not None and rule.use is not GpuUse.LEAVE:
+            yield Wish("gpu_label", rule.label, gpu.pci_id)
+
+
+def _read_label(view: HostView, device: str) -> Reading:
+    found = _listed(view, device)
+    if found is None:
+        return Reading(unread="the host's list of PCI functions lacks it")
+    return Reading(configured=found.hardware_label or "")
+
+
+def _object_to_label(view: HostView, wish: Wish) -> Objection | None:
+    if not wish.value or is_at_least(view.host.version, _LABELS_SINCE):
+        return None
+    message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
+    return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
+
+
+def _show_label(host: Host, wish: Wish) -> Host:
+    return _with_function(host, wish.device, hardware_label=wish.value or None)
+
+
+def _esxcli(view: HostView, wish: Wish) -> tuple[str, ...]:
+    write = passthrough_by_esxcli(view, [wish])
+    return tuple(shlex.join(command) for command in write.commands) if isinstance(write, ShellWrite) else ()
+
+
+def _how_use(view: HostView, wish: Wish) -> HowTo:
+    other = HOST if wish.value == PASSTHROUGH else PASSTHROUGH
+    why = (
+        "a VM gets the whole GPU only when the host hands it out. The host's NVIDIA driver no longer sees it"
+        if wish.value == PASSTHROUGH
+        else "the NVIDIA host driver serves vGPUs only on a GPU that the host has not handed out"
+    )
+    return HowTo(
+        why=why,
+        client="host > Configure > Hardware > PCI Devices > {device} > Toggle Passthrough",
+        commands=_esxcli(view, wish),
+        expected=f"Enabled: {'true' if wish.value == PASSTHROUGH else 'false'} for the device",
+        verify=("esxcli hardware pci pcipassthru list",),
+        undo=_esxcli(view, replace(wish, value=other)),
+    )
+
+
+def _how_label(view: HostView, wish: Wish) -> HowTo:
+    del view, wish
+    return HowTo(
+        why="a VM with a Dynamic DirectPath device may ask for a GPU by this label, whatever host has it",
+        client="host > Configure > Hardware > PCI Devices > {device} > Hardware Label",
+        expected="the label stands beside the device",
+        verify=("govc object.collect -json -s {host} config.pciPassthruInfo",),
+        undo=("# as above, with the label {before}",),
+    )
+
+
+PASSTHROUGH_SETTINGS = (
+    HostSetting(
+        key="gpu_passthrough",
+        title="passthrough of the GPU",
+        source="vim HostPciPassthruConfig",
+        wishes=_wish_use,
+        read=_read_use,
+        write=write_passthrough,
+        other_way=passthrough_by_esxcli,
+        impact=_use_impact,
+        how=_how_use,
+        group=GROUP,
+        needs_in_force=("bios_iommu",),
+        objects=_object_to_use,
+        show=_show_use,
+    ),
+    HostSetting(
+        key="gpu_label",
+        title="hardware label of the GPU",
+        source="vim HostPciPassthruConfig.hardwareLabel (7.0.2.0)",
+        wishes=_wish_label,
+        read=_read_label,
+        write=write_passthrough,
+        other_way=passthrough_by_esxcli,
+        impact=lambda _view, _wish: Impact.NONE,
+        how=_how_label,
+        group=GROUP,
+        after=("gpu_passthrough",),
+        objects=_object_to_label,
+        show=_show_label,
+    ),
+)

@@ -1,0 +1,305 @@
+"""How a host's graphics settings read and what `UpdateGraphicsConfig` is given: types, policy, vGPU modes.
+
+All four settings are parts of one object that is written back whole, so they are one group and one
+call. A type or policy is in force after a restart of the service `xorg`, or of the host where it lists no
+such service; without NVIDIA's driver every GPU stays `basic`. A vGPU mode holds at once, is told from
+8.0 U3 on, and a reboot drops it. Sources: vim `HostGraphicsConfig`; NVIDIA AI Enterprise 5.0 User Guide
+2.7.6. Unproven: that a restart of xorg alone drops the vGPU mode, and that a type written together with the
+driver's installation is in force after the reboot that brings the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType, Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite, HostWrite
+from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.vgpu import VgpuMode
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import driver_note, objection_to, with_gpu
+from vgpu_cfg.planning.host_settings.gpus.vgpu_mode import vgpu_mode_setting
+from vgpu_cfg.planning.host_settings.match import gpu_rules
+
+XORG = "xorg"
+GROUP = "graphics"
+
+_TYPE_WORDS = {GraphicsType.SHARED: "Shared", GraphicsType.SHARED_DIRECT: "SharedPassthru"}
+_POLICY_WORDS = {AssignmentPolicy.PERFORMANCE: "Performance", AssignmentPolicy.CONSOLIDATION: "Consolidation"}
+_KEPT = "no rule speaks of the GPU, so it keeps its type"
+_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
+
+
+def write_graphics(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+    """Put every graphics wish of a host into one call."""
+    del view
+    types = {wish.device: GraphicsType(wish.value) for wish in wishes if wish.setting == "gpu_graphics_type"}
+    modes = {wish.device: VgpuMode(wish.value) for wish in wishes if wish.setting == "vgpu_mode"}
+    default = next((wish.value for wish in wishes if wish.setting == "graphics_type"), None)
+    policy = next((wish.value for wish in wishes if wish.setting == "assignment_policy"), None)
+    return (
+        GraphicsWrite(
+            default_type=None if default is None else GraphicsType(default),
+            assignment_policy=None if policy is None else AssignmentPolicy(policy),
+            graphics_types=types,
+            vgpu_modes=modes,
+        ),
+    )
+
+
+def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+    """Set host-wide values by esxcli; for single GPUs there is no other way.
+
+    The options are documented for the shell; that they go through vCenter too is unproven.
+    """
+    (write,) = write_graphics(view, wishes)
+    if not isinstance(write, GraphicsWrite) or write.graphics_types or write.vgpu_modes:
+        return None
+    options: list[tuple[str, str]] = []
+    if write.default_type is not None:
+        options.append(("default-type", _TYPE_WORDS[write.default_type]))
+    if write.assignment_policy is not None:
+        options.append(("shared-passthru-assignment-policy", _POLICY_WORDS[write.assignment_policy]))
+    return EsxcliWrite(command="graphics.host.set", arguments=tuple(options))
+
+
+def _impact(view: HostView, wish: Wish) -> Impact:
+    del wish
+    return Impact.SERVICE_RESTART if XORG in view.facts.services else Impact.HOST_REBOOT
+
+
+def _has_graphics(view: HostView) -> bool:
+    """Whether there is anything to set: a host without GPUs may tell no graphics settings at all."""
+    return bool(view.host.gpus) or view.host.graphics_type is not None
+
+
+def _same_type(wanted: str, found: str) -> bool:
+    """Whether a type is what is wanted; without a driver `basic` is all that shared can be."""
+    return found == wanted or (wanted == GraphicsType.SHARED and found == GraphicsType.BASIC)
+
+
+def _wish_type(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    if entry.graphics_type is not None and _has_graphics(view):
+        yield Wish("graphics_type", entry.graphics_type.value, note=_note(entry, view, entry.graphics_type))
+
+
+def _note(entry: DesiredHosts, view: HostView, wanted: GraphicsType) -> str:
+    """Say that sharedDirect needs a driver; without GPUs, or for shared, there is nothing to say."""
+    needs_driver = wanted is GraphicsType.SHARED_DIRECT and view.host.gpus
+    return driver_note(entry, view) if needs_driver else ""
+
+
+def _read_type(view: HostView, device: str) -> Reading:
+    """Read the host's default; what is in force shows at the GPUs that follow it.
+
+    `basic` at a GPU says that no driver serves it, and nothing of the default.
+    """
+    del device
+    default = view.host.graphics_type
+    if default is None:
+        return Reading(unread="the host tells no graphics settings")
+    late = (
+        gpu.graphics_type
+        for gpu in _followers(view.host)
+        if gpu.graphics_type not in (None, GraphicsType.BASIC, default)
+    )
+    runtime = next(late, None)
+    return Reading(configured=default.value, runtime=None if runtime is None else runtime.value)
+
+
+def _followers(host: Host) -> Iterable[Gpu]:
+    """Yield the GPUs whose configured type is the host's default."""
+    return (
+        gpu
+        for gpu in host.gpus
+        if not gpu.is_passthrough and gpu.configured_graphics_type is host.graphics_type
+    )
+
+
+def _show_type(host: Host, wish: Wish) -> Host:
+    wanted = GraphicsType(wish.value)
+    update = {"graphics_type": wanted, "configured_graphics_type": wanted}
+    followers = {gpu.pci_id for gpu in _followers(host)}
+    gpus = tuple(gpu.model_copy(update=update) if gpu.pci_id in followers else gpu for gpu in host.gpus)
+    return host.model_copy(update={"graphics_type": wanted, "gpus": gpus})
+
+
+def _wish_gpu_types(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    """Ask sharedDirect for GPUs that serve vGPUs; GPUs of a rule without `use` follow the host's default.
+
+    An entry of their own outweighs the default, so that a changed default alone would not reach them. Where
+    the plan file has rules for GPUs, those to leave and those of no rule keep their type: a changed default
+    would reach one that has no entry of its own.
+    """
+    uses = {gpu.pci_id: rule.use for gpu, rule in gpu_rules(entry, view)}
+    for gpu in view.host.gpus:
+        use = uses.get(gpu.pci_id, GpuUse.LEAVE if entry.gpus else None)
+        if use is GpuUse.VGPU:
+            wanted = GraphicsType.SHARED_DIRECT
+        elif entry.graphics_type is None or gpu.is_passthrough:
+            continue
+        elif use is None:
+            wanted = entry.graphics_type
+        elif use is GpuUse.LEAVE and _would_follow(gpu, entry.graphics_type, view):
+            kept = view.host.graphics_type
+            yield Wish("gpu_graphics_type", str(kept), gpu.pci_id, note=_KEPT)
+            continue
+        else:
+            continue
+        yield Wish("gpu_graphics_type", wanted.value, gpu.pci_id, note=_note(entry, view, wanted))
+
+
+def _would_follow(gpu: Gpu, default: GraphicsType, view: HostView) -> bool:
+    """Whether a GPU of the host's default gets another type with a new one."""
+    return (
+        view.host.graphics_type in _TYPE_WORDS
+        and default is not view.host.graphics_type
+        and (gpu in _followers(view.host))
+    )
+
+
+def _read_gpu_type(view: HostView, device: str) -> Reading:
+    """Read a GPU's type. One that is passed through is `direct` now, and later what is configured."""
+    gpu = view.gpu(device)
+    if gpu is None:
+        return Reading(unread="the host lists no such GPU", is_absent=True)
+    configured = gpu.configured_graphics_type or view.host.graphics_type
+    if configured is None:
+        return Reading(unread="the host tells no graphics settings")
+    runtime = GraphicsType.DIRECT if gpu.is_passthrough else gpu.graphics_type
+    return Reading(configured=configured.value, runtime=None if runtime is None else runtime.value)
+
+
+def _show_gpu_type(host: Host, wish: Wish) -> Host:
+    wanted = GraphicsType(wish.value)
+    return with_gpu(host, wish.device, graphics_type=wanted, configured_graphics_type=wanted)
+
+
+def _wish_policy(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    if entry.assignment_policy is not None and _has_graphics(view):
+        yield Wish("assignment_policy", entry.assignment_policy.value)
+
+
+def _read_policy(view: HostView, device: str) -> Reading:
+    del device
+    policy = view.host.assignment_policy
+    if policy is None:
+        return Reading(unread="the host tells no graphics settings")
+    return Reading(configured=policy.value)
+
+
+def _show_policy(host: Host, wish: Wish) -> Host:
+    return host.model_copy(update={"assignment_policy": AssignmentPolicy(wish.value)})
+
+
+def _object(view: HostView, wish: Wish) -> Objection | None:
+    del view
+    return objection_to(wish)
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    """Tell the way of the host-wide settings and of the single GPU alike: it is one page of the client."""
+    other = {
+        "shared": "sharedDirect",
+        "sharedDirect": "shared",
+        "performance": "consolidation",
+        "consolidation": "performance",
+    }[wish.value]
+    tab = "Graphics Devices > {device} > Edit" if wish.device else "Host Graphics > Edit"
+    restart = (
+        "govc host.service -host {host} restart xorg"
+        if XORG in view.facts.services
+        else "esxcli system shutdown reboot --reason=graphics"
+    )
+    set_it, undo = ((), ()) if wish.device else (_command(wish.value), _command(other))
+    return HowTo(
+        why=_WHY[wish.setting],
+        client=f"host > Configure > Hardware > Graphics > {tab}: {wish.value}",
+        commands=set_it,
+        expected="after the restart the configured and the active type of every GPU are equal",
+        verify=("esxcli graphics host get", "esxcli graphics device list"),
+        undo=(*undo, restart),
+    )
+
+
+def _command(value: str) -> tuple[str]:
+    if value in ("performance", "consolidation"):
+        option = f"--shared-passthru-assignment-policy {_POLICY_WORDS[AssignmentPolicy(value)]}"
+    else:
+        option = f"--default-type {_TYPE_WORDS[GraphicsType(value)]}"
+    return (f"esxcli graphics host set {option}",)
+
+
+_WHY = {
+    "graphics_type": (
+        "a VM with a vGPU starts only on a host whose graphics type is Shared Direct; else it fails with: "
+        "The amount of graphics resource available in the parent resource pool is insufficient"
+    ),
+    "gpu_graphics_type": (
+        "a GPU's own type outweighs the host's default: a GPU that is to serve vGPUs must be Shared Direct "
+        "itself. All VMs that use it must be off"
+    ),
+    "assignment_policy": (
+        "performance spreads vGPUs over all GPUs; consolidation fills one GPU before the next, which keeps "
+        "whole GPUs free for larger profiles"
+    ),
+}
+
+GRAPHICS_SETTINGS = (
+    HostSetting(
+        key="graphics_type",
+        title="graphics type",
+        source=_SOURCE,
+        wishes=_wish_type,
+        read=_read_type,
+        same=_same_type,
+        write=write_graphics,
+        other_way=_other_way,
+        impact=_impact,
+        how=_how,
+        group=GROUP,
+        facts=frozenset({FactGroup.SOFTWARE}),
+        service=XORG,
+        after=("driver",),
+        objects=_object,
+        show=_show_type,
+    ),
+    HostSetting(
+        key="assignment_policy",
+        title="vGPU assignment policy",
+        source="NVIDIA AI Enterprise 5.0 User Guide; vim HostGraphicsConfig",
+        wishes=_wish_policy,
+        read=_read_policy,
+        write=write_graphics,
+        other_way=_other_way,
+        impact=_impact,
+        how=_how,
+        group=GROUP,
+        service=XORG,
+        after=("driver",),
+        show=_show_policy,
+    ),
+    HostSetting(
+        key="gpu_graphics_type",
+        title="graphics type of the GPU",
+        source=_SOURCE,
+        wishes=_wish_gpu_types,
+        read=_read_gpu_type,
+        same=_same_type,
+        write=write_graphics,
+        other_way=_other_way,
+        impact=_impact,
+        how=_how,
+        group=GROUP,
+        facts=frozenset({FactGroup.SOFTWARE}),
+        service=XORG,
+        after=("driver",),
+        needs_in_force=("gpu_passthrough",),
+        objects=_object,
+        show=_show_gpu_type,
+    ),
+    vgpu_mode_setting(GROUP, write_graphics, _other_way),
+)

@@ -1,0 +1,235 @@
+"""How the policy by which time-sliced vGPUs take turns stands in the option string of the module `nvidia`.
+
+    all GPUs alike    NVreg_RegistryDwords=RmPVMRL=0x11
+    GPUs that differ  NVreg_RegistryDwordsPerDevice=pci=0000:21:00.0;RmPVMRL=0x11;pci=…;RmPVMRL=0x01
+
+Both hold other keys too (`key=value` parted by semicolons), which stay. A policy is never left in both,
+since which of them would win is documented nowhere. Best effort is the driver's default: its key is
+removed, as NVIDIA's way back does. A value with a time slice (0x00TT0001) counts as its policy and stays.
+Only configured values can be read: what runs stands in dmesg alone. It takes a reboot.
+Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Gpu
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, ModuleWrite
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_words import SchedulerPolicy
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import objection_to, served_gpus
+from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
+
+MODULE = "nvidia"
+ALL, EACH = "NVreg_RegistryDwords", "NVreg_RegistryDwordsPerDevice"
+
+_KEY = "RmPVMRL"
+_VALUES = {
+    SchedulerPolicy.BEST_EFFORT: "0x00",
+    SchedulerPolicy.EQUAL_SHARE: "0x01",
+    SchedulerPolicy.FIXED_SHARE: "0x11",
+}
+_BY_LOW_BYTE = {
+    0x01: SchedulerPolicy.EQUAL_SHARE,
+    0x03: SchedulerPolicy.EQUAL_SHARE,
+    0x11: SchedulerPolicy.FIXED_SHARE,
+}
+_ADDRESS = re.compile(
+    r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]+):(?P<slot>[0-9a-f]+)(?:\.(?P<function>[0-7]))?"
+)
+_IN_MIG_MODE = "a GPU in MIG mode shares by slices and has no scheduler"
+_MIXED_SIZE = "the scheduler fixed_share does not go with mixed-size mode"
+
+
+@dataclass(slots=True)
+class _Registry:
+    """The keys of both options: those of all GPUs, and those of single ones by address."""
+
+    everywhere: dict[str, str]
+    single: dict[str, dict[str, str]]
+
+    @classmethod
+    def parse(cls, options: str) -> _Registry:
+        single: dict[str, dict[str, str]] = {}
+        current: dict[str, str] = {}
+        for key, value in _pairs(option_of(options, EACH) or ""):
+            if key == "pci":
+                current = single.setdefault(_address(value), {})
+            else:
+                current[key] = value
+        return cls(dict(_pairs(option_of(options, ALL) or "")), single)
+
+    def value(self, pci_id: str) -> str:
+        """Return what RmPVMRL is for a GPU, the default where nobody set it."""
+        default = self.everywhere.get(_KEY, _VALUES[SchedulerPolicy.BEST_EFFORT])
+        return self.single.get(pci_id, {}).get(_KEY, default)
+
+    def set(self, values: Mapping[str, str]) -> None:
+        """Give GPUs their values: one for all where they are alike, else each its own."""
+        self.everywhere.pop(_KEY, None)
+        for pci_id in values:
+            self.single.get(pci_id, {}).pop(_KEY, None)
+        wanted = {pci_id: value for pci_id, value in values.items() if _policy(value) != _BEST}
+        if len(wanted) == len(values) and len(set(wanted.values())) == 1:
+            self.everywhere[_KEY] = next(iter(wanted.values()))
+            return
+        for pci_id, value in wanted.items():
+            self.single.setdefault(pci_id, {})[_KEY] = value
+
+    def merged_into(self, options: str) -> str:
+        """Return the option string with both options rewritten, the rest as it was."""
+        single = [
+            pair
+            for pci_id, keys in self.single.items()
+            if keys
+            for pair in (f"pci={pci_id}", *(f"{key}={value}" for key, value in keys.items()))
+        ]
+        everywhere = [f"{key}={value}" for key, value in self.everywhere.items()]
+        changes = {ALL: ";".join(everywhere) or None, EACH: ";".join(single) or None}
+        return merge_options(options, changes)
+
+
+_BEST = SchedulerPolicy.BEST_EFFORT.value
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    for part in text.split(";"):
+        key, _, value = part.strip().partition("=")
+        if key:
+            yield key, value
+
+
+def _address(text: str) -> str:
+    """Spell an address as everywhere in the house; domain and function may be left out (nv-reg.h)."""
+    found = _ADDRESS.fullmatch(text.strip().lower())
+    if found is None:
+        return text
+    domain, bus, slot = (int(found[name] or "0", 16) for name in ("domain", "bus", "slot"))
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{found['function'] or '0'}"
+
+
+def _policy(value: str) -> str:
+    """Return the policy that a value of RmPVMRL stands for; the value itself where it is none known."""
+    try:
+        number = int(value, 0)
+    except ValueError:
+        return value
+    if number == 0:
+        return _BEST
+    known = _BY_LOW_BYTE.get(number & 0xFF)
+    return value if known is None else known.value
+
+
+def read_policy(view: HostView, pci_id: str) -> str | None:
+    """Return the policy that is configured for a GPU, None where it cannot be read."""
+    options = view.facts.modules.get(MODULE)
+    return None if options is None else _policy(_Registry.parse(options).value(pci_id))
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    for gpu, rule, note in served_gpus(entry, view):
+        if rule.scheduler is None:
+            continue
+        yield Wish("scheduler", rule.scheduler.value, gpu.pci_id, note=note or _obstacle(gpu, rule))
+
+
+def _obstacle(gpu: Gpu, rule: HostGpuEntry) -> str:
+    """Say what else is asked of the GPU, or holds there, that leaves no room for the policy."""
+    if (rule.sharing or gpu.sharing) is Sharing.MIG:
+        return _IN_MIG_MODE
+    is_mixed = (rule.vgpu_mode or gpu.vgpu_mode) is VgpuMode.MIXED_SIZE
+    return _MIXED_SIZE if is_mixed and rule.scheduler is SchedulerPolicy.FIXED_SHARE else ""
+
+
+def _read(view: HostView, device: str) -> Reading:
+    facts = view.facts
+    if FactGroup.MODULES not in facts.groups:
+        return Reading(unread=facts.unread.get(FactGroup.MODULES, "the kernel modules were not read"))
+    policy = read_policy(view, device)
+    if policy is None:
+        return Reading(unread="the host knows no module nvidia: its driver is not there")
+    return Reading(configured=policy)
+
+
+def _options(view: HostView, wishes: Sequence[Wish]) -> str:
+    """Return the whole option string of the module with the wishes in it."""
+    options = view.facts.modules.get(MODULE, "")
+    registry = _Registry.parse(options)
+    values = {gpu.pci_id: registry.value(gpu.pci_id) for gpu in view.host.gpus if not gpu.is_passthrough}
+    for wish in wishes:
+        if _policy(values.get(wish.device, "")) != wish.value:
+            values[wish.device] = _VALUES[SchedulerPolicy(wish.value)]
+    registry.set(values)
+    return registry.merged_into(options)
+
+
+def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+    before = view.facts.modules.get(MODULE, "")
+    return (ModuleWrite(module=MODULE, options=_options(view, wishes), before=before),)
+
+
+def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite:
+    arguments = (("module", MODULE), ("parameter-string", _options(view, wishes)))
+    return EsxcliWrite(command="system.module.parameters.set", arguments=arguments)
+
+
+def _objects(view: HostView, wish: Wish) -> Objection | None:
+    del view
+    if wish.note == _IN_MIG_MODE:
+        remedy = "leave `scheduler` out, or say `sharing: time_sliced`"
+        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
+    if wish.note == _MIXED_SIZE:
+        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
+        return Objection(Code.NOT_SUPPORTED, _MIXED_SIZE, remedy)
+    return objection_to(wish)
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    before = view.facts.modules.get(MODULE, "")
+    policy = wish.value.upper()
+    state = "DISABLED" if wish.value == _BEST else "ENABLED"
+    return HowTo(
+        why=(
+            "best effort gives a vGPU what the others leave; equal share gives every running vGPU the same "
+            "time; fixed share gives it the same whether or not others run, so figures repeat. The string is "
+            "written whole, so other words in it are repeated"
+        ),
+        commands=(f'esxcli system module parameters set -m {MODULE} -p "{_options(view, [wish])}"',),
+        expected=(
+            f"after the reboot: NVRM: GPU at {{device}} has software scheduler {state} with policy {policy}."
+        ),
+        verify=(
+            f"esxcli system module parameters list -m {MODULE} | grep Registry",
+            "dmesg | grep NVRM | grep scheduler",
+        ),
+        undo=(
+            f'esxcli system module parameters set -m {MODULE} -p "{before}"',
+            "esxcli system shutdown reboot --reason=scheduler",
+        ),
+    )
+
+
+SCHEDULER = HostSetting(
+    key="scheduler",
+    title="vGPU scheduler",
+    source="NVIDIA AI Enterprise 5.0 User Guide ch. 7",
+    wishes=_wishes,
+    read=_read,
+    write=_write,
+    other_way=_other_way,
+    impact=lambda _view, _wish: Impact.HOST_REBOOT,
+    how=_how,
+    group="module nvidia",
+    facts=frozenset({FactGroup.MODULES, FactGroup.SOFTWARE}),
+    needs_in_force=("driver",),
+    objects=_objects,
+)

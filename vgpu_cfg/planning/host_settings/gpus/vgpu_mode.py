@@ -1,0 +1,139 @@
+"""When a GPU may mix vGPUs of different sizes, how long that lasts, and how it is read.
+
+Told and set from ESXi 8.0 U3 on, on GPUs of Ampere or later that are not in MIG mode and whose scheduler is
+not fixed share. The GPU must be empty; it holds at once, and a reboot of the host drops it back to same
+size. Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` (8.0.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_words import SchedulerPolicy
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import is_at_least
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import architecture, objection_to, served_gpus, with_gpu
+from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
+
+_FIRST_RELEASE = (8, 0, 3)
+_TOO_OLD_BOARDS = ("Volta", "Turing")
+
+_IN_MIG_MODE = "a GPU in MIG mode has no vGPU mode"
+_SHARED = "the GPU is to be of graphics type shared, and serves no vGPUs then"
+_FIXED_SHARE = "mixed sizes do not go with the scheduler fixed_share"
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    for gpu, rule, note in served_gpus(entry, view):
+        if rule.vgpu_mode is None:
+            continue
+        yield Wish(
+            "vgpu_mode", rule.vgpu_mode.value, gpu.pci_id, note=note or _obstacle(entry, view, gpu, rule)
+        )
+
+
+def _obstacle(entry: DesiredHosts, view: HostView, gpu: Gpu, rule: HostGpuEntry) -> str:
+    """Say what else is asked of the GPU, or holds there, that leaves no room for the mode."""
+    if (rule.sharing or gpu.sharing) is Sharing.MIG:
+        return _IN_MIG_MODE
+    kept = gpu.configured_graphics_type or view.host.graphics_type
+    if rule.use is None and (entry.graphics_type or kept) is GraphicsType.SHARED:
+        return _SHARED
+    policy = rule.scheduler or read_policy(view, gpu.pci_id)
+    is_mixed = rule.vgpu_mode is VgpuMode.MIXED_SIZE
+    return _FIXED_SHARE if is_mixed and policy == SchedulerPolicy.FIXED_SHARE else ""
+
+
+def _read(view: HostView, device: str) -> Reading:
+    """Read what is in force: what is configured says nothing after the next reboot."""
+    gpu = view.gpu(device)
+    if gpu is None:
+        return Reading(unread="the host lists no such GPU", is_absent=True)
+    if not is_at_least(view.host.version, _FIRST_RELEASE):
+        return Reading(configured=VgpuMode.SAME_SIZE.value)
+    if gpu.sharing is Sharing.MIG:
+        return Reading(configured="none, it is in MIG mode")
+    if gpu.vgpu_mode is None:
+        return Reading(unread="the host tells no vGPU mode of the GPU: its driver does not serve it")
+    return Reading(configured=gpu.vgpu_mode.value)
+
+
+def _objects(view: HostView, wish: Wish) -> Objection | None:
+    if wish.note == _IN_MIG_MODE:
+        remedy = "leave `vgpu_mode` out, or say `sharing: time_sliced`"
+        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
+    if wish.note == _SHARED:
+        remedy = "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out"
+        return Objection(Code.NOT_SUPPORTED, _SHARED, remedy)
+    if wish.note == _FIXED_SHARE:
+        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
+        return Objection(Code.NOT_SUPPORTED, _FIXED_SHARE, remedy)
+    if (found := objection_to(wish)) is not None or wish.value == VgpuMode.SAME_SIZE:
+        return found
+    if not is_at_least(view.host.version, _FIRST_RELEASE):
+        message = f"mixed sizes need ESXi 8.0 U3, and the host runs {view.host.version}"
+        return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size`, or update the host")
+    if architecture(view, wish.device) in _TOO_OLD_BOARDS:
+        message = f"mixed sizes need a GPU of Ampere or later, and this is {architecture(view, wish.device)}"
+        return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size` for this GPU")
+    return None
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    del view
+    shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[wish.value]
+    return HowTo(
+        why=(
+            "in same-size mode all vGPUs of a GPU have the framebuffer size of the first one; in mixed-size "
+            "mode sizes mix, at fewer vGPUs per GPU. No vGPU may run on the GPU while the mode changes, and "
+            "a reboot of the host sets it back to same size"
+        ),
+        client=f"host > Configure > Hardware > Graphics > Graphics Devices > {{device}} > Edit: {shown}",
+        commands=(),
+        expected="vgpuMode of the GPU in graphicsInfo: " + _wire(wish.value),
+        verify=("govc object.collect -json -s {host} config.graphicsInfo", "nvidia-smi vgpu -c -v"),
+        undo=("# as above, with the other mode",),
+    )
+
+
+def _wire(value: str) -> str:
+    return {"same_size": "sameSize", "mixed_size": "mixedSize"}[value]
+
+
+def _show(host: Host, wish: Wish) -> Host:
+    wanted = VgpuMode(wish.value)
+    return with_gpu(host, wish.device, vgpu_mode=wanted, configured_vgpu_mode=wanted)
+
+
+def vgpu_mode_setting(
+    group: str,
+    write: Callable[[HostView, Sequence[Wish]], Sequence[HostWrite]],
+    other_way: Callable[[HostView, Sequence[Wish]], HostWrite | None],
+) -> HostSetting:
+    """Make the entry, which is written together with the other graphics settings."""
+    return HostSetting(
+        key="vgpu_mode",
+        title="vGPU mode",
+        source="vim HostGraphicsConfigDeviceType.vgpuMode (8.0.3.0)",
+        wishes=_wishes,
+        read=_read,
+        write=write,
+        other_way=other_way,
+        impact=lambda _view, _wish: Impact.HOST_MAINTENANCE,
+        how=_how,
+        group=group,
+        facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
+        after=("graphics_type", "gpu_graphics_type"),
+        needs_in_force=("driver", "gpu_passthrough", "mig", "scheduler"),
+        is_dropped_by_reboot=lambda _view, wish: wish.value == VgpuMode.MIXED_SIZE,
+        objects=_objects,
+        show=_show,
+    )

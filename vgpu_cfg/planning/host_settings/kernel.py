@@ -1,0 +1,120 @@
+"""What the VMkernel's boot setting for PCIe address translation (ATS) is called, by release, and its default.
+
+    7.0, 7.0 U1     vtdAtsSupport    off
+    7.0 U2          atsSupport       off    through esxcli only
+    7.0 U3 and on   atsSupport       on     also as advanced option VMkernel.Boot.atsSupport
+
+Where it is on by default there is nothing to do and no reboot is due, unless somebody switched it off. The
+advanced option tells the configured value alone; what is in force shows through esxcli. From 9.0 on
+`atsDisallowPCIeVidDid` may still deny it to single devices. Sources: NVIDIA AI Enterprise 5.0 User Guide,
+chapter 4; dumps of real hosts(that U3 before U3d has the option is derived).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, OptionWrite
+from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+
+ON, OFF = "TRUE", "FALSE"
+
+_OPTION = "VMkernel.Boot.atsSupport"
+_FIRST_WITH_NEW_NAME = (7, 0, 2)
+_FIRST_WITH_OPTION = (7, 0, 3)
+
+
+def _name(view: HostView) -> str:
+    """Return what this release calls the setting."""
+    known = version_tuple(view.host.version)
+    return "vtdAtsSupport" if known and known < _FIRST_WITH_NEW_NAME else "atsSupport"
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    del view
+    if entry.ats is not None:
+        yield Wish("ats", ON if entry.ats else OFF)
+
+
+def _read(view: HostView, device: str) -> Reading:
+    """Read it as esxcli tells it; without that the advanced option, which tells one value."""
+    del device
+    facts = view.facts
+    found = facts.kernel.get(_name(view))
+    if found is not None:
+        return Reading(configured=found.configured.upper(), runtime=found.runtime.upper())
+    option = facts.options.get(_OPTION)
+    if option is not None:
+        return Reading(configured=ON if str(option).upper() == ON else OFF)
+    if FactGroup.KERNEL in facts.groups:
+        return Reading(unread=f"the host has no kernel setting {_name(view)}", is_absent=True)
+    return Reading(unread=facts.unread.get(FactGroup.KERNEL, "the kernel settings were not read"))
+
+
+def _has_option(view: HostView) -> bool:
+    return _OPTION in view.facts.options or is_at_least(view.host.version, _FIRST_WITH_OPTION)
+
+
+def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+    (wish,) = wishes
+    if _has_option(view):
+        return (OptionWrite(options={_OPTION: wish.value == ON}),)
+    return (_esxcli(view, wish),)
+
+
+def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+    """Go through esxcli where the advanced option is not offered; before 7.0 U3 that is the first way."""
+    (wish,) = wishes
+    return _esxcli(view, wish) if _has_option(view) else None
+
+
+def _esxcli(view: HostView, wish: Wish) -> EsxcliWrite:
+    arguments = (("setting", _name(view)), ("value", wish.value))
+    return EsxcliWrite(command="system.settings.kernel.set", arguments=arguments)
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    name = _name(view)
+    option = f"govc host.option.set -host {{host}} {_OPTION} {wish.value.lower()}"
+    esxcli = f"esxcli system settings kernel set --setting={name} --value={wish.value}"
+    has_option = _has_option(view)
+    other = OFF if wish.value == ON else ON
+    return HowTo(
+        why=(
+            "with ATS the NIC and the GPU talk to each other through their switch. Without it the traffic "
+            "takes the way over the root port, at about half the bandwidth. It does nothing unless the VM's "
+            "P2P options and the NIC's firmware (ATS_ENABLED) are set too."
+        ),
+        client=f"host > Configure > Advanced System Settings > {_OPTION}" if has_option else "",
+        commands=(*((option,) if has_option else ()), esxcli),
+        expected=(
+            f"esxcli system settings kernel list --option={name} prints Configured {wish.value}; "
+            f"Runtime follows with the reboot"
+        ),
+        verify=(f"esxcli system settings kernel list --option={name}",),
+        undo=(
+            f"esxcli system settings kernel set --setting={name} --value={other}",
+            "esxcli system shutdown reboot --reason=ATS",
+        ),
+    )
+
+
+KERNEL_SETTINGS = (
+    HostSetting(
+        key="ats",
+        title="kernel atsSupport",
+        source="NVIDIA AI Enterprise 5.0 User Guide ch. 4",
+        wishes=_wishes,
+        read=_read,
+        write=_write,
+        other_way=_other_way,
+        impact=lambda _view, _wish: Impact.HOST_REBOOT,
+        how=_how,
+        group="kernel",
+        facts=frozenset({FactGroup.KERNEL, FactGroup.OPTIONS}),
+    ),
+)

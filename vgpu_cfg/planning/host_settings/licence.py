@@ -1,0 +1,86 @@
+"""Whether a host has a licence: by its name, since neither plan nor reading ever holds a key.
+
+The plan file names the secret that holds the key, and the plan knows no more than that name; vCenter
+tells the licence by its name. So a host is right that has any licence but the one of the first 60 days, and
+the key is fetched only when it is assigned. A host with a licence under another key is left alone: whoever
+changes the key assigns it by hand. An empty name takes the licence away, which is a manual step: the API
+only puts another one in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import LicenceWrite
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+
+KEY = "licence"
+
+NONE = "none"
+_EVALUATION = "evaluation"
+"""Part of the name that vCenter gives to the licence of the first 60 days ("Evaluation Mode")."""
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    del view
+    if entry.licence is not None:
+        yield Wish(KEY, f"of secret {entry.licence}" if entry.licence else NONE)
+
+
+def _read(view: HostView, device: str) -> Reading:
+    del device
+    facts = view.facts
+    if FactGroup.LICENCE not in facts.groups:
+        return Reading(unread=facts.unread.get(FactGroup.LICENCE, "the host's licence was not read"))
+    return Reading(configured=facts.licence or NONE)
+
+
+def _is_licensed(wanted: str, found: str) -> bool:
+    """Whether a host's licence is one that was assigned to it, as is wanted; which one is not compared."""
+    is_assigned = found != NONE and _EVALUATION not in found.casefold()
+    return is_assigned == (wanted != NONE)
+
+
+def _secret(wish: Wish) -> str:
+    return wish.value.removeprefix("of secret ")
+
+
+def _by_hand(view: HostView, wish: Wish) -> str:
+    """Tell how to assign it, where it is known that it lacks: what was not read is no step of anybody's."""
+    if _read(view, "").unread:
+        return ""
+    licence = "another licence, or the evaluation's" if wish.value == NONE else f"the licence {wish.value}"
+    return f"in the vSphere Client, under Administration > Licenses, assign {licence}"
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    del view
+    return HowTo(
+        why="Distributed switches, vGPU and DRS take certain licences; the evaluation ends after 60 days.",
+        client="Administration > Licenses > Assets > Hosts > {host} > Assign License",
+        commands=()
+        if wish.value == NONE
+        else (f"govc license.assign -host {{host}} <the key in the secret {_secret(wish)}>",),
+        expected="the licence's name and what it is used for",
+        verify=("govc license.assigned.ls",),
+        undo=("in the vSphere Client, assign the licence that was there before: {before}",),
+    )
+
+
+LICENCE = HostSetting(
+    key=KEY,
+    title="licence",
+    source="vSphere API, LicenseAssignmentManager.UpdateAssignedLicense; the evaluation's name is recalled",
+    wishes=_wishes,
+    read=_read,
+    write=lambda _view, wishes: [LicenceWrite(secret=_secret(wish)) for wish in wishes if wish.value != NONE],
+    impact=lambda _view, _wish: Impact.NONE,
+    how=_how,
+    group=KEY,
+    facts=frozenset({FactGroup.LICENCE}),
+    same=_is_licensed,
+    by_hand=_by_hand,
+)

@@ -1,0 +1,362 @@
+"""What a NIC is handed out as: whole, as virtual functions, or not at all, and under which label.
+
+Virtual functions are asked for through `SriovConfig`, function by function, as the
+vSphere Client does. The driver's own `max_vfs` option is the older way to the same end: one number
+per port in an order that the host does not tell, for all ports at once. It is left as it is;
+that both agree on a host where it stands is unproven. That a label alone takes no
+restart is recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.inventory import Host, HostNic, PciDevice
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
+from vgpu_cfg.model.plan_file import HostNicEntry
+from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import is_at_least, listed
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
+from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE
+from vgpu_cfg.planning.host_settings.nics.roce import NMLX5_CORE, NMLX5_RDMA
+from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
+
+PASSTHROUGH, LABEL, SRIOV = "nic_passthrough", "nic_label", "nic_sriov"
+HANDED_OUT, HOSTS_OWN = "passthrough", "host"
+
+GROUP = "passthrough"
+"""Of GPUs and NICs alike: `UpdatePassthruConfig` takes all functions of a host at once."""
+
+TAKE_IT_OUT = "have its owner take the device out of the VM first, or say `use: passthrough`"
+
+BY_FIRMWARE = "the plan's own firmware settings bring them"
+WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
+
+_LABELS_SINCE = (7, 0, 2)
+_SOURCE = "vSphere API, HostPciPassthruSystem.UpdatePassthruConfig, PciPassthruConfig, SriovConfig"
+
+
+def nic_names(host: Host) -> dict[str, tuple[str, ...]]:
+    """Return what the catalogue calls the NICs of a host, by PCI address; also of those passed through."""
+    found = {}
+    for device in (*host.pci_devices, *(nic.pci for nic in host.nics if nic.pci is not None)):
+        if names := load_nics().names_of(device.vendor_id, device.device_id):
+            found[device.pci_id] = names
+    return found
+
+
+def _function(view: HostView, pci_id: str) -> PciDevice | None:
+    nic = view.nic(pci_id)
+    return view.device(pci_id) or (nic.pci if nic is not None else None)
+
+
+def _not_listed(pci_id: str) -> Reading:
+    return Reading(unread=f"the host lists no PCI function {pci_id}")
+
+
+# ------------------------------------------------------------ passthrough
+
+
+def _passthrough_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    waits = [WAITS_FOR_IOMMU] if entry.bios is not None and entry.bios.iommu else []
+    for nic, rule in nic_rules(entry, view):
+        if rule.use is NicUse.PASSTHROUGH:
+            lost = cut_off(view, nic.device) if rule.match.vmnic is not None else None
+            yield Wish(
+                PASSTHROUGH, HANDED_OUT, nic.pci_id, note="; ".join(waits), cuts_off=str(lost) if lost else ""
+            )
+        elif rule.use is not None and _function(view, nic.pci_id) is not None:
+            yield Wish(PASSTHROUGH, HOSTS_OWN, device=nic.pci_id)
+
+
+def _read_passthrough(view: HostView, device: str) -> Reading:
+    function = _function(view, device)
+    if function is None:
+        return _not_listed(device)
+    words = (HOSTS_OWN, HANDED_OUT)
+    return Reading(configured=words[function.passthrough_enabled], runtime=words[function.passthrough_active])
+
+
+def _objects_to_passthrough(view: HostView, wish: Wish) -> Objection | None:
+    if wish.value == HOSTS_OWN:
+        holders = view.holders.get(wish.device)
+        return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
+    if reason := base_unread(view):
+        message = f"nobody can tell whether the host itself uses {wish.device}: {reason}"
+        return Objection(Code.SETTING_UNREAD, message, "mend that and plan again")
+    function, nic = _function(view, wish.device), view.nic(wish.device)
+    if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in wish.note:
+        message = f"{wish.device} cannot be passed through"
+        remedy = "switch the IOMMU on: `bios: {iommu: true}`, or leave the NIC out"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
+    lost = cut_off(view, nic.device) if nic is not None else None
+    if nic is not None and lost is not None and str(lost) != wish.cuts_off:
+        remedy = f"name it, `match: {{vmnic: {nic.device}}}`, if it shall be taken all the same"
+        return Objection(Code.NIC_IN_USE, str(lost), remedy)
+    return None
+
+
+def _passthrough_impact(view: HostView, wish: Wish) -> Impact:
+    return rebind_impact(view, wish, _read_passthrough(view, wish.device))
+
+
+def held_by(holders: Sequence[str]) -> str:
+    """Say which VMs would lose a device that the host takes back; one that is off would not start again."""
+    have = "has" if len(holders) == 1 else "have"
+    return f"{listed(holders, shown=6)} {have} it as a DirectPath device"
+
+
+def rebind_impact(view: HostView, wish: Wish, reading: Reading) -> Impact:
+    """Say what handing a function out or taking it back needs; what was written and did not rebind, a reboot.
+
+    A driver may refuse to let go of a device, also on a host that can rebind at once.
+    """
+    is_stuck = wish.value == reading.configured != reading.in_force
+    is_at_once = view.facts.rebind_without_reboot and not is_stuck
+    return Impact.HOST_MAINTENANCE if is_at_once else Impact.HOST_REBOOT
+
+
+def _show_passthrough(host: Host, wish: Wish) -> Host:
+    """Show the function handed out or taken back; a NIC that is handed out is none of the host's any more."""
+    is_out = wish.value == HANDED_OUT
+    update = {"passthrough_enabled": is_out, "passthrough_active": is_out}
+    changed = _with_function(host, wish.device, update)
+    nics = tuple(nic for nic in changed.nics if not (is_out and nic.pci_id == wish.device))
+    return changed.model_copy(update={"nics": nics})
+
+
+def _with_function(host: Host, pci_id: str, update: Mapping[str, object]) -> Host:
+    def changed(function: PciDevice) -> PciDevice:
+        return function.model_copy(update=update) if function.pci_id == pci_id else function
+
+    def rewired(nic: HostNic) -> HostNic:
+        return nic if nic.pci is None else nic.model_copy(update={"pci": changed(nic.pci)})
+
+    functions = tuple(changed(function) for function in host.pci_devices)
+    return host.model_copy(
+        update={"pci_devices": functions, "nics": tuple(rewired(nic) for nic in host.nics)}
+    )
+
+
+def _how_passthrough(view: HostView, wish: Wish) -> HowTo:
+    is_out = wish.value == HANDED_OUT
+    now = " -a" if view.facts.rebind_without_reboot else ""
+    command = "esxcli hardware pci pcipassthru set -d {} -e {}{}"
+    return HowTo(
+        why=(
+            "A NIC that is passed through belongs to one VM, with its firmware and all of its RDMA; the host "
+            "no longer sees it, and nothing of the host may depend on it."
+        ),
+        client="host > Configure > Hardware > PCI Devices > Passthrough > {device} > Toggle passthrough",
+        commands=(command.format(wish.device, str(is_out).lower(), now),),
+        expected="nothing is printed" if now else "the host must be rebooted",
+        verify=("esxcli hardware pci pcipassthru list",),
+        undo=(command.format(wish.device, str(not is_out).lower(), now),),
+    )
+
+
+# ------------------------------------------------------------------ label
+
+
+def _label_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    for nic, rule in nic_rules(entry, view):
+        if rule.label is not None:
+            yield Wish(LABEL, rule.label, device=nic.pci_id)
+
+
+def _read_label(view: HostView, device: str) -> Reading:
+    function = _function(view, device)
+    return Reading(configured=function.hardware_label or "") if function is not None else _not_listed(device)
+
+
+def _objects_to_label(view: HostView, wish: Wish) -> Objection | None:
+    if not wish.value or is_at_least(view.host.version, _LABELS_SINCE):
+        return None
+    message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
+    return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
+
+
+def _how_label(view: HostView, wish: Wish) -> HowTo:
+    label = wish.value or "(empty)"
+    return HowTo(
+        why="VMs ask for a device by its hardware label (Dynamic DirectPath): any host with one will do.",
+        client=f"host > Configure > Hardware > PCI Devices > {{device}} > Hardware Label: {label}",
+        expected=f"Hardware Label of {{device}}: {label}",
+        verify=(f"govc object.collect -json HostSystem:{view.host.moid} config.pciPassthruInfo",),
+        undo=("in the vSphere Client, set the Hardware Label back to {before}",),
+    )
+
+
+# ------------------------------------------------------ virtual functions
+
+
+def _sriov_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    for nic, rule in nic_rules(entry, view):
+        count = _functions_wanted(nic, rule)
+        if count is not None:
+            note = BY_FIRMWARE if _firmware_brings(rule, count) else ""
+            yield Wish(SRIOV, str(count), device=nic.pci_id, note=note)
+
+
+def _functions_wanted(nic: HostNic, rule: HostNicEntry) -> int | None:
+    """Return how many functions a rule asks for: none where the NIC stays whole and could be cut."""
+    if rule.use in (None, NicUse.SRIOV):
+        return rule.vfs
+    could = nic.pci is not None and nic.pci.sriov is not None and nic.pci.sriov.is_capable
+    return 0 if could else None
+
+
+def _firmware_brings(rule: HostNicEntry, count: int) -> bool:
+    most = rule.firmware.get("NUM_OF_VFS", "0")
+    return most.isdigit() and int(most) >= count > 0
+
+
+def _read_sriov(view: HostView, device: str) -> Reading:
+    function = _function(view, device)
+    if function is None:
+        return _not_listed(device)
+    if function.sriov is None:
+        return Reading(unread=f"{device} has no virtual functions", is_absent=True)
+    found = function.sriov
+    return Reading(configured=str(found.requested), runtime=str(found.functions if found.is_active else 0))
+
+
+def _objects_to_sriov(view: HostView, wish: Wish) -> Objection | None:
+    function = _function(view, wish.device)
+    wanted, found = int(wish.value), function.sriov if function is not None else None
+    if not wanted or wish.note == BY_FIRMWARE:
+        return None
+    remedy = (
+        f"add `firmware: {{SRIOV_EN: true, NUM_OF_VFS: {wanted}}}` to the rule; SR-IOV must be on in the BIOS"
+    )
+    if found is None or not found.is_capable:
+        message = f"{wish.device} offers no virtual functions as it is set now"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
+    if wanted > found.most:
+        message = f"{wish.device} offers at most {found.most} virtual functions"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
+    return None
+
+
+def _show_sriov(host: Host, wish: Wish) -> Host:
+    function = host.device(wish.device)
+    if function is None or function.sriov is None:
+        return host
+    count = int(wish.value)
+    sriov = function.sriov.model_copy(
+        update={"functions": count, "requested": count, "is_active": count > 0, "is_capable": True}
+    )
+    return _with_function(host, wish.device, {"sriov": sriov})
+
+
+def _how_sriov(view: HostView, wish: Wish) -> HowTo:
+    nic = view.nic(wish.device)
+    name = nic.device if nic is not None and nic.device else "vmnicN"
+    return HowTo(
+        why=(
+            "Virtual functions share one NIC among VMs. The firmware must offer them (SRIOV_EN, NUM_OF_VFS), "
+            "and SR-IOV must be on in the BIOS. The host keeps the NIC, and its driver sets PFC and trust "
+            "for all of them. Where the driver's option string names `max_vfs`, keep the two numbers alike."
+        ),
+        client=f"host > Configure > Networking > Physical adapters > {name} > Edit > SR-IOV: {{value}}",
+        expected="the host must be rebooted; then as many functions as asked for",
+        verify=(f"esxcli network sriovnic vf list -n {name}",),
+        undo=(f"in the vSphere Client, set the virtual functions of {name} back to {{before}}",),
+    )
+
+
+# ------------------------------------------------------------------- write
+
+
+def write_passthrough(view: HostView, wishes: Sequence[Wish]) -> list[PassthroughWrite]:
+    """Make one call of all wishes for PCI functions, device by device, of GPUs as of NICs."""
+    del view
+    devices: dict[str, dict[str, object]] = {}
+    for wish in wishes:
+        asked = devices.setdefault(wish.device, {"pci_id": wish.device})
+        if wish.setting == SRIOV:
+            asked["virtual_functions"] = int(wish.value)
+        elif wish.setting.endswith("_label"):
+            asked["label"] = wish.value
+        else:
+            asked["is_passthrough"] = wish.value == HANDED_OUT
+    rows = tuple(PassthroughDevice.model_validate(row) for row in devices.values())
+    return [PassthroughWrite(devices=rows)]
+
+
+def passthrough_by_esxcli(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+    """Toggle by esxcli on the shell (ESXi 7.0 on); nothing does so for labels and virtual functions.
+
+    The short options are those in use in the field; the long ones are unproven.
+    """
+    if not all(wish.setting.endswith("_passthrough") for wish in wishes):
+        return None
+    now = ("-a",) if view.facts.rebind_without_reboot else ()
+    start = ("esxcli", "hardware", "pci", "pcipassthru", "set")
+    return ShellWrite(
+        commands=tuple(
+            (*start, "-d", wish.device, "-e", str(wish.value == HANDED_OUT).lower(), *now) for wish in wishes
+        )
+    )
+
+
+NIC_PASSTHROUGH = HostSetting(
+    key=PASSTHROUGH,
+    title="NIC passthrough",
+    source=_SOURCE,
+    wishes=_passthrough_wishes,
+    read=_read_passthrough,
+    write=write_passthrough,
+    impact=_passthrough_impact,
+    how=_how_passthrough,
+    group=GROUP,
+    needs_in_force=(NIC_FIRMWARE.key, "bios_iommu"),
+    has_needs=lambda wish: wish.value == HANDED_OUT,
+    objects=_objects_to_passthrough,
+    other_way=passthrough_by_esxcli,
+    show=_show_passthrough,
+)
+
+NIC_LABEL = HostSetting(
+    key=LABEL,
+    title="NIC label",
+    source=_SOURCE,
+    wishes=_label_wishes,
+    read=_read_label,
+    write=write_passthrough,
+    impact=lambda _view, _wish: Impact.NONE,
+    how=_how_label,
+    group=GROUP,
+    after=(PASSTHROUGH,),
+    objects=_objects_to_label,
+    other_way=passthrough_by_esxcli,
+    show=lambda host, wish: _with_function(host, wish.device, {"hardware_label": wish.value or None}),
+    by_hand=lambda _view, wish: f"in the vSphere Client, give {wish.device} the label {wish.value!r}",
+)
+
+NIC_SRIOV = HostSetting(
+    key=SRIOV,
+    title="virtual functions",
+    source=f"{_SOURCE}; vSphere Networking 8.0, SR-IOV; NVIDIA native ESXi driver manual, virtualization",
+    wishes=_sriov_wishes,
+    read=_read_sriov,
+    write=write_passthrough,
+    impact=lambda _view, _wish: Impact.HOST_REBOOT,
+    how=_how_sriov,
+    group=GROUP,
+    after=(PASSTHROUGH,),
+    needs_in_force=(NIC_FIRMWARE.key, "bios_sriov"),
+    has_needs=lambda wish: wish.value != "0",
+    objects=_objects_to_sriov,
+    other_way=passthrough_by_esxcli,
+    show=_show_sriov,
+    by_hand=lambda _view, wish: f"in the vSphere Client, give {wish.device} {wish.value} virtual functions",
+)
+
+NIC_SETTINGS = (NIC_FIRMWARE, NIC_PASSTHROUGH, NIC_LABEL, NIC_SRIOV, NMLX5_CORE, NMLX5_RDMA)

@@ -1,0 +1,174 @@
+"""The firmware parameters of NICs: which word mlxconfig prints and takes, and when one is truly in force.
+
+A parameter has three values: the factory's, the one in force (Current) and the one that the
+next boot brings (Next Boot). Only the shell tells and sets them, and only while the host owns the
+NIC: one that is passed through is its guest's. NVIDIA's documents disagree on what loads
+a new value, a reboot or switching the power off (NVAIE 5.0 chapter 4 against two later planning
+pages), so a reboot comes first and a cold boot only where that did not help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup, is_same_boot
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import ShellWrite
+from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.match import nic_rules
+
+KEY = "nic_firmware"
+
+MLXCONFIG = "/opt/mellanox/bin/mlxconfig"
+"""Where NVIDIA's firmware tools (MFT for ESXi) put it; it is not on the shell's path.
+
+Commands name a NIC by its PCI address. On ESXi the tool takes the names that `mst status -vv` lists beside
+the addresses (`mt4123_pciconf0`); the shell puts them in.
+"""
+
+_LINK_TYPES = {"1": "IB", "2": "ETH", "3": "VPI"}
+_TRUTH = {"1": "True", "0": "False"}
+_NUMBERS = {"True": "1", "False": "0", "IB": "1", "ETH": "2", "VPI": "3"}
+
+
+def firmware_word(value: str) -> str:
+    """Return a value in the word that mlxconfig prints: `True`, `False`, `ETH`, `IB`, or as it is."""
+    if value.casefold() in ("true", "false"):
+        return value.capitalize()
+    return value.upper() if value.upper() in _LINK_TYPES.values() else value
+
+
+def is_same_word(wanted: str, found: str) -> bool:
+    """Whether two values are one, whether written as a word or as its number."""
+    wanted, found = firmware_word(wanted), firmware_word(found)
+    if found in _TRUTH.values():
+        wanted = _TRUTH.get(wanted, wanted)
+    if found in _LINK_TYPES.values():
+        wanted = _LINK_TYPES.get(wanted, wanted)
+    return wanted == found
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    for nic, rule in nic_rules(entry, view):
+        for name, value in rule.firmware.items():
+            comes_back = rule.use is NicUse.HOST and _is_handed_out(view, nic.pci_id)
+            yield Wish(KEY, firmware_word(value), device=f"{nic.pci_id} {name}", comes_back=comes_back)
+
+
+def _read(view: HostView, device: str) -> Reading:
+    pci_id, _, name = device.partition(" ")
+    if _is_handed_out(view, pci_id):
+        return Reading(unread=f"{pci_id} is passed through, so the host cannot ask it", is_absent=True)
+    shell = view.facts.shell
+    if shell is None:
+        return Reading(unread=view.facts.unread.get(FactGroup.SHELL_NICS, "the host's shell was not asked"))
+    if pci_id not in shell.firmware:
+        reason = shell.unread.get(pci_id) or shell.unread.get("") or "mlxconfig told nothing of it"
+        return Reading(unread=reason)
+    found = shell.firmware[pci_id].get(name)
+    if found is None and pci_id in shell.unread:
+        return Reading(unread=shell.unread[pci_id])
+    if found is None:
+        return Reading(unread=f"mlxconfig does not list {name} for {pci_id}", is_absent=True)
+    next_boot = found.current if found.next_boot is None else found.next_boot
+    return Reading(configured=next_boot, runtime=found.current)
+
+
+def _is_handed_out(view: HostView, pci_id: str) -> bool:
+    function = view.device(pci_id)
+    return function is not None and function.passthrough_active
+
+
+def _objects(view: HostView, wish: Wish) -> Objection | None:
+    pci_id, _, name = wish.device.partition(" ")
+    if wish.comes_back:
+        return None
+    if _is_handed_out(view, pci_id):
+        return _guests_matter(view, wish, pci_id, name)
+    if _read(view, wish.device).is_absent:
+        message = f"mlxconfig does not list {name} for {pci_id}: its firmware is too old, or hides it"
+        remedy = "update the NIC's firmware; some parameters show only once ADVANCED_PCI_SETTINGS is 1"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
+    return None
+
+
+def _guests_matter(view: HostView, wish: Wish, pci_id: str, name: str) -> Objection:
+    check = f"in its guest, `mlxconfig -d PCI -e query {name}` must show {wish.value} under Current"
+    if pci_id in view.facts.vmnics:
+        message = f"{pci_id} has been passed through by this tool, and its firmware cannot be read any more"
+        return Objection(Code.FIRMWARE_UNPROVEN, message, check)
+    message = f"{pci_id} is passed through: only its guest can set {name}"
+    remedy = f"{check}; else set it there and switch the host off and on, or give the NIC `use: host` first"
+    return Objection(Code.FIRMWARE_IN_GUEST, message, remedy)
+
+
+def _impact(view: HostView, wish: Wish) -> Impact:
+    """Ask for a cold boot only where the host has rebooted since the write and nothing came of it."""
+    reading, mark = _read(view, wish.device), view.facts.mark
+    if reading.unread or reading.configured is None or reading.in_force is None or mark is None:
+        return Impact.HOST_REBOOT
+    is_set, holds = (is_same_word(wish.value, value) for value in (reading.configured, reading.in_force))
+    written_in = mark.waiting.get(wish.id)
+    now = view.facts.boot_time
+    has_rebooted = written_in is not None and now is not None and not is_same_boot(now, written_in)
+    return Impact.HOST_COLD_BOOT if is_set and not holds and has_rebooted else Impact.HOST_REBOOT
+
+
+def _write(view: HostView, wishes: Sequence[Wish]) -> list[ShellWrite]:
+    """Make one command per NIC: mlxconfig applies all parameters of a call or none."""
+    del view
+    settings: dict[str, list[str]] = {}
+    for wish in wishes:
+        pci_id, _, name = wish.device.partition(" ")
+        settings.setdefault(pci_id, []).append(f"{name}={_NUMBERS.get(wish.value, wish.value)}")
+    commands = [(MLXCONFIG, "-d", pci_id, "-y", "set", *words) for pci_id, words in settings.items()]
+    return [ShellWrite(commands=tuple(commands))]
+
+
+def _by_hand(view: HostView, wish: Wish) -> str:
+    """Tell how to set it on the console; nothing where it is not known whether it must be."""
+    if _read(view, wish.device).unread:
+        return ""
+    pci_id, _, name = wish.device.partition(" ")
+    return f"on the host's console, set {name} of {pci_id} to {wish.value} with {MLXCONFIG}"
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    pci_id, _, name = wish.device.partition(" ")
+    reading = _read(view, wish.device)
+    before = reading.configured if not reading.unread and reading.configured else "the value noted before"
+    return HowTo(
+        why=(
+            f"{name} is kept by the NIC itself and survives reinstalling the host. It is set before the NIC "
+            "is passed through, since the host cannot reach the firmware of a NIC that it has handed out. "
+            "ATS_ENABLED is one link of the ATS chain, which works whole or not at all. "
+            "`/opt/mellanox/bin/mst status -vv` lists the name to write in place "
+            f"of {pci_id}. If a reboot does not bring the value under Current, switch the host off and on."
+        ),
+        commands=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(wish.value, wish.value)}",),
+        expected="Applying... Done!\n-I- Please reboot machine to load new configurations.",
+        verify=(f"{MLXCONFIG} -d {pci_id} -e query {name}",),
+        undo=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(before, before)}",),
+    )
+
+
+NIC_FIRMWARE = HostSetting(
+    key=KEY,
+    title="NIC firmware",
+    source="NVIDIA AI Enterprise 5.0 User Guide, chapter 4; native ESXi driver manual 4.19.71 (LINK_TYPE)",
+    wishes=_wishes,
+    read=_read,
+    write=_write,
+    impact=_impact,
+    how=_how,
+    group=KEY,
+    facts=frozenset({FactGroup.SHELL_NICS}),
+    same=is_same_word,
+    needs_in_force=("nic_passthrough",),
+    has_needs=lambda wish: wish.comes_back,
+    objects=_objects,
+    by_hand=_by_hand,
+)

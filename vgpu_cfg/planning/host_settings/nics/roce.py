@@ -1,0 +1,185 @@
+"""RoCE in the host's own NIC driver: which words of its kernel modules say trust, PFC and DSCP.
+
+nmlx5_core: `pfctx` and `pfcrx`, the bit of the priority that PFC protects, which must be equal;
+`trust_state=2` for DSCP. A host that trusts PCP names no trust_state at all: that is how VMware's
+guide sets it up, and that a 1 means the same is derived from the Linux driver's own
+numbers (unproven on ESXi; it is read as PCP and never written). nmlx5_rdma: `pcp_force`, `dscp_force`.
+The words hold for every port of the driver, and for the next boot: what is in force cannot be read.
+
+A NIC that is passed through whole has none of this here; its guest sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite, ModuleWrite
+from vgpu_cfg.model.plan_file import RoceEntry
+from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
+from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
+
+CORE = "nmlx5_core"
+RDMA = "nmlx5_rdma"
+
+WORDS: Mapping[str, tuple[str, ...]] = {
+    CORE: ("pfctx", "pfcrx", "trust_state"),
+    RDMA: ("pcp_force", "dscp_force"),
+}
+"""The words that this tool sets in a module's option string, and takes out again; all others stay."""
+
+_TRUST_DSCP, _TRUST_PCP = "2", "1"
+_BITMAPS = ("pfctx", "pfcrx")
+
+
+def _words(module: str, roce: RoceEntry | bool) -> dict[str, str]:  # noqa: FBT001 - as the plan file has it
+    if not isinstance(roce, RoceEntry):
+        return {}
+    is_dscp = roce.trust == "dscp"
+    if module == RDMA:
+        force = {"pcp_force": str(roce.priority)}
+        return force | ({"dscp_force": str(roce.dscp)} if is_dscp else {})
+    bit = f"0x{1 << roce.priority:02x}"
+    return {"pfctx": bit, "pfcrx": bit} | ({"trust_state": _TRUST_DSCP} if is_dscp else {})
+
+
+def _wishes_of(module: str, entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    """Yield one wish for the module; rules that contradict each other all stand in its value.
+
+    A NIC of another driver gets a wish of its own, which is then refused.
+    """
+    wanted: list[str] = []
+    ruled: list[str] = []
+    for nic, rule in nic_rules(entry, view):
+        if rule.roce is None or rule.use is NicUse.PASSTHROUGH:
+            continue
+        words = [f"{name}={value}" for name, value in _words(module, rule.roce).items()]
+        if nic.driver not in ("", CORE):
+            if module == CORE and words:
+                yield Wish(CORE, " ".join(words), device=nic.device or nic.pci_id)
+            continue
+        ruled.append(nic.device)
+        wanted += [word for word in words if word not in wanted]
+    if ruled:
+        others = [nic.device for nic in view.host.nics if nic.driver == CORE and nic.device not in ruled]
+        note = f"holds for {listed(others)} too, of the same driver" if others else ""
+        yield Wish(module, " ".join(wanted), note=note)
+
+
+def _read_module(module: str, view: HostView, device: str) -> Reading:
+    if device:
+        nic = view.nic(device)
+        driver = nic.driver if nic is not None else "unknown"
+        return Reading(unread=f"the driver of {device} is {driver}, not {CORE}", is_absent=True)
+    facts = view.facts
+    if FactGroup.MODULES in facts.unread or FactGroup.MODULES not in facts.groups:
+        return Reading(unread=facts.unread.get(FactGroup.MODULES, "the kernel modules were not read"))
+    if module not in facts.modules:
+        return Reading(unread=f"the kernel module {module} is not there", is_absent=True)
+    return Reading(configured=_ours(module, facts.modules[module]))
+
+
+def _ours(module: str, options: str) -> str:
+    """Return the words of an option string that are this tool's matter, in one spelling."""
+    told = []
+    for name in WORDS[module]:
+        value = option_of(options, name)
+        if value is None or (name == "trust_state" and value == _TRUST_PCP):
+            continue
+        told.append(f"{name}={_bitmap(value) if name in _BITMAPS else value}")
+    return " ".join(told)
+
+
+def _bitmap(value: str) -> str:
+    """Spell a bitmap as two hexadecimal digits; the driver takes decimal ones too."""
+    try:
+        return f"0x{int(value, 0):02x}"
+    except ValueError:
+        return value
+
+
+def _objects_to(module: str, view: HostView, wish: Wish) -> Objection | None:
+    reading = _read_module(module, view, wish.device)
+    if reading.is_absent:
+        remedy = f"use a NIC that {CORE} drives, or leave `roce` out for this one"
+        return Objection(Code.NOT_SUPPORTED, reading.unread, remedy)
+    names = [word.partition("=")[0] for word in wish.value.split()]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        message = f"the rules ask different things of one driver: {wish.value}"
+        remedy = f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them"
+        return Objection(Code.HOST_TWICE, message, remedy)
+    return None
+
+
+def _merged(module: str, view: HostView, wish: Wish) -> str:
+    changes: dict[str, str | None] = dict.fromkeys(WORDS[module])
+    for word in wish.value.split():
+        name, _, value = word.partition("=")
+        changes[name] = value
+    return merge_options(view.facts.modules.get(module, ""), changes)
+
+
+def _write_module(module: str, view: HostView, wishes: Sequence[Wish]) -> list[ModuleWrite]:
+    before = view.facts.modules.get(module, "")
+    return [ModuleWrite(module=module, options=_merged(module, view, wish), before=before) for wish in wishes]
+
+
+def _other_way(module: str, view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+    return by_esxcli([_call(module, _merged(module, view, wish)) for wish in wishes])
+
+
+def _call(module: str, options: str) -> EsxcliCall:
+    return EsxcliCall("system.module.parameters.set", (("module", module), ("parameter-string", options)))
+
+
+def _how(module: str, view: HostView, wish: Wish) -> HowTo:
+    before = view.facts.modules.get(module, "")
+    what = "which priority PFC keeps lossless, and whether DSCP or PCP names it"
+    if module == RDMA:
+        what = "the DSCP and the priority that the host's own RDMA traffic bears"
+    return HowTo(
+        why=(
+            f"The option string of {module} says {what}. `pfctx` must equal `pfcrx`; where they are set, "
+            "global pause is off. The string is written whole, so other words in it are repeated. It holds "
+            "for all ports of the driver; the physical switch must trust and protect the same values."
+        ),
+        commands=(_call(module, _merged(module, view, wish)).line,),
+        expected="nothing is printed; the host must be rebooted",
+        verify=(
+            f"esxcli system module parameters list -m {module}",
+            *(("esxcli network nic dcb status get -n vmnicN",) if module == CORE else ()),
+        ),
+        undo=(_call(module, before).line,),
+    )
+
+
+def _module_setting(module: str, title: str) -> HostSetting:
+    return HostSetting(
+        key=module,
+        title=title,
+        source=(
+            "VMware vSphere Storage 7.0, Configure Lossless Ethernet (GUID-B764140D); Mellanox DOC-2581; "
+            "NVIDIA native ESXi driver manual 4.19.71"
+        ),
+        wishes=lambda entry, view: _wishes_of(module, entry, view),
+        read=lambda view, device: _read_module(module, view, device),
+        write=lambda view, wishes: _write_module(module, view, wishes),
+        impact=lambda _view, _wish: Impact.HOST_REBOOT,
+        how=lambda view, wish: _how(module, view, wish),
+        group=f"module {module}",
+        facts=frozenset({FactGroup.MODULES}),
+        objects=lambda view, wish: _objects_to(module, view, wish),
+        other_way=lambda view, wishes: _other_way(module, view, wishes),
+    )
+
+
+NMLX5_CORE = _module_setting(CORE, "PFC and trust of nmlx5_core")
+NMLX5_RDMA = _module_setting(RDMA, "marks of nmlx5_rdma")

@@ -1,0 +1,171 @@
+"""Which NICs are uplinks of a host's standard switches, with the MTU that such a switch needs.
+
+A value names the switch and, where the entry's VMkernel NICs need more than the ordinary 1500, the least
+MTU: `vSwitch1 mtu 9000`. A larger one is right too, and none is ever lowered: others may live on the
+switch. An empty value takes the NIC out of its standard switch.
+
+Distributed switches are the whole estate's matter: `planning.networks`. A `switch` that no
+standard switch of the host is called is taken to be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup, HostSwitch
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite, SwitchWrite
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
+from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
+
+KEY = "uplink"
+ORDINARY_MTU = 1500
+
+_MTU = " mtu "
+
+
+def base_unread(view: HostView) -> str:
+    """Return why services, switches and VMkernel NICs of a host are not known; empty where they are."""
+    facts = view.facts
+    if FactGroup.BASE in facts.groups:
+        return ""
+    return facts.unread.get(FactGroup.BASE, "the host's network was not read")
+
+
+def _standard(view: HostView, name: str) -> HostSwitch | None:
+    return next((one for one in view.facts.switches if one.name == name and one.switch_uuid is None), None)
+
+
+def _spelled(switch: str, mtu: int | None) -> str:
+    return f"{switch}{_MTU}{mtu}" if mtu is not None else switch
+
+
+def _taken_apart(value: str) -> tuple[str, int | None]:
+    """Return the switch of a value and the MTU, where it names one."""
+    switch, found, mtu = value.rpartition(_MTU)
+    return (switch, int(mtu)) if found and mtu.isdigit() else (value, None)
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    largest = max((one.mtu or 0 for one in entry.vmknics), default=0)
+    mtu = largest if largest > ORDINARY_MTU else None
+    for nic, rule in nic_rules(entry, view):
+        if rule.switch is None or not nic.device:
+            continue
+        if rule.switch:
+            if _standard(view, rule.switch) is not None:
+                yield Wish(KEY, _spelled(rule.switch, mtu), device=nic.device)
+        elif _standard(view, view.facts.uplink_of(nic.device) or "") is not None:
+            yield Wish(KEY, "", device=nic.device, cuts_off=str(cut_off(view, nic.device) or ""))
+
+
+def _read(view: HostView, device: str) -> Reading:
+    if reason := base_unread(view):
+        return Reading(unread=reason)
+    name = view.facts.uplink_of(device)
+    if name is None:
+        return Reading(configured="")
+    switch = _standard(view, name)
+    return Reading(configured=_spelled(name, (switch.mtu or ORDINARY_MTU) if switch is not None else None))
+
+
+def _same(wanted: str, found: str) -> bool:
+    """Whether a NIC is on the switch that is wanted, and that takes packets as large as are wanted."""
+    switch, mtu = _taken_apart(wanted)
+    found_switch, found_mtu = _taken_apart(found)
+    return switch == found_switch and (found_mtu or ORDINARY_MTU) >= (mtu or 0)
+
+
+def _objects(view: HostView, wish: Wish) -> Objection | None:
+    home, (switch, _) = view.facts.uplink_of(wish.device), _taken_apart(wish.value)
+    if home is None or home == switch or not switch:
+        return None
+    message = f"{wish.device} is an uplink of {home}"
+    return Objection(Code.NIC_IN_USE, message, f"take it out of {home} first, then plan again")
+
+
+def _write(view: HostView, wishes: Sequence[Wish]) -> list[SwitchWrite]:
+    """Make one write per NIC, each with the uplinks that the writes before it have left."""
+    now = {one.name: one.uplinks for one in view.facts.switches if one.switch_uuid is None}
+    writes = []
+    for wish in wishes:
+        wanted, mtu = _taken_apart(wish.value)
+        name = wanted or view.facts.uplink_of(wish.device) or ""
+        before = now.get(name, ())
+        kept = tuple(uplink for uplink in before if uplink != wish.device)
+        uplinks = (*kept, wish.device) if wanted else kept
+        raised = _raised(view, name, mtu)
+        if wish.device in before and wanted:
+            writes.append(SwitchWrite(switch=name, mtu=raised))
+        else:
+            now[name] = uplinks
+            writes.append(SwitchWrite(switch=name, mtu=raised, uplinks=uplinks, before=before))
+    return writes
+
+
+def _raised(view: HostView, name: str, mtu: int | None) -> int | None:
+    """Return the MTU that a switch must get, None where what it has is enough."""
+    switch = _standard(view, name)
+    has = (switch.mtu if switch is not None else None) or ORDINARY_MTU
+    return mtu if mtu is not None and mtu > has else None
+
+
+def _calls(view: HostView, wish: Wish) -> list[EsxcliCall]:
+    (write,) = _write(view, [wish])
+    switch = ("vswitch-name", write.switch)
+    calls = []
+    if write.uplinks is not None:
+        verb = "add" if wish.device in write.uplinks else "remove"
+        options = (("uplink-name", wish.device), switch)
+        calls.append(EsxcliCall(f"network.vswitch.standard.uplink.{verb}", options))
+    if write.mtu is not None:
+        calls.append(EsxcliCall("network.vswitch.standard.set", (switch, ("mtu", str(write.mtu)))))
+    return calls
+
+
+def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+    return by_esxcli([call for wish in wishes for call in _calls(view, wish)])
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    (write,) = _write(view, [wish])
+    start = "esxcli network vswitch standard"
+    undo = []
+    if write.uplinks is not None:
+        verb = "remove" if _taken_apart(wish.value)[0] else "add"
+        undo.append(f"{start} uplink {verb} --uplink-name={wish.device} --vswitch-name={write.switch}")
+    if write.mtu is not None:
+        switch = _standard(view, write.switch)
+        before = (switch.mtu if switch is not None else None) or ORDINARY_MTU
+        undo.append(f"{start} set --vswitch-name={write.switch} --mtu={before}")
+    return HowTo(
+        why=(
+            f"The host's RoCE traffic leaves through {wish.device}: no uplink, no traffic. A switch drops "
+            "packets above its MTU, and the physical switch must allow more than this one (9216 for 9000)."
+        ),
+        client=f"host > Configure > Networking > Virtual switches > {write.switch} > Manage adapters",
+        commands=tuple(call.line for call in _calls(view, wish)),
+        expected="nothing is printed",
+        verify=(f"{start} list --vswitch-name={write.switch}",),
+        undo=tuple(undo) or ("nothing is to be undone: the host is as it was",),
+    )
+
+
+UPLINK = HostSetting(
+    key=KEY,
+    title="uplink",
+    source="vSphere API, HostNetworkSystem.UpdateVirtualSwitch, HostVirtualSwitchSpec",
+    wishes=_wishes,
+    read=_read,
+    write=_write,
+    impact=lambda _view, _wish: Impact.NONE,
+    how=_how,
+    group=KEY,
+    same=_same,
+    objects=_objects,
+    other_way=_other_way,
+)

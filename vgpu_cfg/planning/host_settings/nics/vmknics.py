@@ -1,0 +1,175 @@
+"""A host's VMkernel NICs: found by the network that they are on, made there, or given another address or MTU.
+
+One value holds both, as in `10.111.0.21/24 mtu 9000`: a VMkernel NIC that is made gets both in
+one call. Nothing removes one; where several are on a network, the first is meant.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import Vmknic
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostWrite, VmknicWrite
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
+from vgpu_cfg.planning.host_settings.nics.uplinks import UPLINK, base_unread
+
+KEY = "vmknic"
+NONE = "none"
+_MANAGEMENT = "management"
+
+
+def network_name(text: str) -> str:
+    """Return the name of a network that a plan file may give as an inventory path."""
+    return text.rstrip("/").rpartition("/")[2]
+
+
+def vmknic_on(view: HostView, network: str) -> Vmknic | None:
+    """Return the VMkernel NIC on a network, the first of several; whatever the case of the name."""
+    wanted = network_name(network).casefold()
+    return next((one for one in view.facts.vmknics if one.network.casefold() == wanted), None)
+
+
+def next_vmknic(view: HostView) -> str:
+    """Say what the next VMkernel NIC will be called: the lowest free number (recalled; unproven)."""
+    taken = {one.device for one in view.facts.vmknics}
+    return next(f"vmk{number}" for number in range(len(taken) + 1) if f"vmk{number}" not in taken)
+
+
+def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+    for wanted in entry.vmknics:
+        address = wanted.addresses.get(view.host.name, wanted.address)
+        value = _spelled(address or "", wanted.mtu)
+        if value:
+            yield Wish(KEY, value, device=wanted.network)
+
+
+def _spelled(address: str, mtu: int | None) -> str:
+    return " ".join(part for part in (address, f"mtu {mtu}" if mtu is not None else "") if part)
+
+
+def _taken_apart(value: str) -> tuple[str, int | None]:
+    """Return address and MTU of a value, as far as it names them."""
+    address, _, mtu = value.rpartition("mtu ") if "mtu " in value else (value, "", "")
+    return address.strip(), int(mtu) if mtu.isdigit() else None
+
+
+def _read(view: HostView, device: str) -> Reading:
+    if reason := base_unread(view):
+        return Reading(unread=reason)
+    found = vmknic_on(view, device)
+    if found is None:
+        return Reading(configured=NONE)
+    return Reading(configured=_spelled("dhcp" if found.is_dhcp else found.address, found.mtu))
+
+
+def _same(wanted: str, found: str) -> bool:
+    """Whether what is wanted holds; a reading without a prefix is compared without it."""
+    if found == NONE:
+        return False
+    address, mtu = _taken_apart(wanted)
+    found_address, found_mtu = _taken_apart(found)
+    return _same_address(address, found_address) and mtu in (None, found_mtu)
+
+
+def _same_address(wanted: str, found: str) -> bool:
+    return not wanted or wanted == found or ("/" not in found and wanted.partition("/")[0] == found)
+
+
+def _objects(view: HostView, wish: Wish) -> Objection | None:
+    address, _ = _taken_apart(wish.value)
+    found = vmknic_on(view, wish.device)
+    if found is None and not address:
+        message = f"no VMkernel NIC is on {wish.device}, and the plan names no address to make one with"
+        return Objection(Code.NOT_SUPPORTED, message, "give it an `address`, or make it by hand")
+    if found is None or _same_address(address, "dhcp" if found.is_dhcp else found.address):
+        return None
+    if _MANAGEMENT in found.services:
+        message = f"{found.device} carries the host's management: with another address it would not answer"
+        return Objection(Code.NIC_IN_USE, message, "change that address by hand, at the host's console")
+    return None
+
+
+def _write(view: HostView, wishes: Sequence[Wish]) -> list[VmknicWrite]:
+    return [_write_one(view, wish) for wish in wishes]
+
+
+def _write_one(view: HostView, wish: Wish) -> VmknicWrite:
+    """Make one, or change what differs. A network that the plan makes has no id yet, only its name."""
+    address, mtu = _taken_apart(wish.value)
+    found = vmknic_on(view, wish.device)
+    if found is None:
+        return VmknicWrite(network_name=network_name(wish.device), address=address, mtu=mtu)
+    same_address = _same_address(address, "dhcp" if found.is_dhcp else found.address)
+    return VmknicWrite(
+        device=found.device,
+        network_moid=found.network_moid,
+        network_name=found.network,
+        address=None if same_address else address,
+        mtu=None if mtu == found.mtu else mtu,
+    )
+
+
+def _calls(view: HostView, wish: Wish) -> list[EsxcliCall]:
+    """List what esxcli does to the same end; it makes one on a standard portgroup only."""
+    write = _write_one(view, wish)
+    name = ("interface-name", write.device or next_vmknic(view))
+    calls = []
+    if write.device is None:
+        options = (name, ("portgroup-name", write.network_name))
+        calls.append(EsxcliCall("network.ip.interface.add", options))
+    if write.address == "dhcp":
+        calls.append(EsxcliCall("network.ip.interface.ipv4.set", (name, ("type", "dhcp"))))
+    elif write.address:
+        interface = ipaddress.ip_interface(write.address)
+        static = (("type", "static"), ("ipv4", str(interface.ip)), ("netmask", str(interface.netmask)))
+        calls.append(EsxcliCall("network.ip.interface.ipv4.set", (name, *static)))
+    if write.mtu is not None:
+        calls.append(EsxcliCall("network.ip.interface.set", (name, ("mtu", str(write.mtu)))))
+    return calls
+
+
+def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+    return by_esxcli([call for wish in wishes for call in _calls(view, wish)])
+
+
+def _how(view: HostView, wish: Wish) -> HowTo:
+    found = vmknic_on(view, wish.device)
+    device = found.device if found is not None else next_vmknic(view)
+    remove = EsxcliCall("network.ip.interface.remove", (("interface-name", device),))
+    return HowTo(
+        why=(
+            "The host's own RDMA traffic (PVRDMA) leaves through a VMkernel NIC of its own. Its MTU must not "
+            "be above that of the switch; the physical switch takes at least 216 bytes more. On a "
+            "distributed portgroup only the vSphere Client makes one."
+        ),
+        client="host > Configure > Networking > VMkernel adapters (on {device}): {value}",
+        commands=tuple(call.line for call in _calls(view, wish)),
+        expected="nothing is printed",
+        verify=(
+            "esxcli network ip interface list",
+            f"esxcli network ip interface ipv4 get --interface-name={device}",
+        ),
+        undo=(remove.line if found is None else f"in the vSphere Client, give {device} back {{before}}",),
+    )
+
+
+VMKNIC = HostSetting(
+    key=KEY,
+    title="VMkernel NIC",
+    source="vSphere API, HostNetworkSystem.AddVirtualNic, UpdateVirtualNic, HostVirtualNicSpec",
+    wishes=_wishes,
+    read=_read,
+    write=_write,
+    impact=lambda _view, _wish: Impact.NONE,
+    how=_how,
+    group=KEY,
+    after=(UPLINK.key,),
+    same=_same,
+    objects=_objects,
+    other_way=_other_way,
+)

@@ -1,0 +1,155 @@
+"""Which hosts the entries of `hosts` mean, and what is known of each before any setting is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.host_settings.case import HostCase
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
+
+
+def hosts_of(entry: DesiredHosts, observed: Inventory, datacenter: str | None = None) -> list[Host]:
+    """Return the hosts that an entry means, in the order in which people count."""
+    clusters = [one for one in observed.clusters if datacenter is None or one.datacenter in ("", datacenter)]
+    wanted = None if entry.cluster is None else {one.moid for one in find_named(entry.cluster, clusters)}
+    found = [
+        host
+        for host in observed.hosts
+        if (datacenter is None or host.datacenter in ("", datacenter))
+        and (wanted is None or (host.cluster_moid or host.compute_moid) in wanted)
+        and (not entry.names or matches_any(host.name, entry.names))
+    ]
+    return sorted(found, key=lambda host: (as_counted(host.name), host.moid))
+
+
+def host_cases(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions, findings: Findings
+) -> list[HostCase]:
+    """Make a case of every host that `hosts` means; what it means and is not there is a finding."""
+    cases: dict[str, HostCase] = {}
+    for index, entry in enumerate(desired.hosts):
+        found = hosts_of(entry, observed, desired.datacenter)
+        _check_globs(entry, found, observed, desired, findings)
+        for host in found:
+            if options.only and not options.selects("", host.name):
+                continue
+            cluster = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+            if cluster is not None and _protects(desired, cluster):
+                message = f"its cluster {cluster.name} is protected by the plan file"
+                _add(findings, Code.PROTECTED, host, message, "remove it from `protect`, or from `hosts`")
+                continue
+            if host.moid in cases:
+                message = "two entries of `hosts` mean this host"
+                remedy = "name it in one of them only"
+                _add(findings, Code.HOST_TWICE, host, message, remedy)
+                cases[host.moid].is_blocked = True
+                continue
+            view = make_view(host, observed, catalog, plan=desired.name)
+            cases[host.moid] = HostCase(entry, view, wave=f"hosts {index + 1}")
+    return list(cases.values())
+
+
+def make_view(host: Host, observed: Inventory, catalog: Catalog, *, plan: str = "") -> HostView:
+    """Bring together what was read of a host, its VMs and what the catalogue knows of its devices.
+
+    The VMs of `plan` do not count as holders of devices.
+    """
+    cluster_moid = host.cluster_moid or host.compute_moid
+    boards = {}
+    names = nic_names(host)
+    for gpu in host.gpus:
+        board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        if board is not None:
+            boards[gpu.pci_id] = board
+            names[gpu.pci_id] = (board.key, *board.names)
+    return HostView(
+        host=host,
+        facts=observed.facts.hosts.get(host.moid, HostFacts()),
+        cluster=observed.cluster_by_moid.get(cluster_moid),
+        cluster_facts=observed.facts.clusters.get(cluster_moid, ClusterFacts()),
+        boards=boards,
+        names=names,
+        holders=_holders(host, observed, plan),
+    )
+
+
+def _holders(host: Host, observed: Inventory, plan: str) -> dict[str, tuple[str, ...]]:
+    """Return `HostView.holders`; templates hold nothing."""
+    found: dict[str, tuple[str, ...]] = {}
+    vms = observed.vms_by_host.get(host.moid, ())
+    for vm in sorted(vms, key=lambda one: as_counted(one.name)):
+        if vm.is_template or (plan and vm.mark is not None and vm.mark.plan == plan):
+            continue
+        held = [""] if vm.detail is None else [one.pci_id for one in vm.detail.passthrough if one.pci_id]
+        for pci_id in held:
+            found[pci_id] = (*found.get(pci_id, ()), vm.name)
+    return found
+
+
+def _check_globs(
+    entry: DesiredHosts, found: Sequence[Host], observed: Inventory, desired: DesiredPlan, findings: Findings
+) -> None:
+    subject = Subject(kind="plan", name=desired.name)
+    if entry.cluster is not None and not find_named(entry.cluster, observed.clusters):
+        known = [cluster.name for cluster in observed.clusters]
+        message = f"`hosts` names the cluster {entry.cluster!r}, which is not there"
+        remedy = did_you_mean(entry.cluster, known, noun="clusters")
+        findings.add(Code.CLUSTER_NOT_FOUND, subject, message, remedy)
+        return
+    names = [host.name for host in found]
+    for glob in entry.names or ("*",):
+        if not any(matches_any(name, (glob,)) for name in names):
+            everyone = [host.name for host in observed.hosts]
+            message = f"no host matches {glob!r}" + (f" in {entry.cluster}" if entry.cluster else "")
+            findings.add(Code.HOST_NOT_MATCHED, subject, message, did_you_mean(glob, everyone, noun="hosts"))
+
+
+def _protects(desired: DesiredPlan, cluster: Cluster) -> bool:
+    return matches_any(cluster.name, desired.protect.clusters) or any(
+        matches_any(cluster.inventory_path, (glob,)) for glob in desired.protect.clusters
+    )
+
+
+def _add(findings: Findings, code: Code, host: Host, message: str, remedy: str) -> None:
+    findings.add(code, Subject(kind="host", name=host.name, moid=host.moid), message, remedy)
+
+
+def clusters_of(cases: Iterable[HostCase]) -> dict[str, list[HostCase]]:
+    """Group cases by cluster; a host that stands alone is a group of its own."""
+    found: dict[str, list[HostCase]] = {}
+    for case in cases:
+        host = case.view.host
+        found.setdefault(host.cluster_moid or host.compute_moid, []).append(case)
+    return found
+
+
+def waves_of(cases: Sequence[HostCase]) -> list[list[HostCase]]:
+    """Group cases that share a cluster or an entry: they share the limit on how many are down at once."""
+    waves: list[list[HostCase]] = []
+    for case in cases:
+        host = case.view.host
+        owner = host.cluster_moid or host.compute_moid
+        mine, others = [case], []
+        for wave in waves:
+            is_shared = any(
+                owner == (one.view.host.cluster_moid or one.view.host.compute_moid) or one.wave == case.wave
+                for one in wave
+            )
+            if is_shared:
+                mine = [*wave, *mine]
+            else:
+                others.append(wave)
+        waves = [*others, mine]
+    return waves

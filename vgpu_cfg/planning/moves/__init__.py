@@ -1,0 +1,3 @@
+"""Which running VMs could make room by going to another host, and in which order."""
+
+from __future__ import annotations

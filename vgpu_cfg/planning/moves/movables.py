@@ -1,0 +1,239 @@
+"""Which running VMs may go to another host, how, and what each of them needs there; and which must stay.
+
+By vMotion where every vGPU of a VM allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
+7.0.2) and it has no other device of its host; else with the VM off. What names one function of one host
+is bound to it. Mandatory rules of the cluster and what the plan file protects are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, ProtectEntry
+from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.estate.ownership import protects_cluster, protects_vm
+from vgpu_cfg.planning.host_settings.cluster import HOT_MIGRATE_OPTION
+from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant, make_variants
+from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
+
+_KEEPS_FROM_MOVING = re.compile(r"\.cfg\.enable_(uvm|debugging|profiling)$", re.IGNORECASE)
+_PARAMETERS = {"uvm": "unified memory is on", "debugging": "debugging is on", "profiling": "profiling is on"}
+"""Plugin parameters that disable migration (NVIDIA AI Enterprise guide)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A VM that could not be taken into account, and why."""
+
+    vm: str
+    host: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Movable:
+    """A running VM that may go to another host, and what it needs there.
+
+    `stun_ms` is how long vMotion would stop it at the slowest bandwidth that its host names.
+    """
+
+    vm: Vm
+    host: Host
+    shape: Shape
+    why_cold: str
+    stun_ms: int | None
+
+    @property
+    def demand(self) -> Demand:
+        """What placement is asked for."""
+        return Demand(self.vm.moid, "", self.shape)
+
+    @property
+    def preference(self) -> tuple[bool, int, int, str]:
+        """A key that sorts those that vMotion moves first, of these the shortest stun, the smallest VM."""
+        variant = self.shape.variants[0] if self.shape.variants else ()
+        size = sum(need.framebuffer_mib for need in variant)
+        return (bool(self.why_cold), self.stun_ms or 0, size, self.vm.name)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRules:
+    """The hosts, by moid, that rules between groups name for a VM: all of `only`, none of `never`."""
+
+    only: tuple[Collection[str], ...] = ()
+    never: tuple[Collection[str], ...] = ()
+
+    @classmethod
+    def of(cls, vm: Vm, cluster: Cluster | None) -> Self:
+        """Collect the rules of a VM; without DRS none is kept by anybody."""
+        if cluster is None or not cluster.drs_enabled:
+            return cls()
+        members = {group.name: group.vm_moids for group in cluster.vm_groups}
+        hosts = {group.name: group.host_moids for group in cluster.host_groups}
+        own = [
+            rule
+            for rule in cluster.host_rules
+            if rule.is_enabled and rule.is_mandatory and vm.moid in members.get(rule.vm_group, ())
+        ]
+        return cls(
+            tuple(hosts.get(rule.host_group, ()) for rule in own if rule.host_group),
+            tuple(hosts.get(rule.avoided_group, ()) for rule in own if rule.avoided_group),
+        )
+
+    def allow(self, host_moid: str) -> bool:
+        """Whether the VM may run there."""
+        return all(host_moid in one for one in self.only) and not any(host_moid in one for one in self.never)
+
+
+@dataclass(slots=True)
+class Movables:
+    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself."""
+
+    observed: Inventory
+    hosts: Sequence[Host]
+    reader: CapacityReader
+    protect: ProtectEntry
+    changing: Collection[str]
+    stays: list[Stay] = field(default_factory=list)
+
+    def around(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
+        """List those on the wanted hosts, and on the hosts where these could go, the easiest first.
+
+        VMs without devices only matter where memory does, on the `tight` hosts.
+        """
+        found: dict[str, Movable] = {}
+        waiting, seen = sorted(wanted), set(wanted)
+        while waiting:
+            for one in self._on(waiting.pop(0), tight):
+                found[one.vm.moid] = one
+                for index, _ in one.shape.hosts:
+                    if index not in seen:
+                        seen.add(index)
+                        waiting.append(index)
+        return sorted(found.values(), key=lambda one: one.preference)
+
+    def restartable(self, index: int) -> Iterator[Movable]:
+        """Yield the VMs with vGPUs of a host that may be restarted there, as nothing of them is bound."""
+        for one in self._on(index, (), stays=True):
+            if one.shape.variants:
+                yield replace(one, shape=replace(one.shape, hosts=((index, 0),)))
+
+    def _on(self, index: int, tight: Collection[int], *, stays: bool = False) -> Iterator[Movable]:
+        host = self.hosts[index]
+        for vm in sorted(self.observed.vms_by_host.get(host.moid, ()), key=lambda one: one.name):
+            detail = vm.detail
+            if not vm.is_on or detail is None or not (_holds_devices(detail) or index in tight):
+                continue
+            why, shape = self._why_bound(vm, detail, host), None
+            if not why:
+                shape = self._shape(vm, detail, index)
+                why = "" if stays or (shape and shape.hosts) else "no other host of its cluster could run it"
+            if shape is None or why:
+                if not stays:
+                    self.stays.append(Stay(vm.name, host.name, why or "its vGPUs are not in the catalogue"))
+                continue
+            yield Movable(vm, host, shape, self._why_cold(detail), stun_ms(detail, host))
+
+    def _why_bound(self, vm: Vm, detail: VmDetail, host: Host) -> str:
+        """Say what keeps a VM on its host whatever is done, empty where nothing does."""
+        cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
+        folder = next((one for one in self.observed.folders if one.moid == vm.folder_moid), None)
+        if covering := protects_vm(self.protect, vm.name, folder):
+            return f"{covering} is protected by the plan file"
+        if cluster is not None and protects_cluster(self.protect, cluster):
+            return f"the cluster {cluster.name} is protected by the plan file"
+        if vm.moid in self.changing:
+            return "the plan changes it itself"
+        if any(device.is_fixed for device in detail.passthrough):
+            return "a device that is passed through by its address binds it to the host"
+        if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
+            return "a virtual function of a NIC that is named by its address binds it to the host"
+        if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
+            return "it takes a device of several kinds, and which it could have elsewhere is not told"
+        return ""
+
+    def _why_cold(self, detail: VmDetail) -> str:
+        is_hot = self.observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower()
+        if why := why_cold(detail):
+            return why
+        if detail.vgpus and is_hot == "false":
+            return f"vCenter's setting {HOT_MIGRATE_OPTION} is not on"
+        return ""
+
+    def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
+        """Say what a VM needs of another host of its cluster: boards, devices, networks, datastores."""
+        variants = self._variants(detail, self.hosts[source])
+        if detail.vgpus and not variants:
+            return None
+        locked = detail.memory_mib if detail.memory_reservation_locked else 0
+        dynamic = tuple(
+            DeviceEntry(label=device.label, device_id=device.allowed[0] if device.allowed else None)
+            for device in detail.passthrough_gpus
+        )
+        return Shape(
+            hosts=tuple((index, 0) for index in self._targets(vm, detail, source)),
+            variants=variants,
+            dynamic=dynamic,
+            cpus=detail.cpus,
+            memory_mib=max(locked, detail.memory_reservation_mib),
+            numa=NumaPolicy.OFF,
+            nics=nic_needs(None, detail, None),
+        )
+
+    def _variants(self, detail: VmDetail, here: Host) -> tuple[Variant, ...]:
+        try:
+            asked = [
+                GpuEntry(profile=(VgpuProfile.parse(one.profile),), nvlink=one.group_key)
+                for one in detail.vgpus
+            ]
+        except ValueError:
+            return ()
+        boards = {board.key for gpu in here.gpus if (board := self.reader.board_of(gpu.pci)) is not None}
+        variants = make_variants(asked, self.reader.needs)
+        return tuple(one for one in variants if all(need.board_key in boards for need in one))
+
+    def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[int]:
+        by_key = {network.portgroup_key: network.moid for network in self.observed.networks}
+        networks = {by_key.get(nic.network, nic.network) for nic in detail.nics if nic.network}
+        here = self.hosts[source]
+        cluster = self.observed.cluster_by_moid.get(here.cluster_moid or "")
+        rules = HostRules.of(vm, cluster)
+        for index, host in enumerate(self.hosts):
+            is_other = index != source and host.is_usable and host.compute_moid == here.compute_moid
+            reaches = networks <= host.network_moids and set(detail.datastore_moids) <= host.datastore_moids
+            if is_other and reaches and rules.allow(host.moid):
+                yield index
+
+
+def _holds_devices(detail: VmDetail) -> bool:
+    return bool(detail.vgpus or detail.passthrough or any(nic.kind == "sriov" for nic in detail.nics))
+
+
+def why_cold(detail: VmDetail) -> str:
+    """Say what of a VM itself keeps vMotion from moving it, empty where nothing does."""
+    if detail.passthrough:
+        return "a device is passed through to it"
+    if any(nic.kind == "sriov" for nic in detail.nics):
+        return "it has a virtual function of a NIC"
+    if any(vgpu.migrates is None for vgpu in detail.vgpus):
+        return "vCenter does not tell whether its vGPUs can move"
+    if not all(vgpu.migrates for vgpu in detail.vgpus):
+        return "vCenter says that its vGPUs cannot move"
+    for key, value in detail.extra_config.items():
+        if (found := _KEEPS_FROM_MOVING.search(key)) and value.strip() == "1":
+            return _PARAMETERS[found[1].lower()]
+    return ""
+
+
+def stun_ms(detail: VmDetail, host: Host) -> int | None:
+    """Return how long vMotion would stop a VM, None where its host does not tell of all its vGPUs."""
+    known = {profile.name: profile.stun_ms for profile in host.profiles or ()}
+    told = [known.get(vgpu.profile) for vgpu in detail.vgpus]
+    return sum(max(one.values()) for one in told if one) if told and all(told) else None

@@ -1,0 +1,261 @@
+"""The fewest moves of running VMs after which every VM of a plan gets a place; a proposal, never a change.
+
+`apply` moves nothing. Who may move and how is told in `movables`, in which order in `move_order`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import combinations, islice
+from math import comb
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Diagnostic
+from vgpu_cfg.planning.estate.ownership import judge_ownership
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
+from vgpu_cfg.planning.moves.move_order import Step, find_doubts, find_untold, in_order
+from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
+from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Placed, Placer
+from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
+from vgpu_cfg.planning.vms.lookup.stage import set_stage
+
+MOST_MOVES = 3
+MOST_TRIALS = 500
+"""How many sets of so many moves are tried the greedy way, so that the search ends on any estate."""
+MOST_SOLVED = 50
+"""How many of them are tried with the solver where the greedy way finds nothing."""
+MOST_RESTARTS = 50
+"""How many VMs are tried as ones to restart where they are."""
+
+
+class How(StrEnum):
+    """How a VM gets to another host."""
+
+    VMOTION = "vMotion"
+    COLD = "cold"
+
+
+class Outcome(StrEnum):
+    """What the search came to."""
+
+    FITS = "fits"
+    """Every VM has a place as things are."""
+    MOVES = "moves"
+    """The moves make room, and fewer were not found to."""
+    NONE = "none"
+    """No set of so many moves makes room."""
+    LIMIT = "limit"
+    """The search gave up before it had tried all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A running VM that goes to another host. `why_cold` says what forbids vMotion.
+
+    `stun_ms` is how long vMotion would stop it at the slowest bandwidth that the host names an
+    estimate for, all its vGPUs together; None where that is not told.
+    """
+
+    vm: str
+    moid: str
+    source: str
+    target: str
+    how: How
+    profiles: tuple[str, ...]
+    why_cold: str = ""
+    stun_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A VM that would leave room with other GPUs of its host; a hint, since nobody can choose them."""
+
+    vm: str
+    moid: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """The proposal. `homeless` are the plan's VMs without a place as things are, `trials` what was tried.
+
+    `moves` are in the order in which they can be made. With `doubts` all fit, and ESXi could choose GPUs
+    such that one does not start. `stays` are VMs in question that nobody can move.
+    """
+
+    outcome: Outcome
+    homeless: tuple[str, ...] = ()
+    moves: tuple[Move, ...] = ()
+    trials: int = 0
+    errors: tuple[Diagnostic, ...] = ()
+    doubts: tuple[str, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    stays: tuple[Stay, ...] = ()
+
+
+def plan_rebalance(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
+) -> Rebalance:
+    """Look for the fewest moves: one, then two, then three; those by vMotion alone first.
+
+    Hosts are taken as they are; what the plan would do to them has not happened.
+    """
+    return _Rebalancing(desired, observed, catalog, options).run()
+
+
+@dataclass(slots=True)
+class _Rebalancing:
+    desired: DesiredPlan
+    observed: Inventory
+    catalog: Catalog
+    options: PlanOptions
+    findings: Findings = field(init=False)
+    maker: CaseMaker = field(init=False)
+    cases: list[Case] = field(default_factory=list)
+    trials: int = 0
+
+    def __post_init__(self) -> None:
+        self.findings = Findings.for_plan(self.desired)
+        self.maker = CaseMaker(self.desired, self.observed, self.catalog, self.findings)
+
+    def run(self) -> Rebalance:
+        self.cases = list(self._cases())
+        as_is = self._place(())
+        homeless = tuple(as_is.failed)
+        errors = tuple(found for found in self.findings.diagnostics() if found.severity == "error")
+        if not homeless:
+            return Rebalance(Outcome.FITS, errors=errors)
+        finder = self._finder()
+        wanted = {index for case in self.cases if case.shape for index, _ in case.shape.hosts}
+        movables = finder.around(wanted, self._tight(wanted, as_is.initial))
+        restarts = tuple(self._restarts(finder, wanted))
+        outcome, moves, doubts = self._search(movables)
+        return Rebalance(outcome, homeless, moves, self.trials, errors, doubts, restarts, tuple(finder.stays))
+
+    def _cases(self) -> Iterator[Case]:
+        """Yield the plan's VMs with what each needs, as planning does."""
+        folders = self.maker.folders()
+        owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        for case in self.maker.cases(folders, owned):
+            if self.options.selects(case.name):
+                self.maker.shape(case)
+                yield case
+
+    def _finder(self) -> Movables:
+        changing = {case.existing.moid for case in self.cases if case.existing and not case.stays_put}
+        maker = self.maker
+        return Movables(self.observed, maker.hosts, maker.reader, self.desired.protect, changing)
+
+    def _tight(self, wanted: set[int], states: Sequence[HostState]) -> set[int]:
+        """Return the hosts where memory alone could keep a VM of the plan away."""
+        total = sum(case.shape.memory_mib for case in self.cases if case.shape)
+        return {index for index in wanted if states[index].free_mib < total}
+
+    def _search(self, movables: Sequence[Movable]) -> tuple[Outcome, tuple[Move, ...], tuple[str, ...]]:
+        """Try the sets of one, two and three moves; of as many moves one without doubts comes first."""
+        for count in range(1, MOST_MOVES + 1):
+            doubtful: tuple[tuple[Move, ...], tuple[str, ...]] | None = None
+            for placers, most in ((PLACERS[:1], MOST_TRIALS), (PLACERS, MOST_SOLVED)):
+                for chosen in islice(_choices(movables, count), most):
+                    self.trials += 1
+                    found = self._try(chosen, placers)
+                    if found is not None and not found[1]:
+                        return Outcome.MOVES, *found
+                    doubtful = doubtful or found
+            if doubtful is not None:
+                return Outcome.MOVES, *doubtful
+        sets = sum(comb(len(movables), count) for count in range(1, MOST_MOVES + 1))
+        return Outcome.NONE if sets <= MOST_SOLVED else Outcome.LIMIT, (), ()
+
+    def _try(
+        self, chosen: Sequence[Movable], placers: Sequence[Placer]
+    ) -> tuple[tuple[Move, ...], tuple[str, ...]] | None:
+        """Return the moves of these VMs with the doubts about them, None where they do not make room."""
+        kept = keep_rules(chosen, self.maker.hosts, self.observed)
+        if kept is None:
+            return None
+        placed = self._place(kept, placers)
+        if placed.failed:
+            return None
+        targets = {one.vm.moid: self.maker.hosts[placed.fits[one.vm.moid].host].moid for one in kept}
+        if breaks_rules(targets, kept, self.observed):
+            return None
+        steps = in_order(self._step(one, placed) for one in kept)
+        by_moid = {one.vm.moid: one for one in kept}
+        doubts = tuple(self._doubts(steps, list(by_moid.values()), placed))
+        return tuple(self._move(step, by_moid[step.vm]) for step in steps), doubts
+
+    def _doubts(self, steps: Sequence[Step], moved: Sequence[Movable], placed: Placed) -> Iterator[str]:
+        leaving = [one.vm for one in moved]
+        now = set_stage(self.maker.hosts, self.observed, (), leaving, self.maker.reader, self.findings).states
+        starts: dict[int, list[Start]] = {}
+        for case in self.cases:
+            fit = placed.fits.get(case.name)
+            if fit is not None and fit.variant and case.desired.power is DesiredPower.ON:
+                starts.setdefault(fit.host, []).append(Start(case.name, fit.variant))
+        yield from find_doubts(steps, now, placed.initial, starts)
+        used = {step.target for step in steps} | starts.keys()
+        yield from find_untold(moved, [state for state in now if state.index in used])
+
+    def _place(self, moved: Sequence[Movable], placers: Sequence[Placer] = PLACERS) -> Placed:
+        """Place the plan's VMs with these VMs gone from where they are, and in need of another host."""
+        leaving = [one.vm for one in moved]
+        maker = self.maker
+        stage = set_stage(maker.hosts, self.observed, self.cases, leaving, maker.reader, self.findings)
+        demands = [
+            Demand(case.name, case.shape.line, case.shape, stays=case.existing is not None)
+            for case in self.cases
+            if case.shape is not None
+        ]
+        starting = {case.name for case in self.cases if case.desired.power is DesiredPower.ON}
+        starting |= {one.vm.moid for one in moved}
+        return place_startable(stage.states, [*demands, *(one.demand for one in moved)], placers, starting)
+
+    def _restarts(self, finder: Movables, wanted: set[int]) -> Iterator[Restart]:
+        """Yield the VMs one of which, with other GPUs of its own host, would leave room for the plan."""
+        tried = 0
+        for index in sorted(wanted):
+            for one in finder.restartable(index):
+                tried += 1
+                if tried > MOST_RESTARTS:
+                    return
+                if not self._place((one,), PLACERS[:1]).failed:
+                    yield Restart(one.vm.name, one.vm.moid, one.host.name)
+
+    def _step(self, one: Movable, placed: Placed) -> Step:
+        fit = placed.fits[one.vm.moid]
+        source = next(index for index, host in enumerate(self.maker.hosts) if host.moid == one.host.moid)
+        return Step(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
+
+    def _move(self, step: Step, one: Movable) -> Move:
+        return Move(
+            vm=one.vm.name,
+            moid=one.vm.moid,
+            source=one.host.name,
+            target=self.maker.hosts[step.target].name,
+            how=How.COLD if step.why_cold else How.VMOTION,
+            profiles=tuple(vgpu.profile for vgpu in one.vm.detail.vgpus) if one.vm.detail else (),
+            why_cold=step.why_cold,
+            stun_ms=None if step.why_cold else one.stun_ms,
+        )
+
+
+def _choices(movables: Sequence[Movable], count: int) -> Iterator[tuple[Movable, ...]]:
+    """Yield the sets of so many VMs, those that vMotion alone moves before all others."""
+    by_vmotion = [one for one in movables if not one.why_cold]
+    yield from combinations(by_vmotion, count)
+    for chosen in combinations(movables, count):
+        if any(one.why_cold for one in chosen):
+            yield chosen

@@ -1,0 +1,153 @@
+"""Who lives on a distributed switch or portgroup, and would suffer from a lower MTU or another VLAN.
+
+Known are the VMkernel NICs of the hosts that the plan reads and the devices of the VMs that were read in
+detail. Of the other hosts and VMs that may be there a warning says that nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
+from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmknic
+from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
+from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import as_counted, listed
+from vgpu_cfg.planning.host_settings.select import hosts_of
+
+_SHOWN = 6
+
+
+@dataclass(slots=True)
+class _Users:
+    """Who is on some networks, in words, and who may be: hosts and VMs of which it was not read."""
+
+    known: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def check_lower_mtu(switch: DistributedSwitch, mtu: int, observed: Inventory, findings: Findings) -> bool:
+    """Whether a switch may be given a lower MTU: an error where a VMkernel NIC on it has a larger one."""
+    subject = Subject(kind="network", name=switch.name, moid=switch.moid)
+    networks = set(switch.portgroup_vlans)
+    for network in observed.networks:
+        if switch.uuid and network.switch_uuid == switch.uuid:
+            networks |= _ids(network)
+    users = _Users()
+    for host in _in_order(observed.hosts):
+        vmknics = _vmknics(host, observed)
+        if vmknics is None:
+            if host.moid in switch.members:
+                users.unread.append(host.name)
+            continue
+        for vmknic in vmknics:
+            if vmknic.network_moid in networks and vmknic.mtu > mtu:
+                users.known.append(_told(vmknic, host, str(vmknic.mtu)))
+    if users.known:
+        message = (
+            f"{switch.name} shall have the MTU {mtu}, and VMkernel NICs on it have more: "
+            f"{listed(users.known, shown=_SHOWN)}"
+        )
+        remedy = "lower theirs first and plan again, or leave the network's `mtu` as it is"
+        findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
+        return False
+    if users.unread:
+        message = (
+            f"{switch.name} shall have the MTU {mtu}, and the VMkernel NICs of "
+            f"{listed(users.unread, shown=_SHOWN)} on it were not read"
+        )
+        remedy = "see in vCenter that none of them has a larger MTU"
+        findings.add(Code.MTU_TOO_SMALL, subject, message, remedy, Severity.WARNING)
+    return True
+
+
+def check_vlan(
+    line: DesiredNetwork, found: Network, desired: DesiredPlan, observed: Inventory, findings: Findings
+) -> bool:
+    """Whether a portgroup may be given another VLAN: an error where that cuts off what is not the plan's.
+
+    The plan's own are its VMs, and the VMkernel NICs that it names, unless the host uses one for a
+    service of its own (management, vMotion, vSAN).
+    """
+    subject = Subject(kind="network", name=line.name, moid=found.moid)
+    users = _Users()
+    for host in _in_order(observed.hosts):
+        vmknics = _vmknics(host, observed)
+        if vmknics is None:
+            if found.moid in host.network_moids:
+                users.unread.append(host.name)
+            continue
+        users.known += [
+            _told(vmknic, host)
+            for vmknic in vmknics
+            if vmknic.network_moid in _ids(found)
+            and (vmknic.services or not _is_managed(host, found, desired, observed))
+        ]
+    _take_vms(users, found, desired, observed)
+    if users.known:
+        message = (
+            f"VLAN {line.vlan} would cut off what is on {line.name}: {listed(users.known, shown=_SHOWN)}"
+        )
+        remedy = "make a portgroup of another name for this VLAN, or move them to another one first"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)
+        return False
+    if users.unread:
+        message = (
+            f"whether VLAN {line.vlan} cuts anything off on {line.name} was not read of "
+            f"{listed(users.unread, shown=_SHOWN)}"
+        )
+        remedy = "see in vCenter that none of them is on it"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy, Severity.WARNING)
+    return True
+
+
+def _take_vms(users: _Users, found: Network, desired: DesiredPlan, observed: Inventory) -> None:
+    """Add the VMs that are not the plan's, running or not."""
+    own = {vm.name for vm in desired.vms}
+    for vm in sorted(observed.vms, key=lambda one: as_counted(one.name)):
+        is_own = vm.mark is not None and vm.mark.plan == desired.name and vm.name in own
+        if vm.is_template or is_own:
+            continue
+        if vm.detail is not None:
+            if any(nic.network in _ids(found) for nic in vm.detail.nics):
+                users.known.append(vm.name)
+            continue
+        host = observed.host_by_moid.get(vm.host_moid or "")
+        if host is None or found.moid in host.network_moids:
+            users.unread.append(vm.name)
+
+
+def _is_managed(host: Host, found: Network, desired: DesiredPlan, observed: Inventory) -> bool:
+    """Whether the plan file names the host's VMkernel NIC on a network."""
+    return any(
+        found in find_named(vmknic.network, observed.networks)
+        for entry in desired.hosts
+        if entry.vmknics and host in hosts_of(entry, observed, desired.datacenter)
+        for vmknic in entry.vmknics
+    )
+
+
+def _vmknics(host: Host, observed: Inventory) -> Iterable[Vmknic] | None:
+    """Return the host's VMkernel NICs, None where they were not read."""
+    facts = observed.facts.hosts.get(host.moid)
+    if facts is None or FactGroup.BASE in facts.unread:
+        return None
+    return facts.vmknics
+
+
+def _ids(network: Network) -> set[str]:
+    """Return what devices name a network by: its moid, and a distributed one's key."""
+    return {network.moid, network.portgroup_key or network.moid}
+
+
+def _told(vmknic: Vmknic, host: Host, *more: str) -> str:
+    words = ", ".join((*more, *vmknic.services))
+    return f"{vmknic.device} of {host.name}" + (f" ({words})" if words else "")
+
+
+def _in_order(hosts: Iterable[Host]) -> Iterator[Host]:
+    yield from sorted(hosts, key=lambda host: (as_counted(host.name), host.moid))

@@ -1,0 +1,207 @@
+"""Which hosts a VM could go to before anybody asks for room.
+
+Clusters, host group, globs, networks and datastores decide, in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
+from vgpu_cfg.model.plan_file import PlaceEntry
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.findings.wording import listed
+
+Ranked = tuple[tuple[int, int], ...]
+"""Hosts by index, each with the rank of its cluster in the plan file."""
+
+_REMEDIES = {
+    Code.HOST_GROUP_UNUSABLE: "put a host that runs into the group, in vCenter, or name another",
+    Code.HOSTS_EXCLUDED: "name fewer hosts in `place.not_hosts`, or more clusters",
+    Code.NO_HOST_MATCHES: "compare `place.hosts` with the names of the hosts",
+    Code.NO_USABLE_HOST: "connect a host, or take one out of maintenance mode",
+    Code.NETWORK_NOT_ON_HOST: "add the network to a host, or name another cluster or network",
+    Code.DATASTORE_NOT_ON_HOST: "mount the datastore on a host, or name another cluster or datastore",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What decides over candidates; VMs with equal wishes have the same."""
+
+    clusters: tuple[str, ...]
+    globs: tuple[str, ...]
+    networks: frozenset[str]
+    datastores: frozenset[str]
+    only_host: str | None = None
+    not_globs: tuple[str, ...] = ()
+    host_group: str | None = None
+
+
+_Failure = tuple[Code, str, str]
+"""A finding: code, message, remedy."""
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The hosts of an estate in a fixed order, and who of them is in question for a wish."""
+
+    hosts: Sequence[Host]
+    networks: Mapping[str, Network]
+    datastores: Mapping[str, Datastore]
+    clusters: Mapping[str, Cluster]
+    _known: dict[Wish, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
+
+    @classmethod
+    def among(cls, hosts: Sequence[Host], observed: Inventory) -> Self:
+        """Take the networks, datastores and groups of an inventory."""
+        return cls(
+            hosts,
+            {network.moid: network for network in observed.networks},
+            {datastore.moid: datastore for datastore in observed.datastores},
+            observed.cluster_by_moid,
+        )
+
+    def of(self, wish: Wish, vm: DesiredVm, findings: Findings) -> Ranked:
+        """Return the candidates, the VM's first cluster first; without any there is a finding."""
+        if wish not in self._known:
+            self._known[wish] = self._judge(wish)
+        ranked, failure = self._known[wish]
+        if failure is not None:
+            findings.refuse_vm(failure[0], vm, failure[1], failure[2])
+        return ranked
+
+    def _judge(self, wish: Wish) -> tuple[Ranked, _Failure | None]:
+        """Filter step by step; the step that leaves nobody is the reason."""
+        ranks = {moid: rank for rank, moid in enumerate(wish.clusters)}
+        left = [
+            (index, ranks[host.cluster_moid or host.compute_moid])
+            for index, host in enumerate(self.hosts)
+            if (host.cluster_moid or host.compute_moid) in ranks
+            and (wish.only_host is None or host.moid == wish.only_host)
+        ]
+        if not left:
+            return _failed(Code.NO_USABLE_HOST, "the clusters have no host")
+        if wish.host_group is not None:
+            members, failure = self._members(wish, wish.host_group)
+            if failure is not None:
+                return (), failure
+            left = [one for one in left if self.hosts[one[0]].moid in members]
+        chosen = [one for one in left if not wish.globs or matches_any(self.hosts[one[0]].name, wish.globs)]
+        if not chosen:
+            message = f"no host matches {' or '.join(wish.globs)}: {self._names(left)}"
+            return _failed(Code.NO_HOST_MATCHES, message)
+        allowed = [one for one in chosen if not matches_any(self.hosts[one[0]].name, wish.not_globs)]
+        if not allowed:
+            message = f"`place.not_hosts` ({', '.join(wish.not_globs)}) leaves none of {self._names(chosen)}"
+            return _failed(Code.HOSTS_EXCLUDED, message)
+        usable = [one for one in allowed if self.hosts[one[0]].is_usable]
+        if not usable:
+            states = listed((_state(self.hosts[index]) for index, _ in allowed), shown=6)
+            if wish.host_group is None:
+                return _failed(Code.NO_USABLE_HOST, f"no host can run it: {states}")
+            message = f"no host of the host group {wish.host_group} can run it: {states}"
+            return _failed(Code.HOST_GROUP_UNUSABLE, message)
+        for wanted, code, noun, names in (
+            (wish.networks, Code.NETWORK_NOT_ON_HOST, "network", self.networks),
+            (wish.datastores, Code.DATASTORE_NOT_ON_HOST, "datastore", self.datastores),
+        ):
+            reached = [one for one in usable if wanted <= _reach(self.hosts[one[0]], code)]
+            if not reached:
+                hosts = (self.hosts[index] for index, _ in usable)
+                return _failed(code, _unreached(noun, wanted, names, hosts, code))
+            usable = reached
+        return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
+
+    def _members(self, wish: Wish, name: str) -> tuple[frozenset[str], _Failure | None]:
+        """Return the hosts of a host group, in every cluster of the wish that has one of this name."""
+        clusters = [self.clusters[moid] for moid in wish.clusters if moid in self.clusters]
+        found = [(cluster, group) for cluster in clusters if (group := cluster.host_group(name)) is not None]
+        if not found:
+            return frozenset(), host_group_not_found(name, clusters)
+        members = frozenset(moid for _, group in found for moid in group.host_moids)
+        if not members:
+            message = f"the host group {name} of {listed(cluster.name for cluster, _ in found)} has no host"
+            return members, (Code.HOST_GROUP_UNUSABLE, message, _REMEDIES[Code.HOST_GROUP_UNUSABLE])
+        return members, None
+
+    def _names(self, chosen: Ranked | list[tuple[int, int]]) -> str:
+        return listed((self.hosts[index].name for index, _ in chosen), shown=6)
+
+
+def host_group_not_found(name: str, clusters: Sequence[Cluster]) -> tuple[Code, str, str]:
+    """Return the finding that no cluster has a host group."""
+    known = [group.name for cluster in clusters for group in cluster.host_groups]
+    message = f"{listed(cluster.name for cluster in clusters)} has no host group {name!r}"
+    remedy = (
+        did_you_mean(name, known, noun="host groups") or "make it in vCenter: VM/Host Groups of the cluster"
+    )
+    return Code.HOST_GROUP_NOT_FOUND, message, remedy
+
+
+def _failed(code: Code, message: str) -> tuple[Ranked, _Failure]:
+    return (), (code, message, _REMEDIES[code])
+
+
+def make_wish(
+    clusters: Iterable[Cluster],
+    place: PlaceEntry,
+    networks: frozenset[str] = frozenset(),
+    datastores: frozenset[str] = frozenset(),
+) -> Wish:
+    """Return what a VM wishes of its host; `networks` and `datastores` are moids."""
+    moids = tuple(cluster.moid for cluster in clusters)
+    return Wish(
+        moids,
+        place.hosts,
+        networks,
+        datastores,
+        not_globs=place.not_hosts,
+        host_group=place.host_group,
+    )
+
+
+def forbidden_by(place: PlaceEntry, host: Host, cluster: Cluster | None) -> str:
+    """Return in words what of `place` keeps a VM from a host of a cluster, "" where nothing does."""
+    if place.hosts and not matches_any(host.name, place.hosts):
+        return f"which `place.hosts` ({', '.join(place.hosts)}) does not name"
+    if matches_any(host.name, place.not_hosts):
+        return f"which `place.not_hosts` ({', '.join(place.not_hosts)}) excludes"
+    if place.host_group is None:
+        return ""
+    group = cluster.host_group(place.host_group) if cluster is not None else None
+    is_member = group is not None and host.moid in group.host_moids
+    return "" if is_member else f"which is not in the host group {place.host_group}"
+
+
+def _reach(host: Host, code: Code) -> frozenset[str]:
+    return host.network_moids if code is Code.NETWORK_NOT_ON_HOST else host.datastore_moids
+
+
+def _unreached(
+    noun: str,
+    wanted: Iterable[str],
+    names: Mapping[str, Network] | Mapping[str, Datastore],
+    hosts: Iterable[Host],
+    code: Code,
+) -> str:
+    everyone = list(hosts)
+    nowhere = [moid for moid in sorted(wanted) if not any(moid in _reach(host, code) for host in everyone)]
+    if nowhere:
+        called = listed(names[moid].name if moid in names else moid for moid in nowhere)
+        return f"the {noun} {called} is on none of {listed(host.name for host in everyone)}"
+    called = listed(names[moid].name if moid in names else moid for moid in sorted(wanted))
+    return f"no host has all of the {noun}s {called}"
+
+
+def _state(host: Host) -> str:
+    if host.connection is not Connection.CONNECTED:
+        words = "not responding" if host.connection is Connection.NOT_RESPONDING else "disconnected"
+        return f"{host.name} is {words}"
+    return f"{host.name} is in maintenance mode"

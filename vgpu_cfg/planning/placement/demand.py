@@ -1,0 +1,125 @@
+"""What a VM needs of a host, with like VMs sharing one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity.nic_needs import NicNeed
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+
+Variant = tuple[VgpuNeed, ...]
+"""One way to give a VM its vGPUs: a need for each, all of one board and series."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What VMs that are alike need. `hosts` are indexes of hosts with the rank of their cluster.
+
+    `variants` are tried in order; with none there are no vGPUs. `line` is set only where
+    VMs of one line must or should run apart, or together (`pack`). `nics` are the functions of NICs
+    that it needs. `keep_free` of the hosts stay
+    without any GPU VM.
+    """
+
+    hosts: tuple[tuple[int, int], ...]
+    variants: tuple[Variant, ...] = ()
+    fixed: tuple[str, ...] = ()
+    dynamic: tuple[DeviceEntry, ...] = ()
+    cpus: int = 0
+    memory_mib: int = 0
+    numa: NumaPolicy = NumaPolicy.FOLLOW_GPU
+    numa_nodes: tuple[int, ...] = ()
+    spread: Spread | None = None
+    must: bool = True
+    pack: bool = False
+    keep_free: int = 0
+    line: str = ""
+    nics: tuple[NicNeed, ...] = ()
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether it asks for a GPU of any kind."""
+        return bool(self.variants or self.fixed or self.dynamic)
+
+    @property
+    def hardness(self) -> tuple[float, ...]:
+        """A key that sorts the hardest shapes to place first."""
+        slices = max((need.mig_size for need in self.variants[0]), default=0) if self.variants else 0
+        share = sum(need.share for need in self.variants[0]) if self.variants else 0.0
+        is_bound = bool(self.fixed) or len(self.hosts) == 1
+        return (
+            -int(is_bound),
+            -len(self.fixed),
+            -len(self.dynamic),
+            -len(self.nics),
+            -len(self.variants[0]) if self.variants else 0,
+            -max((need.share for need in self.variants[0]), default=0.0) if self.variants else 0.0,
+            -slices,
+            -share,
+            len(self.hosts),
+            -self.memory_mib,
+            -self.cpus,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A VM that must get a place. `stays` tells that it exists on the one host of its shape."""
+
+    vm: str
+    line: str
+    shape: Shape
+    stays: bool = False
+
+
+def counted_names(variant: Sequence[VgpuNeed]) -> str:
+    """Spell vGPUs for a reader, as in 2 × grid_a100-40c."""
+    counts: dict[str, int] = {}
+    for need in variant:
+        counts[need.name] = counts.get(need.name, 0) + 1
+    return " and ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+
+
+def make_variants(
+    gpus: Sequence[GpuEntry], needs: Callable[[str], Mapping[str, VgpuNeed]]
+) -> tuple[Variant, ...]:
+    """List the ways to give a VM its vGPUs, the plan file's first choice first.
+
+    All vGPUs of a VM are of one board model and series. Empty where it has none, and
+    where nothing can satisfy all of them.
+    """
+    wanted = [gpu for gpu in gpus if gpu.kind == "vgpu"]
+    if not wanted:
+        return ()
+    variants: dict[Variant, None] = {}
+    for profile in wanted[0].profile:
+        for board_key in needs(profile.name):
+            variant = [_peer(needs(profile.name)[board_key], wanted[0])]
+            for gpu in wanted[1:]:
+                found = (
+                    needs(one.name).get(board_key) for one in gpu.profile if one.series == profile.series
+                )
+                chosen = next((need for need in found if need is not None), None)
+                if chosen is None:
+                    break
+                variant.append(_peer(chosen, gpu))
+            if len(variant) == len(wanted):
+                variants[tuple(variant)] = None
+    return tuple(variants)
+
+
+def _peer(need: VgpuNeed, gpu: GpuEntry) -> VgpuNeed:
+    return need if gpu.nvlink is None else replace(need, peers=gpu.nvlink)
+
+
+def fixed_addresses(gpus: Sequence[GpuEntry]) -> tuple[str, ...]:
+    """List the PCI addresses of fixed passthrough."""
+    return tuple(gpu.pin for gpu in gpus if gpu.pin)
+
+
+def dynamic_needs(gpus: Sequence[GpuEntry]) -> tuple[DeviceEntry, ...]:
+    """List what Dynamic DirectPath devices must be."""
+    return tuple(gpu.device for gpu in gpus if gpu.kind == "dynamic_passthrough")

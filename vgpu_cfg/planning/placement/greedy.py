@@ -1,0 +1,105 @@
+"""Places the hardest VMs first, each on the host where it leaves the most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.placement.place import Attempt, KeptFree, in_order, kept_free
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyPlacer:
+    """Fast, and seldom wrong; it proves nothing. `kept` is what VMs that have a place ask to stay free."""
+
+    kept: KeptFree = ()
+
+    def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
+        """Place as many as can be."""
+        attempt = Attempt([host.copy() for host in hosts], hosts)
+        for demand in in_order(one for one in demands if one.stays):
+            self._put(demand, [fit] if (fit := self._only_fit(attempt, demand)) else [], attempt)
+        kept = [*self.kept, *kept_free(demands)]
+        groups: dict[Shape, list[Demand]] = {}
+        for demand in in_order(one for one in demands if not one.stays):
+            groups.setdefault(demand.shape, []).append(demand)
+        for shape, group in groups.items():
+            self._place_group(shape, group, attempt, kept)
+        return attempt
+
+    def _only_fit(self, attempt: Attempt, demand: Demand) -> Fit | None:
+        return next(
+            (fit for index, _ in demand.shape.hosts if (fit := attempt.hosts[index].fit(demand.shape))), None
+        )
+
+    def _put(self, demand: Demand, fits: Sequence[Fit], attempt: Attempt) -> None:
+        if fits:
+            attempt.hosts[fits[0].host].commit(demand, fits[0])
+            attempt.fits[demand.vm] = fits[0]
+        else:
+            attempt.left.append(demand)
+
+    def _place_group(self, shape: Shape, group: Sequence[Demand], attempt: Attempt, kept: KeptFree) -> None:
+        """Rate every host once for VMs that are alike, and anew only the host that took one."""
+        ranks = dict(shape.hosts)
+        rated = [
+            (score(fit, ranks[index], attempt.hosts[index], shape), fit.gpus, fit)
+            for index in ranks
+            if (fit := attempt.hosts[index].fit(shape)) is not None
+        ]
+        queue = [(points, gpus, number, fit) for number, (points, gpus, fit) in enumerate(rated)]
+        heapify(queue)
+        number = len(queue)
+        for demand in group:
+            fit = None
+            while queue and fit is None:
+                *_, fit = heappop(queue)
+                if not may_use(shape, fit.host, attempt.hosts, kept):
+                    fit = None
+            if fit is None:
+                attempt.left.append(demand)
+                continue
+            host = attempt.hosts[fit.host]
+            self._put(demand, [fit], attempt)
+            if (again := host.fit(shape)) is not None:
+                number += 1
+                heappush(queue, (score(again, ranks[fit.host], host, shape), again.gpus, number, again))
+
+
+def may_use(shape: Shape, index: int, hosts: Sequence[HostState], kept: KeptFree) -> bool:
+    """Whether a host may get a GPU VM without leaving fewer free than is asked."""
+    if not shape.has_gpus or hosts[index].is_in_use:
+        return True
+    return all(
+        index not in among or sum(not hosts[one].is_in_use for one in among) > count for among, count in kept
+    )
+
+
+def score(fit: Fit, rank: int, host: HostState, shape: Shape) -> tuple[int, ...]:
+    """Rate a fit; the lowest is the best.
+
+    What preparing the host disturbs counts most, then a NUMA node that is too small, the order of
+    clusters and of profiles in the plan file, NUMA room, NICs far from their GPUs, VMs of the line
+    that are there already, other sizes that the plan puts there; then whole GPUs, free 4g starts and
+    whole sets of NVLink peers that it would cost.
+    """
+    together = host.residents.get(shape.line, 0) if shape.line else 0
+    variant = shape.variants.index(fit.variant) if fit.variant else 0
+    is_mixed = int(bool(fit.variant) and host.mixes(fit.variant))
+    return (
+        host.cost_of_next,
+        int(fit.numa_level == 2),
+        rank,
+        variant,
+        fit.numa_level,
+        fit.far_nics,
+        -together if shape.pack else together,
+        is_mixed,
+        fit.opened,
+        fit.lost_starts,
+        fit.lost_sets,
+        fit.host,
+    )

@@ -1,0 +1,529 @@
+"""A host while VMs are put on it: what it has, what they take, why it refuses, how one more would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan_file import DeviceEntry
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
+from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
+from vgpu_cfg.planning.capacity.nic_functions import FunctionPool
+from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicStock, choose_nics, far_nics, refuse_nics
+from vgpu_cfg.planning.capacity.numa import NodeState, choose_nodes, numa_level, promise_nodes
+from vgpu_cfg.planning.capacity.passthrough_slots import is_match, match_slots
+from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
+from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
+
+HOST_MEMORY_SHARE = 0.95
+"""The part of a host's memory that VMs can reserve; what ESXi itself needs is recalled, not looked up."""
+_FULL_SERIES = ("C", "Q")
+_MOST_CHOICES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A way to put a VM on a host. `gpus` are indexes, one per vGPU, `slots` PCI addresses.
+
+    `groups` names the device group for each number of NVLink peers, where the host has such groups.
+    `nics` are the PCI addresses of the functions that the VM's NICs get, `far_nics` counts those of
+    another NUMA node than the GPUs'.
+    `numa_level` is 0 where the nodes have room, 1 where they are promised to others,
+    2 where they are too small. `opened` counts GPUs that were idle before, `lost_starts` those that
+    could start a 4g instance before, `lost_sets` the sets of NVLink peers that were all idle before.
+    """
+
+    host: int
+    variant: Variant = ()
+    gpus: tuple[int, ...] = ()
+    slots: tuple[str, ...] = ()
+    groups: tuple[tuple[int, str], ...] = ()
+    nics: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = ()
+    numa_level: int = 0
+    far_nics: int = 0
+    opened: int = 0
+    lost_starts: int = 0
+    lost_sets: int = 0
+
+
+@dataclass(slots=True)
+class HostState:
+    """What one host has and holds, and why it refuses. Mutable, and cheap to copy.
+
+    `creatable` is vCenter's own word on which profiles can be created now, None where it does
+    not say or the plan frees GPUs first. `peer_sets` are the sets of GPUs that can be NVLink peers.
+    `residents` counts the VMs of a line that are here, `planned` the sizes of vGPUs that the plan adds.
+    `functions` are NICs with virtual functions, of which the plan gives out as many as `given` says,
+    `uplinks` the NICs that switches use, with the switches.
+    `node_lines` names the lines that have a VM on a NUMA node. `cost` is what it takes to prepare the host
+    like this (0: it is so), `coming` counts the VMs that the plan puts here.
+    """
+
+    index: int
+    host: Host
+    gpus: list[GpuState]
+    slots: list[PassthroughSlot]
+    nodes: list[NodeState]
+    free_mib: int
+    offered: frozenset[str] = frozenset()
+    creatable: frozenset[str] | None = None
+    peer_sets: tuple[frozenset[int], ...] = ()
+    holders: dict[str, str] = field(default_factory=dict)
+    residents: dict[str, int] = field(default_factory=dict)
+    planned: set[tuple[str, int, int]] = field(default_factory=set)
+    functions: list[FunctionPool] = field(default_factory=list)
+    given: dict[str, int] = field(default_factory=dict)
+    uplinks: dict[str, str] = field(default_factory=dict)
+    node_lines: dict[int, frozenset[str]] = field(default_factory=dict)
+    cost: int = 0
+    coming: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        index: int,
+        capacity: HostCapacity,
+        *,
+        frees_gpus: bool = False,
+        memory_share: float = HOST_MEMORY_SHARE,
+        heeds_creatable: bool = True,
+    ) -> Self:
+        """Start from what a host has now; memory and nodes as if nothing ran there."""
+        host = capacity.host
+        is_told = host.profiles is not None
+        return cls(
+            index=index,
+            host=host,
+            gpus=capacity.gpus,
+            slots=capacity.slots,
+            nodes=[NodeState.of(node) for node in host.numa_nodes],
+            free_mib=int(host.memory_mib * memory_share),
+            offered=capacity.offered,
+            creatable=frozenset(host.creatable_profiles)
+            if heeds_creatable and is_told and not frees_gpus
+            else None,
+            peer_sets=capacity.peer_sets,
+            holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
+            functions=capacity.functions,
+            uplinks=capacity.uplinks,
+        )
+
+    def copy(self) -> Self:
+        """Return a twin that can be changed by itself."""
+        return type(self)(
+            self.index,
+            self.host,
+            [gpu.copy() for gpu in self.gpus],
+            self.slots,
+            [node.copy() for node in self.nodes],
+            self.free_mib,
+            self.offered,
+            self.creatable,
+            self.peer_sets,
+            dict(self.holders),
+            dict(self.residents),
+            set(self.planned),
+            self.functions,
+            dict(self.given),
+            self.uplinks,
+            dict(self.node_lines),
+            self.cost,
+            self.coming,
+        )
+
+    def release(self, demand: Demand, fit: Fit) -> None:
+        """Take a VM away again that `commit` put here; the sizes in `planned` stay."""
+        for index in set(fit.gpus):
+            gpu = self.gpus[index]
+            gpu.held = [held for held in gpu.held if held.vm != demand.vm]
+        self.holders = {pci_id: vm for pci_id, vm in self.holders.items() if vm != demand.vm}
+        for need, pci_id in zip(demand.shape.nics, fit.nics, strict=True):
+            if need.kind is not NicKind.PASSTHROUGH:
+                self.given[pci_id] -= 1
+        self.promise(-demand.shape.cpus, -demand.shape.memory_mib, fit.nodes)
+        self.residents[demand.line] -= 1
+        self.coming -= 1
+        for node in fit.nodes if demand.line and not self.residents[demand.line] else ():
+            self.node_lines[node] = self.node_lines.get(node, frozenset()) - {demand.line}
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a VM with a GPU of any kind is here."""
+        passed = (slot for slot in self.slots if not slot.is_nic)
+        return any(gpu.held for gpu in self.gpus) or any(slot.pci.pci_id in self.holders for slot in passed)
+
+    @property
+    def threads(self) -> int:
+        """The host's logical CPUs; without a known number, as many as anybody asks for."""
+        cores = self.host.cores
+        return cores * (2 if self.host.hyperthreading else 1) if cores else 1_000_000
+
+    def promise(self, cpus: int, memory_mib: int, nodes: Iterable[int]) -> None:
+        """Take memory, and cores and memory of the nodes evenly."""
+        self.free_mib -= memory_mib
+        promise_nodes(self.nodes, nodes, cpus, memory_mib)
+
+    def commit(self, demand: Demand, fit: Fit) -> None:
+        """Put a VM here."""
+        for need, index in zip(fit.variant, fit.gpus, strict=True):
+            self.gpus[index].take(need, demand.vm, line=demand.line)
+        self.settle(demand, fit)
+
+    def settle(self, demand: Demand, fit: Fit) -> None:
+        """Note what a VM takes of the host beside its vGPUs, which stand on their GPUs already."""
+        self.planned |= {_size(need) for need in fit.variant}
+        for pci_id in fit.slots:
+            self.holders[pci_id] = demand.vm
+        for need, pci_id in zip(demand.shape.nics, fit.nics, strict=True):
+            if need.kind is NicKind.PASSTHROUGH:
+                self.holders[pci_id] = demand.vm
+            else:
+                self.given[pci_id] = self.given.get(pci_id, 0) + 1
+        for node in fit.nodes if demand.line else ():
+            self.node_lines[node] = self.node_lines.get(node, frozenset()) | {demand.line}
+        self.promise(demand.shape.cpus, demand.shape.memory_mib, fit.nodes)
+        self.residents[demand.line] = self.residents.get(demand.line, 0) + 1
+        self.coming += 1
+
+    @property
+    def cost_of_next(self) -> int:
+        """What one more VM here costs: the first all of it, the others still more than on a host as it is."""
+        return min(1, self.cost) if self.coming else self.cost
+
+    def mixes(self, variant: Variant) -> bool:
+        """Whether the plan puts vGPUs of another size on this board here already.
+
+        ESXi may spread what starts first over all GPUs, and leave none for the other size.
+        """
+        sizes = {_size(need) for need in variant}
+        boards = {board_key for board_key, *_ in sizes}
+        return any(size not in sizes and size[0] in boards for size in self.planned)
+
+    def refuse_host(self, shape: Shape) -> Code | None:
+        """Say why the host itself cannot take such a VM, GPUs aside."""
+        if shape.cpus > self.threads:
+            return Code.HOST_CPUS
+        if shape.memory_mib > self.free_mib:
+            return Code.HOST_MEMORY
+        known = {node.node_id for node in self.nodes}
+        if shape.numa is NumaPolicy.NODE and not known.issuperset(shape.numa_nodes):
+            return Code.NUMA_NODE_ABSENT
+        if shape.spread is Spread.HOSTS and shape.must and self.residents.get(shape.line):
+            return Code.SPREAD_IMPOSSIBLE
+        is_apart = shape.spread is Spread.NUMA and shape.must and bool(self.nodes)
+        if is_apart and all(self.is_on_node(shape.line, node.node_id) for node in self.nodes):
+            return Code.SPREAD_IMPOSSIBLE
+        return None
+
+    def is_on_node(self, line: str, node: int) -> bool:
+        """Whether a VM of a line is tied to a NUMA node here."""
+        return line in self.node_lines.get(node, ())
+
+    @property
+    def stock(self) -> NicStock:
+        """What the host's NICs can still give."""
+        return NicStock(self.host, self.slots, self.functions, self.holders, self.given, self.uplinks)
+
+    def gpu_nodes(self, gpus: Iterable[int], slots: Iterable[str]) -> list[int | None]:
+        """Return the NUMA nodes of GPUs by index, and of passed-through ones by address."""
+        nodes = {slot.pci.pci_id: slot.pci.numa_node for slot in self.slots}
+        return [*(self.gpus[index].node for index in gpus), *(nodes.get(pci_id) for pci_id in slots)]
+
+    def refuse_nics(self, shape: Shape) -> Code | None:
+        """Say why the host cannot give the functions that a VM's NICs need."""
+        return refuse_nics(shape.nics, self.stock) if shape.nics else None
+
+    def refuse_variant(self, variant: Variant) -> Code | None:
+        """Say why a host of this release or driver cannot give these vGPUs, whatever is free."""
+        for need in variant:
+            if self.host.profiles is not None and need.name not in self.offered:
+                if need.min_esxi and not is_at_least(self.host.version, version_tuple(need.min_esxi)):
+                    return Code.PROFILE_NEEDS_NEWER_ESXI
+                return Code.PROFILE_NOT_OFFERED
+        is_limited = len(variant) > 1 and not is_at_least(self.host.version, (8,))
+        if is_limited and not all(need.is_full and need.series in _FULL_SERIES for need in variant):
+            return Code.MULTI_VGPU_NEEDS_FULL
+        if len(variant) > vgpu_limit(self.host, highest_version(self.host)):
+            return Code.TOO_MANY_VGPUS
+        if self.groups_of(variant) is None:
+            return Code.NVLINK_GROUP_ABSENT
+        return None
+
+    def groups_of(self, variant: Variant) -> tuple[tuple[int, str], ...] | None:
+        """Name the device groups for the NVLink peers of a VM, None where the host lacks one.
+
+        Empty where there are no peers, or no device groups before vSphere 8.
+        """
+        found: dict[int, str] = {}
+        for number in dict.fromkeys(need.peers for need in variant if need.peers is not None):
+            if not has_group_api(self.host):
+                return ()
+            members = [need for need in variant if need.peers == number]
+            group = group_of(self.host, members[0].name, len(members))
+            if group is None or len(set(members)) > 1:
+                return None
+            found[number] = group.name
+        return tuple(found.items())
+
+    def free_sets(self, need: VgpuNeed, size: int, gpus: Sequence[GpuState]) -> list[frozenset[int]]:
+        """List the idle sets of so many NVLink peers, first those that break the fewest other sets."""
+        idle = {index for index, gpu in enumerate(gpus) if gpu.is_idle and gpu.refuse(need) is None}
+        whole = [one for one in self.peer_sets if one <= idle]
+        free = [one for one in whole if len(one) == size]
+        return sorted(free, key=lambda one: (sum(not one.isdisjoint(other) for other in whole), sorted(one)))
+
+    def may_create(self, variant: Variant) -> bool:
+        """Whether vCenter does not say that one of these vGPUs cannot be created now."""
+        return all(self._is_creatable(need) for need in variant)
+
+    def _is_creatable(self, need: VgpuNeed) -> bool:
+        return self.creatable is None or need.name not in self.offered or need.name in self.creatable
+
+    def free_slots(self) -> list[PassthroughSlot]:
+        """List the functions that could be passed through now."""
+        return [slot for slot in self.slots if self._refuse_slot(slot) is None]
+
+    def suits(self, slot: PassthroughSlot, need: DeviceEntry) -> bool:
+        """Whether a function is what a request means."""
+        return is_match(slot, need)
+
+    def refuse_need(self, need: VgpuNeed, shape: Shape) -> Iterator[tuple[GpuState, Code | None]]:
+        """Say of each GPU why it does not take a vGPU, None where it does."""
+        for gpu in self.gpus:
+            yield gpu, self.refuse_gpu(gpu, need, shape)
+
+    def refuse_slots(self, shape: Shape) -> Code | None:
+        """Say why the devices to pass through cannot be had here."""
+        by_address = {slot.pci.pci_id: slot for slot in self.slots}
+        for pci_id in shape.fixed:
+            slot = by_address.get(pci_id)
+            if slot is None or slot.is_nic:
+                return Code.PASSTHROUGH_ABSENT
+            if (code := self._refuse_slot(slot)) is not None:
+                return code
+        for need in shape.dynamic:
+            known = [slot for slot in self.slots if is_match(slot, need)]
+            if not known:
+                return Code.LABEL_UNKNOWN
+            left = [slot for slot in known if slot.pci.pci_id not in shape.fixed]
+            if not any(self._refuse_slot(slot) is None for slot in left):
+                codes = [self._refuse_slot(slot) or Code.PASSTHROUGH_TAKEN for slot in known]
+                return Code.PASSTHROUGH_TAKEN if Code.PASSTHROUGH_TAKEN in codes else codes[0]
+        left = [slot for slot in self.free_slots() if slot.pci.pci_id not in shape.fixed]
+        return Code.PASSTHROUGH_TAKEN if match_slots(left, shape.dynamic) is None else None
+
+    def _refuse_slot(self, slot: PassthroughSlot) -> Code | None:
+        if not slot.pci.passthrough_active:
+            return Code.PASSTHROUGH_SERVES_VGPUS if slot.has_vgpus else Code.PASSTHROUGH_NOT_ACTIVE
+        return Code.PASSTHROUGH_TAKEN if slot.pci.pci_id in self.holders else None
+
+    def slot_choices(self, shape: Shape) -> list[tuple[str, ...]]:
+        """List choices of the GPUs to pass through, of one NUMA node if possible; empty where none do.
+
+        The first begins with the first GPU that suits, the others with each NUMA node.
+        """
+        if self.refuse_slots(shape) is not None:
+            return []
+        nodes = {slot.pci.numa_node for slot in self.slots} if shape.dynamic and shape.nics else ()
+        starts = [None, *sorted(node for node in nodes if node is not None)]
+        return list(dict.fromkeys(self._choose_slots(shape, start) for start in starts))
+
+    def _choose_slots(self, shape: Shape, start: int | None) -> tuple[str, ...]:
+        chosen = list(shape.fixed)
+        left = [slot for slot in self.free_slots() if slot.pci.pci_id not in chosen]
+        for place, need in enumerate(shape.dynamic):
+            nodes = {slot.pci.numa_node for slot in self.slots if slot.pci.pci_id in chosen} or {start}
+            for slot in sorted(left, key=lambda one: one.pci.numa_node not in nodes):
+                others = [one for one in left if one is not slot]
+                if is_match(slot, need) and match_slots(others, shape.dynamic[place + 1 :]) is not None:
+                    chosen.append(slot.pci.pci_id)
+                    left = others
+                    break
+        return tuple(chosen)
+
+    def refuse_gpu(self, gpu: GpuState, need: VgpuNeed, shape: Shape) -> Code | None:
+        """Say why one GPU does not take a vGPU of such a VM."""
+        code = gpu.refuse(need)
+        if code is not None:
+            return code
+        if not self._is_creatable(need):
+            return Code.NOT_CREATABLE_NOW
+        if shape.spread is Spread.GPUS and shape.must and any(held.line == shape.line for held in gpu.held):
+            return Code.SPREAD_IMPOSSIBLE
+        return None
+
+    def fit(self, shape: Shape) -> Fit | None:
+        """Return the best way to put such a VM here, None where there is none."""
+        return next(self.fits(shape), None)
+
+    def fits(self, shape: Shape) -> Iterator[Fit]:
+        """Yield the ways to put such a VM here that differ in what they leave, the best first."""
+        if self.refuse_host(shape) is not None or self.refuse_nics(shape) is not None:
+            return
+        slot_choices = self.slot_choices(shape)
+        if not slot_choices:
+            return
+        for variant in shape.variants or ((),):
+            if self.refuse_variant(variant) is not None:
+                continue
+            rated = (
+                self.rated(shape, variant, chosen, slots)
+                for chosen in self._choices(shape, variant)
+                for slots in slot_choices
+            )
+            choices = sorted(
+                (fit for fit in rated if fit is not None and self.keeps_apart(fit, shape)),
+                key=lambda fit: (
+                    fit.numa_level == 2,
+                    self._off_node(fit, shape),
+                    len(fit.nodes),
+                    fit.numa_level,
+                    fit.far_nics,
+                    fit.opened,
+                    fit.lost_starts,
+                    fit.lost_sets,
+                    fit.gpus,
+                ),
+            )
+            yield from choices
+
+    def _choices(self, shape: Shape, variant: Variant) -> list[tuple[int, ...]]:
+        """List the choices of GPUs for the vGPUs of a VM, of like ones only the first."""
+        found: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self._choose(shape, variant, self.gpus, (), (), found)
+        return list(found.values())
+
+    def _choose(
+        self,
+        shape: Shape,
+        variant: Variant,
+        gpus: list[GpuState],
+        chosen: tuple[int, ...],
+        kinds: tuple[object, ...],
+        found: dict[tuple[object, ...], tuple[int, ...]],
+    ) -> None:
+        place = len(chosen)
+        if place == len(variant):
+            found.setdefault(kinds, chosen)
+            return
+        need = variant[place]
+        if need.peers is not None and has_group_api(self.host):
+            self._choose_peers(shape, variant, gpus, chosen, kinds, found)
+            return
+        lowest = chosen[-1] if place and variant[place - 1] == need else 0
+        seen: set[tuple[object, ...]] = set()
+        for index in range(lowest, len(gpus)):
+            gpu = gpus[index]
+            signature = (gpu.signature(), self._whole_sets(index, gpus))
+            if signature in seen or self.refuse_gpu(gpu, need, shape) is not None:
+                continue
+            seen.add(signature)
+            trial = gpus
+            if place + 1 < len(variant):
+                trial = list(gpus)
+                trial[index] = gpu.copy()
+                trial[index].take(need, "")
+            self._choose(shape, variant, trial, (*chosen, index), (*kinds, signature), found)
+            if len(found) >= _MOST_CHOICES:
+                return
+
+    def _whole_sets(self, index: int, gpus: Sequence[GpuState]) -> tuple[int, ...]:
+        """Return the sizes of the sets of NVLink peers that a GPU is in and that are all idle."""
+        return tuple(
+            len(one) for one in self.peer_sets if index in one and all(gpus[member].is_idle for member in one)
+        )
+
+    def _choose_peers(
+        self,
+        shape: Shape,
+        variant: Variant,
+        gpus: list[GpuState],
+        chosen: tuple[int, ...],
+        kinds: tuple[object, ...],
+        found: dict[tuple[object, ...], tuple[int, ...]],
+    ) -> None:
+        """Go on with all members of the device group that is next; they stand together in a variant."""
+        need = variant[len(chosen)]
+        size = sum(one.peers == need.peers for one in variant)
+        for members in self.free_sets(need, size, gpus):
+            trial = list(gpus)
+            for index in members:
+                trial[index] = gpus[index].copy()
+                trial[index].take(need, "")
+            ordered = tuple(sorted(members))
+            kind = tuple(gpus[index].node for index in ordered)
+            lost = sum(not members.isdisjoint(other) for other in self.peer_sets)
+            self._choose(shape, variant, trial, (*chosen, *ordered), (*kinds, size, lost, kind), found)
+            if len(found) >= _MOST_CHOICES:
+                return
+
+    def _off_node(self, fit: Fit, shape: Shape) -> int:
+        """Count the GPUs of another NUMA node than those that the plan file names."""
+        return sum(self.gpus[index].node not in fit.nodes for index in fit.gpus) if shape.numa_nodes else 0
+
+    def keeps_apart(self, fit: Fit, shape: Shape) -> bool:
+        """Whether a VM that must have a NUMA node without others of its line gets one."""
+        if shape.spread is not Spread.NUMA or not shape.must:
+            return True
+        return not any(self.is_on_node(shape.line, node) for node in fit.nodes)
+
+    def rated(
+        self, shape: Shape, variant: Variant, chosen: tuple[int, ...], slots: tuple[str, ...]
+    ) -> Fit | None:
+        """Return the fit with these GPUs and devices, its NUMA nodes worked out.
+
+        None where its NICs must be near the GPUs and none is free there.
+        """
+        near = self.gpu_nodes(chosen, slots)
+        size = (shape.cpus, shape.memory_mib)
+        nodes = choose_nodes(shape.numa, shape.numa_nodes, near, self.nodes, size)
+        level = numa_level(self.nodes, nodes, *size)
+        nics = choose_nics(shape.nics, self.stock, near) if shape.nics else ()
+        if nics is None:
+            return None
+        opened = {index for index in chosen if not self.gpus[index].held}
+        return Fit(
+            host=self.index,
+            variant=variant,
+            gpus=chosen,
+            slots=slots,
+            groups=self.groups_of(variant) or (),
+            nics=nics,
+            nodes=nodes,
+            numa_level=level,
+            far_nics=len(far_nics(shape.nics, nics, self.stock, near)) if nics else 0,
+            opened=len(opened),
+            lost_starts=self._lost_starts(variant, chosen),
+            lost_sets=self._lost_sets(opened),
+        )
+
+    def _lost_starts(self, variant: Variant, chosen: tuple[int, ...]) -> int:
+        if not any(need.is_mig for need in variant):
+            return 0
+        lost = 0
+        for index in set(chosen):
+            if self.gpus[index].has_4g_start:
+                trial = self.gpus[index].copy()
+                for need, at in zip(variant, chosen, strict=True):
+                    if at == index:
+                        trial.take(need, "")
+                lost += not trial.has_4g_start
+        return lost
+
+    def _lost_sets(self, opened: set[int]) -> int:
+        if not opened:
+            return 0
+        whole = (one for one in self.peer_sets if all(self.gpus[index].is_idle for index in one))
+        return sum(not one.isdisjoint(opened) for one in whole)
+
+
+def _size(need: VgpuNeed) -> tuple[str, int, int]:
+    return (need.board_key, need.framebuffer_mib, need.mig_size)

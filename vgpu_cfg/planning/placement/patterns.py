@@ -1,0 +1,106 @@
+"""What a GPU as it is could still take: the largest sets of vGPUs, and an order in which they get there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+
+
+@dataclass(frozen=True, slots=True)
+class Ware:
+    """A kind of vGPU that is to be placed. With a `line`, no GPU takes two of them."""
+
+    need: VgpuNeed
+    line: str = ""
+
+
+@dataclass(slots=True)
+class PatternBook:
+    """The patterns of GPUs for some wares, each found once for GPUs that are alike.
+
+    A pattern counts each ware; those that are part of a larger one are left out. `is_whole` turns
+    false where there were too many to look at them all.
+    """
+
+    wares: Sequence[Ware]
+    most_states: int = 20_000
+    is_whole: bool = True
+    _known: dict[tuple[object, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+
+    def of(self, gpu: GpuState) -> tuple[tuple[int, ...], ...]:
+        """Return the patterns of a GPU; empty where it takes none of the wares."""
+        key = gpu.signature()
+        if key not in self._known:
+            self._known[key] = self._find(gpu)
+        return self._known[key]
+
+    def _find(self, gpu: GpuState) -> tuple[tuple[int, ...], ...]:
+        none = (0,) * len(self.wares)
+        seen = {(gpu.signature(), none)}
+        queue = [(gpu, none)]
+        ends: dict[tuple[int, ...], None] = {}
+        while queue:
+            at, counts = queue.pop()
+            is_end = True
+            for index, ware in enumerate(self.wares):
+                if not takes(at, ware):
+                    continue
+                is_end = False
+                after = at.copy()
+                after.take(ware.need, "", line=ware.line)
+                more = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
+                state = (after.signature(), more)
+                if state not in seen:
+                    seen.add(state)
+                    queue.append((after, more))
+            if is_end:
+                ends[counts] = None
+            if len(seen) > self.most_states:
+                self.is_whole = False
+                ends |= dict.fromkeys(counts for _, counts in queue)
+                break
+        return tuple(sorted((one for one in ends if any(one) and _is_largest(one, ends)), reverse=True))
+
+
+def takes(gpu: GpuState, ware: Ware) -> bool:
+    """Whether a GPU takes one more of a ware."""
+    if gpu.refuse(ware.need) is not None:
+        return False
+    return not ware.line or all(held.line != ware.line for held in gpu.held)
+
+
+def stack(gpu: GpuState, vgpus: Sequence[tuple[VgpuNeed, str, str]]) -> GpuState | None:
+    """Put vGPUs (need, VM, line) on a GPU in some order that they can start in; None where there is none."""
+    seen: set[tuple[object, ...]] = set()
+
+    def descend(at: GpuState, left: tuple[int, ...]) -> GpuState | None:
+        if not left:
+            return at
+        key = (at.signature(), tuple(sorted(vgpus[index][0].name for index in left)))
+        if key in seen:
+            return None
+        seen.add(key)
+        tried: set[str] = set()
+        for index in left:
+            need, vm, line = vgpus[index]
+            if need.name in tried or at.refuse(need) is not None:
+                continue
+            tried.add(need.name)
+            after = at.copy()
+            after.take(need, vm, line=line)
+            if (found := descend(after, tuple(one for one in left if one != index))) is not None:
+                return found
+        return None
+
+    order = sorted(range(len(vgpus)), key=lambda index: -vgpus[index][0].framebuffer_mib)
+    return descend(gpu, tuple(order))
+
+
+def _is_largest(counts: tuple[int, ...], among: dict[tuple[int, ...], None]) -> bool:
+    return not any(
+        other != counts and all(one <= more for one, more in zip(counts, other, strict=True))
+        for other in among
+    )

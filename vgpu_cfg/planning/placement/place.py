@@ -1,0 +1,112 @@
+"""Which host every VM goes to: the ways to find out, one after the other, and what they came to.
+
+Reproducible: no clock, no randomness, one order of hosts and VMs whatever the order
+they come in. Three verdicts: placed, proven impossible, undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
+
+KeptFree = Sequence[tuple[Collection[int], int]]
+"""Hosts by index, with how many of them stay without any GPU VM."""
+
+
+class Verdict(StrEnum):
+    """What is known of a VM that got no place."""
+
+    IMPOSSIBLE = "impossible"
+    UNDECIDED = "undecided"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What one placer came to. `is_proof` tells that no placement leaves fewer VMs without a place.
+
+    `is_refuted` tells, of an attempt that places nothing itself, that no placement of all VMs exists.
+    `initial` are the hosts before any VM was put on them.
+    """
+
+    hosts: list[HostState]
+    initial: Sequence[HostState]
+    fits: dict[str, Fit] = field(default_factory=dict)
+    left: list[Demand] = field(default_factory=list)
+    is_proof: bool = False
+    is_refuted: bool = False
+
+
+class Placer(Protocol):
+    """A way to place VMs on hosts."""
+
+    def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
+        """Place as many as can be; `hosts` are not changed, the attempt holds its own."""
+        ...
+
+
+@dataclass(slots=True)
+class Placed:
+    """The outcome for all VMs. `initial` are the hosts before any VM of the plan was put on them.
+
+    `kept` is what the VMs ask to stay free.
+    """
+
+    initial: list[HostState]
+    hosts: list[HostState]
+    fits: dict[str, Fit]
+    failed: dict[str, tuple[Demand, Verdict]]
+    kept: KeptFree = ()
+
+
+def in_order(demands: Iterable[Demand]) -> list[Demand]:
+    """Sort the hardest first; like ones by name."""
+    return sorted(demands, key=lambda demand: (demand.shape.hardness, demand.vm))
+
+
+def kept_free(demands: Iterable[Demand]) -> KeptFree:
+    """List what is asked to stay free: of these hosts so many, whoever comes."""
+    asked = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
+    return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(asked)]
+
+
+def place(
+    hosts: Sequence[HostState],
+    demands: Sequence[Demand],
+    placers: Sequence[Placer],
+    polish: Callable[[Attempt, Sequence[Demand]], None] = lambda _attempt, _demands: None,
+) -> Placed:
+    """Place all VMs: the first placer's way, and where that leaves some, the next one's; then polish that.
+
+    A VM that fits nowhere even without the others is proven impossible and is not tried again.
+    """
+    initial = [host.copy() for host in hosts]
+    first, *others = placers
+    attempt = first.place(hosts, demands)
+    failed = _hopeless(hosts, attempt.left)
+    left = [demand for demand in attempt.left if demand.vm not in failed]
+    verdict = Verdict.UNDECIDED
+    possible = [demand for demand in demands if demand.vm not in failed]
+    for placer in others if left else ():
+        other = placer.place(hosts, possible)
+        if not other.left or other.is_proof:
+            attempt, left, verdict = other, other.left, Verdict.IMPOSSIBLE
+            break
+        if other.is_refuted:
+            verdict = Verdict.IMPOSSIBLE
+            break
+    polish(attempt, demands)
+    failed |= {demand.vm: (demand, verdict) for demand in left}
+    return Placed(initial, attempt.hosts, attempt.fits, failed, kept_free(demands))
+
+
+def _hopeless(hosts: Sequence[HostState], left: Sequence[Demand]) -> dict[str, tuple[Demand, Verdict]]:
+    """Name the VMs that have no place even where they are the only ones to be placed."""
+    fits_somewhere: dict[Shape, bool] = {}
+    for shape in dict.fromkeys(demand.shape for demand in left):
+        fits_somewhere[shape] = any(hosts[index].fit(shape) is not None for index, _ in shape.hosts)
+    return {demand.vm: (demand, Verdict.IMPOSSIBLE) for demand in left if not fits_somewhere[demand.shape]}

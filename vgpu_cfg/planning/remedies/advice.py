@@ -1,0 +1,92 @@
+"""What to do where a VM has no place, and which of several reasons is told first."""
+
+from __future__ import annotations
+
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.vms.checks.nic_checks import NIC_REMEDIES
+
+FARTHEST_FIRST = (
+    Code.NO_SUCH_BOARD,
+    Code.NO_HOST_DRIVER,
+    Code.NOT_SHARED_DIRECT,
+    Code.GPU_IN_PASSTHROUGH,
+    Code.PROFILE_NOT_OFFERED,
+    Code.PROFILE_NEEDS_NEWER_ESXI,
+    Code.MULTI_VGPU_NEEDS_FULL,
+    Code.TOO_MANY_VGPUS,
+    Code.NVLINK_GROUP_ABSENT,
+    Code.MIXED_SIZE_NOT_SUPPORTED,
+    Code.GPU_NOT_IN_MIG_MODE,
+    Code.GPU_IN_MIG_MODE,
+    Code.LABEL_UNKNOWN,
+    Code.PASSTHROUGH_ABSENT,
+    Code.PASSTHROUGH_NOT_ACTIVE,
+    Code.PASSTHROUGH_SERVES_VGPUS,
+    Code.NIC_ABSENT,
+    Code.NIC_NOT_READY,
+    Code.NIC_HOSTS_OWN,
+    Code.HOLDER_UNKNOWN,
+    Code.CLASSES_CANNOT_SHARE,
+    Code.NOT_CREATABLE_NOW,
+    Code.GPU_FULL,
+    Code.NVLINK_GROUP_BROKEN,
+    Code.PASSTHROUGH_TAKEN,
+    Code.MIXED_SIZE_NO_ROOM,
+    Code.NO_MIG_SLICE,
+    Code.SAME_SIZE_LOCK,
+    Code.NIC_TAKEN,
+    Code.NIC_FAR,
+    Code.NUMA_NODE_ABSENT,
+    Code.HOST_CPUS,
+    Code.HOST_MEMORY,
+    Code.SPREAD_IMPOSSIBLE,
+)
+"""What is told first is what comes last here: the refusal closest to a place."""
+
+REMEDIES = NIC_REMEDIES | {
+    Code.NO_SUCH_BOARD: "name a cluster whose hosts have this board, or a profile of the boards they have",
+    Code.NO_HOST_DRIVER: "install NVIDIA's host driver and take the GPU out of passthrough; then look at "
+    "`nvidia-smi` on the host",
+    Code.NOT_SHARED_DIRECT: "set the host's default graphics type to Shared Direct (Configure > Graphics), "
+    "and restart its Xorg service",
+    Code.GPU_IN_PASSTHROUGH: "take the GPU out of passthrough (Configure > PCI Devices), or ask for all "
+    "of it with `pin`",
+    Code.PROFILE_NOT_OFFERED: "`vgpu-cfg inventory` lists what the hosts offer",
+    Code.PROFILE_NEEDS_NEWER_ESXI: "update ESXi, or take another profile",
+    Code.MULTI_VGPU_NEEDS_FULL: "take full-framebuffer profiles, or a host with vSphere 8 or later",
+    Code.TOO_MANY_VGPUS: "ask for fewer vGPUs per VM",
+    Code.MIXED_SIZE_NOT_SUPPORTED: "take a profile that mixed-size mode supports, or set the GPU to "
+    "same-size mode",
+    Code.GPU_NOT_IN_MIG_MODE: "turn MIG mode on for the GPU (`nvidia-smi -i GPU -mig 1` on the host), or "
+    "take a time-sliced profile",
+    Code.GPU_IN_MIG_MODE: "take a MIG-backed profile, or turn MIG mode off for the GPU",
+    Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it makes the groups), ask "
+    "for a size that is offered, or leave out `nvlink`",
+    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set (`vgpu-cfg rebalance --dry-run` says which VMs to "
+    "move), or name more hosts",
+    Code.LABEL_UNKNOWN: "compare label, model and ids with `vgpu-cfg inventory`",
+    Code.PASSTHROUGH_ABSENT: "`vgpu-cfg inventory` lists the GPUs with their addresses",
+    Code.PASSTHROUGH_NOT_ACTIVE: "turn passthrough on for the device (Configure > PCI Devices)",
+    Code.PASSTHROUGH_SERVES_VGPUS: "move the vGPUs away first, or pass another GPU through",
+    Code.PASSTHROUGH_TAKEN: "take another device, or free this one",
+    Code.HOLDER_UNKNOWN: "see what runs on the GPU with `nvidia-smi vgpu` on the host",
+    Code.CLASSES_CANNOT_SHARE: "take a profile of the series that runs there, or update to vSphere 8.0 U2",
+    Code.HOST_CPUS: "ask for fewer CPUs, or name larger hosts",
+    Code.NOT_CREATABLE_NOW: "see who holds the GPU with `nvidia-smi vgpu` on the host; relax VG128 if the "
+    "list is stale",
+    Code.GPU_FULL: "free a GPU, ask for a smaller profile, or name more hosts",
+    Code.MIXED_SIZE_NO_ROOM: "free a place, ask for a smaller profile, or name more hosts",
+    Code.NO_MIG_SLICE: "free slices, ask for a smaller profile, or name more hosts",
+    Code.SAME_SIZE_LOCK: "take the size that runs there, free the GPU, or set it to mixed-size mode "
+    "(from vSphere 8.0 U3 on)",
+    Code.NUMA_NODE_ABSENT: "name nodes that the hosts have",
+    Code.HOST_MEMORY: "ask for less memory, free some, or name more hosts",
+    Code.SPREAD_IMPOSSIBLE: "name more hosts, make fewer VMs, or write `must: false`; where hosts are kept "
+    "free, a lower `keep_free`",
+}
+_PLACE = {code: place for place, code in enumerate(FARTHEST_FIRST)}
+
+
+def closeness(code: Code) -> int:
+    """Return a number that is the higher the closer a refusal was to a place."""
+    return _PLACE.get(code, 0)

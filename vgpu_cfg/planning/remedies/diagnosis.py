@@ -1,0 +1,193 @@
+"""Why a VM did not start: its failed task, its log and its state now, brought together.
+
+The words of task and log say what ESXi met; the judgements of the VM as it stands say which of
+the reasons behind those words still hold. What is right is ruled out.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.knowledge.failed_task import RECONFIGURE, PastTask, VmHistory
+from vgpu_cfg.knowledge.faults import Explanation, explain_fault, explanation_of
+from vgpu_cfg.knowledge.vm_log import VmLog, message, time_of
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict, judge
+
+MOST_LINES = 5
+CLOCKS_APART = timedelta(minutes=5)
+"""So far the clocks of host and vCenter may differ, or a log end before its task does."""
+
+BEHIND: Mapping[str, tuple[Judged, ...]] = {
+    "mmio-too-small": (Judged.MMIO, Judged.FIRMWARE),
+    "device-power-on": (
+        Judged.MMIO,
+        Judged.FIRMWARE,
+        Judged.MEMORY,
+        Judged.PASSTHROUGH,
+        Judged.GPU_ROOM,
+        Judged.GRAPHICS_TYPE,
+    ),
+    "graphics-resources": (Judged.GRAPHICS_TYPE, Judged.GPU_ROOM),
+    "vgpu-plugin": (Judged.GRAPHICS_TYPE, Judged.MEMORY),
+    "no-device-for-profile": (Judged.GPU_ROOM, Judged.GRAPHICS_TYPE),
+    "memory-not-reserved": (Judged.MEMORY,),
+    "not-a-passthrough-device": (Judged.PASSTHROUGH,),
+    "wrong-system-id": (Judged.PASSTHROUGH,),
+    "device-backing": (Judged.PASSTHROUGH,),
+    "viommu-with-vgpu": (Judged.CPUS,),
+    "placement-gaps": (Judged.GPU_ROOM,),
+    "fragmented-by-breadth": (Judged.GPU_ROOM,),
+    "mig-4g-slice": (Judged.GPU_ROOM,),
+    "hardware-version": (Judged.HARDWARE_VERSION,),
+    "bios-to-efi": (Judged.FIRMWARE,),
+}
+"""What can be behind a known failure, the likeliest first."""
+
+
+class ShownLine(Frozen):
+    """A line of the log that tells something: where it stands, when it was written, what it says."""
+
+    place: str
+    at: datetime | None
+    text: str
+
+
+class Diagnosis(Frozen):
+    """What is known of a VM's failure.
+
+    `explanation` is of the words of task or log, None where they are not known. Of the judgements,
+    `causes` are wrong and lie behind it, `others` are wrong besides; `ruled_out` are right. `notes`
+    tell what could not be read or does not fit together. `next_command` is what to type,
+    `next_reason` what that does.
+    """
+
+    vm: Vm
+    host: str = ""
+    failed: PastTask | None = None
+    reconfigured: PastTask | None = None
+    log_path: str = ""
+    lines: tuple[ShownLine, ...] = ()
+    explanation: Explanation | None = None
+    causes: tuple[Judgement, ...] = ()
+    others: tuple[Judgement, ...] = ()
+    ruled_out: tuple[Judgement, ...] = ()
+    unknown: tuple[Judgement, ...] = ()
+    notes: tuple[str, ...] = ()
+    next_command: str = ""
+    next_reason: str = ""
+
+
+def diagnose(
+    vm: Vm,
+    observed: Inventory,
+    catalog: Catalog,
+    history: VmHistory,
+    log: VmLog | None,
+    *,
+    notes: Sequence[str] = (),
+    server: Sequence[str] = (),
+) -> Diagnosis:
+    """Bring together what failed, what the log says, and how the VM stands.
+
+    `notes` are what the caller could not read, `server` the words that name the vCenter to a command.
+    """
+    told = list(notes)
+    failed = history.failed
+    if failed is None:
+        told.append("vCenter knows of no failed task of this VM")
+    judgements = judge(vm, observed, catalog)
+    wrong = [one for one in judgements if one.verdict is Verdict.WRONG]
+    usable = log if log is not None and _is_of(log, failed, told) else None
+    explanation, lines = _explain(failed, usable)
+    behind = BEHIND.get(explanation.key, ()) if explanation is not None else tuple(Judged)
+    causes = sorted((one for one in wrong if one.about in behind), key=lambda one: behind.index(one.about))
+    host = observed.host_by_moid.get(vm.host_moid or "")
+    if host is not None:
+        server = ("--host", host.name, *server)
+    command, reason = _next(vm, causes or wrong, explanation, log, shlex.join(server))
+    return Diagnosis(
+        vm=vm,
+        host="" if host is None else host.name,
+        failed=failed,
+        reconfigured=history.reconfigured,
+        log_path="" if log is None else log.path,
+        lines=lines,
+        explanation=explanation,
+        causes=tuple(causes),
+        others=tuple(one for one in wrong if one not in causes),
+        ruled_out=tuple(one for one in judgements if one.verdict is Verdict.RIGHT),
+        unknown=tuple(one for one in judgements if one.verdict is Verdict.UNKNOWN),
+        notes=tuple(told),
+        next_command=command,
+        next_reason=reason,
+    )
+
+
+def _is_of(log: VmLog, failed: PastTask | None, notes: list[str]) -> bool:
+    """Whether a log tells of the task that failed; a note says why not."""
+    if failed is None or failed.ended_at is None:
+        return True
+    if failed.operation == RECONFIGURE:  # nothing of the VM ran
+        return False
+    begun, ended = log.begun_at, log.ended_at
+    if begun is not None and begun > failed.ended_at + CLOCKS_APART:
+        notes.append(
+            f"vmware.log is of a later start, {_clock(begun)}; older ones are vmware-N.log beside it"
+        )
+        return False
+    if ended is not None and ended < failed.ended_at - CLOCKS_APART:
+        notes.append(f"vmware.log ends {_clock(ended)}, before the task: ESXi did not get to start the VM")
+        return False
+    return True
+
+
+def _explain(failed: PastTask | None, log: VmLog | None) -> tuple[Explanation | None, tuple[ShownLine, ...]]:
+    """Take the most telling of log and task, and the lines to show."""
+    by_task = explain_fault(failed.error, failed.fault) if failed is not None else None
+    if log is None:
+        return by_task, ()
+    known = log.known
+    by_log = explanation_of(known[0].key) if known else None
+    if by_log is not None and (by_task is None or by_task.is_general or not by_log.is_general):
+        chosen: Explanation | None = by_log
+    else:
+        chosen = by_task
+    shown = [line.index for line in known[:1]] or list(log.signs[-MOST_LINES:])
+    lines = tuple(
+        ShownLine(place=log.place(index), at=time_of(log.lines[index]), text=message(log.lines[index]))
+        for index in shown
+    )
+    return chosen, lines
+
+
+def _next(
+    vm: Vm, wrong: Sequence[Judgement], explanation: Explanation | None, log: VmLog | None, of_host: str
+) -> tuple[str, str]:
+    """Return what to type next, and what it does."""
+    path = shlex.quote(vm.inventory_path or vm.name)
+    for found in wrong:
+        if found.command and vm.mark is not None:
+            reason = f"with the file of plan {vm.mark.plan}, which owns the VM: puts this right"
+            return "vgpu-cfg plan PLAN", reason
+        if found.command:
+            off = "with the VM off; " if vm.is_on else ""
+            return found.command, f"{off}puts this right; then govc vm.power -on {path}"
+    if wrong and wrong[0].about in (Judged.GPU_ROOM, Judged.GRAPHICS_TYPE, Judged.PASSTHROUGH, Judged.HOST):
+        return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows what holds each GPU, and the mode it is in"
+    if explanation is not None and not explanation.is_general:
+        return f"vgpu-cfg explain {explanation.key}", "shows how to be sure of the cause"
+    if log is not None:
+        datastore, _, file = log.path.removeprefix("[").partition("] ")
+        words = ["govc", "datastore.tail", "-n", "200", "-ds", datastore, file]
+        return shlex.join(words), "shows the end of the log"
+    return f"govc tasks -l {path}", "shows the VM's recent tasks"
+
+
+def _clock(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"

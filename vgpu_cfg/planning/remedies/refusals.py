@@ -1,0 +1,289 @@
+"""Why a VM fits nowhere, in words: which host or GPU refuses, what holds it, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
+from vgpu_cfg.planning.capacity.host_capacity import Claim
+from vgpu_cfg.planning.capacity.nic_needs import host_functions
+from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.wording import counted, gib, listed, node_list, whole_gib
+from vgpu_cfg.planning.placement.demand import Shape, counted_names
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness
+from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
+
+_SHOWN = 4  # of the GPUs of one host
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The finding that a failed placement becomes."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+@dataclass(slots=True)
+class _HostRefusal:
+    host: str
+    codes: list[Code] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def code(self) -> Code:
+        return max(self.codes, key=closeness, default=Code.NO_SUCH_BOARD)
+
+    def add(self, code: Code, text: str) -> None:
+        self.codes.append(code)
+        self.texts.append(text)
+
+    def words(self) -> str:
+        told = listed(self.texts, shown=_SHOWN, separator="; ")
+        return f"{told}; {self.note}" if self.note else told
+
+    def drop_strange_boards(self) -> None:
+        """Of a list of profiles, leave out those of other boards where one is of the host's own."""
+        close = [
+            pair for pair in zip(self.codes, self.texts, strict=True) if pair[0] is not Code.NO_SUCH_BOARD
+        ]
+        if close:
+            self.codes, self.texts = [code for code, _ in close], [text for _, text in close]
+
+
+def explain_refusal(
+    hosts: Sequence[HostState], shape: Shape, claims: Mapping[int, Sequence[Claim]]
+) -> Refusal:
+    """Say why such a VM has no place on these hosts as they are.
+
+    `claims` are, per host index, the powered-off VMs of others.
+    """
+    found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
+    code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
+    close = [one for one in found if one.code is code]
+    texts = [f"{one.host}: {one.words()}" for one in close]
+    others = [one.host for one in found if one.code is not code]
+    message = f"{wanted_words(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
+    if others:
+        message += f"; {counted(len(others), 'other host')} ({listed(sorted(others))}) cannot give it either"
+    return Refusal(code, message, REMEDIES.get(code, ""))
+
+
+def wanted_words(shape: Shape) -> str:
+    """Name what a VM asks for: its GPUs, or its memory."""
+    words = []
+    if shape.variants:
+        choices = dict.fromkeys(counted_names(variant) for variant in shape.variants)
+        words.append(" or ".join(choices))
+    words += [f"the device at {pci_id}" for pci_id in shape.fixed]
+    words += [f"a device with {need}" for need in dict.fromkeys(shape.dynamic)]
+    words += [
+        str(need) if shape.nics.count(need) == 1 else f"{shape.nics.count(need)} × {need}"
+        for need in dict.fromkeys(shape.nics)
+    ]
+    return " and ".join(words) or f"a VM of {gib(shape.memory_mib)}"
+
+
+def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _HostRefusal:
+    found = _HostRefusal(host.host.name)
+    code = host.refuse_host(shape)
+    if code is not None:
+        found.add(code, _host_words(code, host, shape))
+        return found
+    _judge_nics(found, host, shape, ())
+    if found.codes:
+        return found
+    code = host.refuse_slots(shape)
+    if code is not None:
+        found.add(code, _slot_words(code, host, shape))
+        return found
+    for variant in shape.variants:
+        code = host.refuse_variant(variant)
+        if code not in (None, Code.PROFILE_NOT_OFFERED):
+            found.add(code, _variant_words(code, host, variant))
+            continue
+        told = len(found.codes)
+        for need in dict.fromkeys(variant):
+            if need.peers is not None and has_group_api(host.host):
+                _judge_peers(found, host, need, [one for one in variant if one.peers == need.peers])
+                continue
+            _judge_gpus(found, host, need, shape, variant.count(need))
+        if code is not None and len(found.codes) == told:
+            found.add(code, _variant_words(code, host, variant))
+    found.drop_strange_boards()
+    if not found.codes:
+        _judge_nics(found, host, shape, _possible_nodes(host, shape))
+    if not found.codes:
+        _judge_wishes(found, host, shape)
+    if found.codes and claims:
+        off = [f"{claim.vm} ({claim.profile})" for claim in claims]
+        found.note = f"powered off and in nobody's way now: {listed(off)}"
+    return found
+
+
+def _judge_wishes(found: _HostRefusal, host: HostState, shape: Shape) -> None:
+    """Say what `place` keeps the VM from, where the host has room for it."""
+    if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
+        found.add(Code.SPREAD_IMPOSSIBLE, "is without GPU VMs, and stays so for `keep_free`")
+    elif shape.spread is Spread.NUMA and shape.must and host.fit(shape) is None:
+        text = "every NUMA node that has room for it has a VM of the line already"
+        found.add(Code.SPREAD_IMPOSSIBLE, text)
+
+
+def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
+    room = 0
+    refused: list[tuple[Code, str]] = []
+    for gpu, code in host.refuse_need(need, shape):
+        if code is None:
+            room += gpu.room(need)
+        elif code is not Code.NO_SUCH_BOARD:
+            refused.append((code, f"{gpu.pci_id} {_gpu_words(code, gpu, host, need)}"))
+    if room >= count:
+        return
+    if room:
+        found.add(Code.GPU_FULL, f"room for {room} of the {count} × {need.name} that a VM needs at once")
+    for code, text in refused:
+        found.add(code, text)
+    if not room and not refused:
+        boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
+        found.add(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
+
+
+def _judge_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
+    if host.groups_of(tuple(members)) is None or host.free_sets(need, len(members), host.gpus):
+        return
+    sets = [one for one in host.peer_sets if len(one) == len(members)]
+    holders: dict[tuple[str, bool], set[str]] = {}
+    for index, gpu in enumerate(host.gpus):
+        for held in gpu.held if any(index in one for one in sets) else ():
+            holders.setdefault((held.vm, held.is_planned), set()).add(gpu.pci_id)
+    words = (
+        f"{vm} holds {counted(len(gpus), 'GPU')}" if not is_planned else f"{vm} is planned on {len(gpus)}"
+        for (vm, is_planned), gpus in holders.items()
+    )
+    why = f": {listed(words, shown=6)}" if holders else ": none of them is free for vGPUs"
+    found.add(
+        Code.NVLINK_GROUP_BROKEN,
+        f"no {len(members)} GPUs that NVLink joins are all idle{why}",
+    )
+
+
+def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
+    holders = _holder_words(gpu.held)
+    match code:
+        case Code.NOT_CREATABLE_NOW:
+            return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
+        case Code.GPU_FULL:
+            is_full = all(gpu.refuse(held.need) is not None for held in gpu.held if held.need is not None)
+            return f"is full ({holders})" if is_full else f"has too little left ({holders})"
+        case Code.SAME_SIZE_LOCK:
+            return f"is in same-size mode and runs {gpu.locked_size_gb} GB vGPUs ({holders})"
+        case Code.MIXED_SIZE_NO_ROOM:
+            return f"has no placement left for {need.size_gb} GB ({holders})"
+        case Code.MIXED_SIZE_NOT_SUPPORTED:
+            return f"is in mixed-size mode, which is not documented for {need.name}"
+        case Code.NO_MIG_SLICE:
+            return f"has no free slices where {need.name} may start ({holders})"
+        case Code.GPU_IN_MIG_MODE:
+            return "is in MIG mode"
+        case Code.GPU_NOT_IN_MIG_MODE:
+            return f"is not in MIG mode{f' ({holders})' if holders else ''}"
+        case Code.CLASSES_CANNOT_SHARE:
+            return f"runs another series ({holders}), and ESXi {host.host.version} keeps series apart"
+        case Code.GPU_IN_PASSTHROUGH:
+            return "is passed through as a whole"
+        case Code.NOT_SHARED_DIRECT:
+            return "has a graphics type that is not sharedDirect"
+        case Code.NO_HOST_DRIVER:
+            return "is not served by NVIDIA's host driver"
+        case Code.HOLDER_UNKNOWN:
+            return f"is held in a way that cannot be told ({holders})"
+        case Code.SPREAD_IMPOSSIBLE:
+            return f"has a VM of this line already ({holders})"
+        case _:
+            return f"refuses ({code})"
+
+
+def _holder_words(held: Iterable[Held]) -> str:
+    """Spell "4 × grid_a100-10c: a, b, c and 1 more"."""
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for one in held:
+        profile = one.need.name if one.need else "the whole GPU"
+        groups.setdefault((profile, one.is_planned), []).append(one.vm)
+    return "; ".join(
+        f"{len(vms)} × {profile}{' planned' if is_planned else ''}: {listed(vms, shown=8)}"
+        for (profile, is_planned), vms in groups.items()
+    )
+
+
+def _host_words(code: Code, host: HostState, shape: Shape) -> str:
+    match code:
+        case Code.HOST_MEMORY:
+            return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} are needed"
+        case Code.HOST_CPUS:
+            return f"has {host.threads} threads, {shape.cpus} CPUs are asked for"
+        case Code.NUMA_NODE_ABSENT:
+            known = node_list(node.node_id for node in host.nodes)
+            return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
+        case _:
+            return "has a VM of this line already"
+
+
+def _judge_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
+    told = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
+    if told is not None:
+        found.add(*told)
+
+
+def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:
+    """Return the NUMA nodes of all GPUs that the VM could have here."""
+    free = host.free_slots()
+    nodes = [gpu.node for gpu in host.gpus for variant in shape.variants if gpu.refuse(variant[0]) is None]
+    nodes += [slot.pci.numa_node for slot in free if slot.pci.pci_id in shape.fixed]
+    return nodes + [slot.pci.numa_node for slot in free for need in shape.dynamic if host.suits(slot, need)]
+
+
+def _slot_words(code: Code, host: HostState, shape: Shape) -> str:
+    match code:
+        case Code.PASSTHROUGH_TAKEN:
+            return f"in use: {listed(_taken(host, shape), shown=8)}"
+        case Code.PASSTHROUGH_NOT_ACTIVE:
+            return "passthrough is not on for it, or waits for a restart"
+        case Code.PASSTHROUGH_SERVES_VGPUS:
+            return f"serves vGPUs: {'; '.join(_holder_words(gpu.held) for gpu in host.gpus if gpu.held)}"
+        case Code.PASSTHROUGH_ABSENT:
+            nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
+            what = f": {listed(nics)} is a NIC, which goes under `nics`" if nics else ""
+            return f"has no GPU at that address{what}"
+        case _:
+            return "has no such device"
+
+
+def _taken(host: HostState, shape: Shape) -> Iterator[str]:
+    for pci_id, holder in host.holders.items():
+        if not shape.fixed or shape.dynamic or pci_id in shape.fixed:
+            yield f"{pci_id} by {holder}"
+
+
+def _variant_words(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
+    names = counted_names(variant)
+    match code:
+        case Code.PROFILE_NEEDS_NEWER_ESXI:
+            least = next((need.min_esxi for need in variant if need.min_esxi), "")
+            return f"runs ESXi {host.host.version}, and {names} needs {least}"
+        case Code.MULTI_VGPU_NEEDS_FULL:
+            return f"runs vSphere {host.host.version}: several vGPUs in a VM must be of full framebuffer"
+        case Code.NVLINK_GROUP_ABSENT:
+            offered = listed((group.name for group in host.host.device_groups), shown=6)
+            return f"offers no device group of {names}{f', only {offered}' if offered else ''}"
+        case Code.TOO_MANY_VGPUS:
+            return f"allows fewer than {len(variant)} vGPUs per VM"
+        case _:
+            return f"does not offer {names}"

@@ -1,1 +1,0 @@
-"""The table of host settings: how each is read, compared, written, verified and told."""

@@ -1,0 +1,151 @@
+"""What can be said of a VM's GPUs before anybody looks for room: names, boards, series, unified memory.
+
+Sources: NVIDIA AI Enterprise 5.0 User Guide and Infra 6.x (vGPU C-Series), release 9
+(peer-to-peer), vGPU Software User Guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from vgpu_cfg.catalog import Catalog, ProfileEntry
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import is_at_least, listed
+from vgpu_cfg.planning.placement.demand import make_variants
+from vgpu_cfg.planning.vms.lookup.case import Case
+
+MOST_CPUS_BESIDE_VGPU = 128
+
+
+def check_gpus(
+    case: Case, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
+) -> None:
+    """Judge the GPUs that a VM will have; what makes them impossible marks the case as hopeless."""
+    vm = case.desired
+    vgpus = [gpu for gpu in case.gpus if gpu.kind == "vgpu"]
+    unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profile)]
+    for gpu in unknown:
+        _refuse_unknown(vm, gpu, catalog, offered, findings)
+    if unknown:
+        case.is_hopeless = True
+        return
+    if vgpus and not make_variants(case.gpus, reader.needs):
+        _refuse_mixture(vm, vgpus, findings)
+        case.is_hopeless = True
+        return
+    for gpu in vgpus:
+        for profile in gpu.profile:
+            _check_profile(vm, profile.name, catalog, findings)
+    _check_unified_memory(vm, vgpus, catalog, findings)
+    if vgpus and case.cpus > MOST_CPUS_BESIDE_VGPU:
+        message = f"{case.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
+        remedy = "take 128 or fewer, or see the page of this code for the settings that were reported to help"
+        findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
+
+
+class OfferedBy:
+    """Which hosts offer a profile that the catalogue lacks."""
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self._names: dict[str, list[str]] = {}
+        for host in hosts:
+            for name in {*host.creatable_profiles, *(profile.name for profile in host.profiles or ())}:
+                self._names.setdefault(name, []).append(host.name)
+
+    def hosts(self, profile: str) -> list[str]:
+        """Return the names of the hosts, sorted."""
+        return sorted(self._names.get(profile, ()))
+
+
+def _refuse_unknown(
+    vm: DesiredVm, gpu: GpuEntry, catalog: Catalog, offered: OfferedBy, findings: Findings
+) -> None:
+    names = [profile.name for profile in gpu.profile]
+    hosts = sorted({host for name in names for host in offered.hosts(name)})
+    if hosts:
+        message = f"{listed(names)} is offered by {listed(hosts)}, but the catalogue does not know its board"
+        remedy = "add a board file to profiles/ (see profiles/README.md)"
+        findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, message, remedy)
+        return
+    close = [name for wrong in names for name in catalog.suggest(wrong)]
+    remedy = f"did you mean {' or '.join(close[:3])}?" if close else "`vgpu-cfg profiles` lists what is known"
+    findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, f"no known board has the profile {listed(names)}", remedy)
+
+
+def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings) -> None:
+    kinds = dict.fromkeys(f"{profile.prefix} {profile.series}" for gpu in vgpus for profile in gpu.profile)
+    message = f"all vGPUs of a VM must be of one board model and series; here are {' and '.join(kinds)}"
+    findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "take profiles of one board and series")
+
+
+def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Findings) -> None:
+    for entry in catalog.by_profile(name):
+        if not entry.board.is_esxi:
+            message = f"{name} is of the {entry.board.name}, which is documented for KVM hosts only"
+            findings.add_vm(Code.NOT_AN_ESXI_BOARD, vm, message, "take a board that ESXi supports")
+        if entry.profile.series != "C":
+            message = (
+                f"{name} is of the {entry.profile.series} series; compute work is what the C series is for"
+            )
+            findings.add_vm(Code.OTHER_SERIES, vm, message)
+
+
+def _check_unified_memory(
+    vm: DesiredVm, vgpus: Sequence[GpuEntry], catalog: Catalog, findings: Findings
+) -> None:
+    """MIG-backed types may have it, of time-sliced ones only those with the full framebuffer."""
+    with_uvm = [gpu for gpu in vgpus if gpu.uvm]
+    if not with_uvm:
+        return
+    for entry in _entries(with_uvm, catalog):
+        if entry.mig is None and not entry.is_full_framebuffer:
+            message = (
+                f"unified memory needs all of a GPU or MIG slices, and {entry.name} takes turns on a part"
+            )
+            remedy = "remove `uvm`, or take the profile with the full framebuffer"
+            findings.refuse_vm(Code.UVM_NEEDS_FULL, vm, message, remedy)
+        elif len(vgpus) > 1 and entry.board.architecture == "Ampere" and entry.is_nvlink_p2p:
+            message = (
+                f"with unified memory on, the {entry.name} vGPUs of a VM do not reach each other over NVLink"
+            )
+            if any(gpu.nvlink is not None for gpu in vgpus):
+                remedy = "remove `uvm`, or `nvlink`"
+                findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
+            else:
+                remedy = "remove `uvm` where the GPUs are to be peers"
+                findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy)
+    findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be moved by vMotion")
+
+
+def _entries(gpus: Iterable[GpuEntry], catalog: Catalog) -> list[ProfileEntry]:
+    found = {
+        entry.name: entry
+        for gpu in gpus
+        for profile in gpu.profile
+        for entry in catalog.by_profile(profile.name)
+    }
+    return list(found.values())
+
+
+def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, findings: Findings) -> None:
+    """See that the vCenter's API can say what the plan asks, of GPUs and of NICs."""
+    kinds: Mapping[str, tuple[str, tuple[int, ...]]] = {
+        "vgpu": ("vGPUs", (6, 0)),
+        "passthrough": ("passthrough", (4, 0)),
+        "dynamic_passthrough": ("Dynamic DirectPath I/O", (7, 0)),
+    }
+    asked: list[str] = [gpu.kind for gpu in gpus]
+    if any(nic.function is not None and nic.function.label for nic in vm.nics):
+        asked.append("dynamic_passthrough")
+    for kind in dict.fromkeys(asked):
+        what, least = kinds[kind]
+        if not is_at_least(api_version, least):
+            needed = ".".join(map(str, least))
+            message = f"{what} needs API {needed}, and this vCenter speaks {api_version}"
+            findings.refuse_vm(Code.API_TOO_OLD, vm, message, "update the vCenter, or ask for other devices")

@@ -1,0 +1,231 @@
+"""What can be said of a VM's NICs that are functions: why a host cannot give them, and what they cost.
+
+Sources: vSphere Networking (SR-IOV: full reservation, what it rules out), NVIDIA AI Enterprise 5.0 User
+Guide, chapter 4 (GPU and NIC of one NUMA node).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.planning.capacity.nic_needs import (
+    NicKind,
+    NicNeed,
+    NicStock,
+    far_nics,
+    holders_of,
+    host_functions,
+    is_matching,
+    nodes_of,
+    refuse_nics,
+)
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed, node_list
+from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
+
+NIC_REMEDIES = {
+    Code.NIC_ABSENT: "`vgpu-cfg inventory` lists the NICs with their addresses and labels",
+    Code.NIC_NOT_READY: "hand it out with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
+    "passthrough}], or use: sriov with `vfs`",
+    Code.NIC_TAKEN: "free one, hand more NICs out, or name more hosts",
+    Code.NIC_FAR: "free a function near the GPU, or write `near: any`",
+    Code.NIC_HOSTS_OWN: "take another NIC, or take this one off its switch first",
+}
+
+
+def explain_nics(
+    needs: Sequence[NicNeed], stock: NicStock, gpu_nodes: Sequence[int | None]
+) -> tuple[Code, str] | None:
+    """Say why a host cannot give these functions, with who holds what; None where it can."""
+    code = refuse_nics(needs, stock, gpu_nodes)
+    match code:
+        case None:
+            return None
+        case Code.NIC_ABSENT:
+            missing = [need for need in needs if not _matching(need, stock.host)]
+            return code, f"does not have {listed(dict.fromkeys(need.of for need in missing))}"
+        case Code.NIC_NOT_READY:
+            return _explain_not_ready(needs, stock)
+        case Code.NIC_FAR:
+            near = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
+            return code, f"none is free on NUMA node {near} of the GPU{_held_near(needs, stock, gpu_nodes)}"
+        case _:
+            return Code.NIC_TAKEN, f"no function is left{_held(needs, stock)}"
+
+
+def check_functions(
+    vm: DesiredVm,
+    needs: Sequence[NicNeed],
+    chosen: Sequence[str],
+    stock: NicStock,
+    gpu_nodes: Sequence[int | None],
+    findings: Findings,
+    possible: Collection[int | None] = (),
+) -> None:
+    """Judge the functions that a VM was given on a host; `stock` is as it will be.
+
+    `possible` are the nodes of every GPU that ESXi could choose for it. That a function which is named by
+    its address is far from the GPUs is told by `check_nics_near`, which knows the PCIe tree as well.
+    """
+    host = stock.host
+    is_apart = far_nics(needs, chosen, stock, gpu_nodes)
+    named = {need.pin for need in needs if need.pin is not None}
+    far = tuple(pci_id for pci_id in is_apart if pci_id not in named)
+    if far:
+        nodes = nodes_of(stock)
+        apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
+        near = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
+        better = _better(needs, chosen, far, stock, gpu_nodes)
+        message = f"its GPU is on NUMA node {near} of {host.name}, its NIC is not: {apart}; {better}"
+        remedy = "free a function near the GPU, name more hosts, or write `near: any`"
+        findings.add_vm(Code.NIC_FAR, vm, message, remedy)
+    elif elsewhere := {node for node in possible if node is not None} - set(gpu_nodes):
+        near_ones = [pci_id for need, pci_id in zip(needs, chosen, strict=True) if need.near_gpu]
+        near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
+        if near_ones:
+            message = (
+                f"ESXi chooses its GPU, and may take one of NUMA node {node_list(sorted(elsewhere))}, away "
+                f"from its NIC {listed(dict.fromkeys(near_ones))}"
+            )
+            remedy = "compare after the start with `vgpu-cfg inventory`; a GPU passed through is certain"
+            findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
+    loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
+    if loose and gpu_nodes and None not in gpu_nodes:
+        own = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
+        message = (
+            f"ESXi may assign it a NIC of NUMA node {node_list(node for node in loose if node is not None)}, "
+            f"and its GPU is on {own}"
+        )
+        remedy = "give the NICs of each node a label of their own, or name one with `pin`"
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
+    pools = {pool.pci.pci_id: pool for pool in stock.functions}
+    for need, pci_id in zip(needs, chosen, strict=True):
+        pool = pools.get(pci_id)
+        is_off = need.network is not None and pool is not None and pool.networks is not None
+        if pool is not None and is_off and need.network not in (pool.networks or ()):
+            name = pool.vmnic or pci_id
+            message = f"{name} of {host.name} is no uplink of the switch of its virtual function's network"
+            remedy = "name a network of the NIC's own switch, or another NIC"
+            findings.add_vm(Code.SRIOV_OFF_SWITCH, vm, message, remedy)
+
+
+def check_bound(vm: DesiredVm, plans: Sequence[FunctionPlan], host: Host, findings: Findings) -> None:
+    """Say what functions of NICs rule out for a VM."""
+    fixed = [
+        plan.device.pci_id
+        for plan in plans
+        if plan.device is not None and plan.device.kind == "new_passthrough"
+    ]
+    virtual = [
+        plan.device.function
+        for plan in plans
+        if plan.device is not None and plan.device.kind == "new_sriov_nic"
+    ]
+    if fixed:
+        message = f"bound to NIC {', '.join(fixed)} of {host.name}: no vMotion, HA restart or snapshot"
+        remedy = "a device label (Dynamic DirectPath) allows HA restarts"
+        findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
+        if host.system_id is None:
+            message = f"the system id of {host.name} is not known, which fixed passthrough names"
+            remedy = "see that the account may read the host's devices"
+            findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
+    if virtual:
+        message = (
+            f"virtual function of {', '.join(dict.fromkeys(virtual))} of {host.name}: no vMotion, HA restart "
+            "or snapshot"
+        )
+        findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 keeps them, without RDMA")
+
+
+def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int | None]:
+    """Return the nodes of the NICs that ESXi could assign to a VM that asks for them by label.
+
+    Empty where it asks for all of them.
+    """
+    asked = [need for need in needs if need.label and need.pin is None and need.near_gpu]
+    free = [
+        slot.pci
+        for slot in stock.slots
+        if slot.pci.passthrough_active and stock.held.get(slot.pci.pci_id, vm) == vm
+        if any(is_matching(slot.pci, need) for need in asked)
+    ]
+    return {pci.numa_node for pci in free} if len(free) > len(asked) else set()
+
+
+def _matching(need: NicNeed, host: Host) -> list[str]:
+    return [pci.pci_id for pci in host_functions(host) if is_matching(pci, need)]
+
+
+def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code, str]:
+    """Tell a NIC that the host uses itself from one that nobody has handed out."""
+    host = stock.host
+    vmnics = {nic.pci_id: nic.device for nic in host.nics}
+    for need in needs:
+        if need.kind is NicKind.SRIOV:
+            if not any(pool.total and is_matching(pool.pci, need) for pool in stock.functions):
+                return (
+                    Code.NIC_NOT_READY,
+                    f"no virtual functions on {listed(_matching(need, host), shown=6)}",
+                )
+            continue
+        matching = [pci for pci in host_functions(host) if is_matching(pci, need)]
+        if any(pci.passthrough_active for pci in matching):
+            continue
+        for pci in matching:
+            vmnic = vmnics.get(pci.pci_id, "")
+            if need.pin is not None and vmnic in stock.uplinks:
+                words = f"uses {pci.pci_id} itself: {vmnic} is an uplink of {stock.uplinks[vmnic]}"
+                return Code.NIC_HOSTS_OWN, words
+        names = listed((_called(pci.pci_id, vmnics) for pci in matching), shown=6)
+        waits = listed(pci.pci_id for pci in matching if pci.passthrough_enabled)
+        told = f"; {waits} will be after a restart" if waits else ""
+        return Code.NIC_NOT_READY, f"{names}: not passed through{told}"
+    return Code.NIC_NOT_READY, "none of its NICs is handed out"
+
+
+def _called(pci_id: str, vmnics: dict[str, str]) -> str:
+    return f"{pci_id} ({vmnics[pci_id]})" if vmnics.get(pci_id) else pci_id
+
+
+def _better(
+    needs: Sequence[NicNeed],
+    chosen: Sequence[str],
+    far: Sequence[str],
+    stock: NicStock,
+    gpu_nodes: Iterable[int | None],
+) -> str:
+    """Name the functions that would be near, and who has them."""
+    near = set(gpu_nodes)
+    asked = [need for need, pci_id in zip(needs, chosen, strict=True) if pci_id in far]
+    nodes = nodes_of(stock)
+    good = dict.fromkeys(
+        pci_id for need in asked for pci_id in _matching(need, stock.host) if nodes[pci_id] in near
+    )
+    if not good:
+        return "the host has none there"
+    held = {pci_id: names for need in asked for pci_id, names in holders_of(need, stock).items()}
+    return "near it are " + listed(
+        f"{pci_id} (held by {listed(dict.fromkeys(held[pci_id]))})" if held.get(pci_id) else pci_id
+        for pci_id in good
+    )
+
+
+def _held(needs: Iterable[NicNeed], stock: NicStock) -> str:
+    told = list(dict.fromkeys(_holder_words(needs, stock, None)))
+    return f": {listed(told, shown=8)}" if told else ""
+
+
+def _held_near(needs: Iterable[NicNeed], stock: NicStock, gpu_nodes: Iterable[int | None]) -> str:
+    told = list(dict.fromkeys(_holder_words(needs, stock, set(gpu_nodes))))
+    return f": {listed(told, shown=8)}" if told else ""
+
+
+def _holder_words(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None) -> Iterator[str]:
+    nodes = nodes_of(stock)
+    for need in needs:
+        for pci_id, names in holders_of(need, stock).items():
+            if names and (near is None or nodes[pci_id] in near):
+                yield f"{pci_id} by {listed(dict.fromkeys(names))}"

@@ -1,0 +1,297 @@
+"""What can be said of a VM once its host is known: server kinds, NUMA, DRS, passthrough, disk space.
+
+Sources: NVIDIA AI Enterprise multi-node deep learning guide (servers with more than
+four GPUs), NVIDIA AI Enterprise release 8 (NVSwitch), vSphere Resource Management (NUMA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from vgpu_cfg.model.desired import DesiredPower, DesiredVm
+from vgpu_cfg.model.observed.inventory import Datastore, GraphicsType, Host
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity.host_capacity import Claim
+from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import counted, gib, is_at_least, listed, node_list, whole_gib
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
+from vgpu_cfg.planning.vms.settings.cpu_rows import HIGH
+
+MANY_GPUS = 4
+
+
+def check_place(case: Case, fit: Fit, host: HostState, findings: Findings) -> None:
+    """Judge a VM on the host that it was given."""
+    vm = case.desired
+    _check_server(vm, fit, host, findings)
+    _check_mixed_size(vm, fit, host, findings)
+    _check_numa(case, fit, host, findings)
+    if case.shape is not None and case.shape.fixed:
+        message = (
+            f"bound to {', '.join(case.shape.fixed)} of {host.host.name}: no vMotion, HA restart or snapshot"
+        )
+        remedy = "a device label (Dynamic DirectPath) allows HA restarts"
+        findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
+        if host.host.system_id is None and case.existing is None:
+            message = f"the system id of {host.host.name} is not known, which fixed passthrough names"
+            remedy = "see that the account may read the host's devices"
+            findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
+    if vm.place.spread is Spread.GPUS and any(not need.is_full for need in fit.variant):
+        message = "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one"
+        remedy = "take full-framebuffer profiles, or one VM per GPU"
+        findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
+
+
+def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
+    """Warn where DRS may choose another host for a VM that is tied to a NUMA node."""
+    if vm.cluster is None or not fit.nodes or drs_in_force(vm) not in DRS_PLACES:
+        return
+    message = (
+        f"DRS of {vm.cluster.name} may choose another host, at a power-on or by a move: it keeps "
+        f"{AFFINITY_KEY}, and the GPU may be elsewhere"
+    )
+    # A cluster that heeds no level of a single VM heeds that DRS is off for one.
+    remedy = "write `drs: manual`" if vm.cluster.heeds_vm_levels else 'write `drs: "off"`'
+    findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, remedy)
+
+
+def check_assignable(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+    """Warn where the device that ESXi assigns may be of another NUMA node than the affinity names."""
+    nodes = assignable_nodes(case, initial)
+    if fit.nodes and case.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
+        known = node_list(node for node in nodes if node is not None)
+        message = (
+            f"ESXi may assign a device of NUMA node {known}, and {AFFINITY_KEY} says {node_list(fit.nodes)}"
+        )
+        remedy = "give the devices of each node a label of their own, or name one with `pin`"
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, case.desired, message, remedy)
+
+
+def check_running(case: Case, findings: Findings) -> None:
+    """Judge a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs."""
+    if case.existing is None or case.host is None:
+        return
+    vm = case.desired
+    nodes = held_nodes(case) if vm.numa.policy is NumaPolicy.FOLLOW_GPU else None
+    current = nodes_of_affinity(case.base.extra_config.get(AFFINITY_KEY, ""))
+    if nodes and current and set(nodes) != set(current) and not vm.is_managed("numa"):
+        message = (
+            f"its GPU is on NUMA node {node_list(nodes)} of {case.host.name}, its {AFFINITY_KEY} says "
+            f"{node_list(current)}"
+        )
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu` and allow a power cycle")
+    clusters = {cluster.moid for cluster in case.clusters}
+    if vm.clusters and (case.host.cluster_moid or case.host.compute_moid) not in clusters:
+        message = f"it is on {case.host.name}, which is in none of {listed(vm.clusters)}"
+        findings.add_vm(Code.ELSEWHERE, vm, message, "move it by hand: `apply` moves nothing")
+
+
+def check_datastores(cases: Iterable[Case], findings: Findings) -> None:
+    """See that the new VMs' disks would fit if they were filled."""
+    needed: dict[str, int] = {}
+    users: dict[str, list[Case]] = {}
+    stores: dict[str, Datastore] = {}
+    for case in cases:
+        if case.existing is not None or case.datastore is None:
+            continue
+        store = case.datastore
+        stores[store.moid] = store
+        size = sum(disk.size_mib for disk in case.desired.disks if disk.kind == "new")
+        is_linked = case.desired.source.kind == "template" and case.desired.source.linked
+        inherited = [disk.capacity_mib for disk in sorted(case.base.disks, key=lambda disk: disk.key)]
+        growth = [disk.size_mib for disk in case.desired.disks if disk.kind == "grow"]
+        if inherited and growth:
+            inherited[0] = max(inherited[0], growth[0])
+        needed[store.moid] = needed.get(store.moid, 0) + size + (0 if is_linked else sum(inherited))
+        users.setdefault(store.moid, []).append(case)
+    for moid, store in stores.items():
+        if store.capacity_mib and needed[moid] > store.free_mib:
+            message = (
+                f"the new disks on {store.name} could grow to {gib(needed[moid])}, and "
+                f"{gib(store.free_mib)} are free"
+            )
+            for case in users[moid]:
+                remedy = "free space, or name another datastore"
+                findings.add_vm(Code.DATASTORE_SPACE, case.desired, message, remedy)
+
+
+def check_own_cores(cases: Iterable[Case], findings: Findings) -> None:
+    """Refuse VMs of one host that together need more cores of their own than it has; one is judged apart."""
+    wanting: dict[str, list[Case]] = {}
+    for case in cases:
+        is_high = case.manages("latency_sensitivity") and case.desired.latency_sensitivity == HIGH
+        if case.host is not None and is_high and case.desired.power is not DesiredPower.OFF:
+            wanting.setdefault(case.host.moid, []).append(case)
+    for together in wanting.values():
+        host = together[0].host
+        cpus = sum(case.cpus for case in together)
+        if host is None or len(together) == 1 or cpus <= host.cores:
+            continue
+        names = listed((case.name for case in together), shown=6)
+        message = (
+            f"`latency_sensitivity: high` needs a core for each of the {cpus} CPUs of {names}; "
+            f"{host.name} has {counted(host.cores, 'core')}"
+        )
+        remedy = "ask for fewer `cpus`, or write `place: {spread: hosts}` or `latency_sensitivity: normal`"
+        for case in together:
+            findings.add_vm(Code.LATENCY_NEEDS_CPU, case.desired, message, remedy)
+
+
+def check_host(
+    host: Host, claims: Sequence[Claim], users: Sequence[str], unread: Sequence[str], findings: Findings
+) -> None:
+    """Report what a reader should know of a host that VMs of the plan go to."""
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
+    if claims and users:
+        off = [f"{claim.vm} ({claim.profile})" for claim in claims]
+        message = (
+            f"powered-off VMs of others would need its GPUs, which vCenter does not reserve: {listed(off)}"
+        )
+        findings.add(Code.POWERED_OFF_CLAIM, subject, message, "tell their owners, or choose another host")
+    for name in unread:
+        message = f"{name} holds a GPU, and its devices could not be read: the GPU counts as full"
+        findings.add(Code.HOLDER_UNKNOWN, subject, message, "see that the account may read the VM")
+    for gpu in host.gpus:
+        configured = gpu.configured_graphics_type
+        if configured is None or gpu.graphics_type is None or configured is gpu.graphics_type:
+            continue
+        if GraphicsType.SHARED_DIRECT in (configured, gpu.graphics_type):
+            message = (
+                f"GPU {gpu.pci_id} is {gpu.graphics_type}, and {configured} after the next restart of Xorg"
+            )
+            remedy = "restart the host's Xorg service, or set it back"
+            findings.add(Code.RESTART_PENDING, subject, message, remedy)
+
+
+def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None:
+    """Report GPUs whose board the catalogue lacks: nothing can be put on them."""
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
+    for pci_id in unknown:
+        gpu = host.gpu(pci_id)
+        ids = f"{gpu.pci.vendor_id:04x}:{gpu.pci.device_id:04x}" if gpu else "unknown ids"
+        message = f"GPU {pci_id} ({ids}) is of a board that the catalogue lacks: it is left out"
+        remedy = "add a board file to profiles/ (see profiles/README.md)"
+        findings.add(Code.BOARD_UNKNOWN, subject, message, remedy)
+
+
+def check_spread(residents: Mapping[tuple[str, str], Sequence[Case]], findings: Findings) -> None:
+    """Report VMs of a line that should run apart and share a host; `residents` is by line and host name."""
+    for (_, host_name), cases in residents.items():
+        if len(cases) < 2 or cases[0].desired.place.spread is not Spread.HOSTS:
+            continue
+        names = listed((case.name for case in cases), shown=6)
+        is_must = any(case.desired.place.must for case in cases)
+        for case in cases:
+            findings.add_vm(
+                Code.SPREAD_UNMET,
+                case.desired,
+                f"{names} should run on different hosts and are all on {host_name}",
+                "move one by hand, or name more hosts",
+                None if is_must else Severity.INFO,
+            )
+
+
+def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    passed = [slot for slot in host.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu]
+    count = len(fit.gpus) + len(passed)
+    gpus = {gpu.pci_id for gpu in host.gpus} | {slot.pci.pci_id for slot in host.slots if slot.pci.is_gpu}
+    dynamic = len(passed) - len([gpu for gpu in vm.gpus if gpu.kind == "passthrough"])
+    if count > 1 and len(gpus) > MANY_GPUS and (fit.gpus or dynamic > 0):
+        _check_many(vm, fit, host, len(gpus), findings)
+    chosen = [slot.board for slot in host.slots if slot.pci.pci_id in fit.slots]
+    if any(board is not None and board.is_nvswitch for board in chosen):
+        is_new = is_at_least(host.host.version, (9,)) and bool(host.host.version)
+        message = f"{host.host.name} is an NVSwitch system, on which GPU passthrough is not supported"
+        if is_new:
+            message += " up to NVIDIA AI Enterprise Infra 8; later documents do not say so any more"
+        remedy = "take full-framebuffer vGPUs"
+        if is_new:
+            findings.add_vm(Code.NVSWITCH_PASSTHROUGH, vm, message, remedy, Severity.WARNING)
+        else:
+            findings.refuse_vm(Code.NVSWITCH_PASSTHROUGH, vm, message, remedy)
+
+
+def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: Findings) -> None:
+    """Hold the guide's rule against several GPUs of a large server, unless a device group is asked for.
+
+    The guide is of the time before device groups (vSphere 7); the documents of those name no such limit.
+    """
+    guide = (
+        f"{host.host.name} has {count} GPUs, and on servers with more than {MANY_GPUS} NVIDIA's "
+        "guide gives one VM several GPUs only by fixed passthrough on the recommended NUMA node"
+    )
+    boards = [host.gpus[index].board for index in fit.gpus]
+    is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
+    if is_group and all(board is not None and board.is_nvswitch for board in boards):
+        message = f"{guide}; a device group is what its NVSwitch documents ask for instead"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)
+    elif is_group:
+        message = f"{guide}; NVIDIA AI Enterprise documents device groups for vSphere 8, without such a limit"
+        remedy = "see with `nvidia-smi topo -m` in the guest that NVLink joins the GPUs"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, remedy, Severity.WARNING)
+    else:
+        can_join = boards and all(board is not None and board.nvlink_p2p_profile for board in boards)
+        is_new = can_join and is_at_least(host.host.version, (8,))
+        wish = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
+        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {wish}"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, guide, remedy)
+
+
+def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    for need, index in zip(fit.variant, fit.gpus, strict=True):
+        gpu = host.gpus[index]
+        if not need.is_mig and gpu.mode == "mixed_size" and need.mixed_starts is None:
+            message = (
+                f"where {need.name} may stand on a GPU in mixed-size mode is not published: only its size "
+                "was counted"
+            )
+            remedy = "compare with `nvidia-smi vgpu -s -v` on the host"
+            findings.add_vm(Code.MIXED_SIZE_UNKNOWN, vm, message, remedy)
+            return
+
+
+def _check_numa(case: Case, fit: Fit, host: HostState, findings: Findings) -> None:
+    vm = case.desired
+    if vm.numa.policy is NumaPolicy.OFF:
+        return
+    wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
+    if wants_node and not fit.nodes:
+        message = f"{host.host.name} does not tell the NUMA nodes of its GPUs: the VM is not tied to one"
+        remedy = (
+            "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`"
+        )
+        findings.add_vm(Code.NUMA_UNKNOWN, vm, message, remedy)
+    far = {host.gpus[index].node for index in fit.gpus} - {None, *fit.nodes}
+    if vm.numa.nodes and far:
+        message = (
+            f"its GPU is probably on NUMA node {node_list(node for node in far if node is not None)} of "
+            f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
+        )
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu`, or the GPU's node")
+    size = f"{counted(case.cpus, 'CPU')} and {gib(case.memory_mib)}"
+    nodes = [node for node in host.nodes if node.node_id in fit.nodes]
+    if fit.numa_level == 2:
+        room = listed(
+            f"node {node.node_id} has {counted(node.cores, 'core')} and gives {whole_gib(node.usable_mib)}"
+            for node in nodes
+        )
+        message = f"{size} do not fit NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"
+        remedy = "make the VM smaller, or write `numa: off` or the numbers of more nodes"
+        findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
+    elif fit.numa_level == 1:
+        message = (
+            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is promised to other VMs: {size} are "
+            "more than is left"
+        )
+        findings.add_vm(Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or accept that they share cores")
+    if len(fit.nodes) > 1 and case.cpus % len(fit.nodes):
+        message = f"{case.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
+        findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"take a multiple of {len(fit.nodes)}")

@@ -1,0 +1,247 @@
+"""What a host's topology says against a plan: sources that disagree, GPUs far from NICs, needless spans.
+
+Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (a GPU and its NIC belong on one NUMA node and one
+PCIe root complex); nvidia-smi topo -m against vSphere's HostNumaNode.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
+from vgpu_cfg.planning.capacity.nic_needs import far_nics
+from vgpu_cfg.planning.capacity.numa import NodeState
+from vgpu_cfg.planning.capacity.pci_tree import SYS
+from vgpu_cfg.planning.capacity.topology import (
+    Disagreement,
+    GroupWithoutLink,
+    Link,
+    LinkAcrossBoards,
+    NodeDisagrees,
+    Topology,
+)
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed, node_list
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
+from vgpu_cfg.planning.vms.lookup.case import Case
+
+
+def check_topology(topology: Topology, findings: Findings) -> None:
+    """Report where nvidia-smi and vCenter tell different things of a host that the plan uses."""
+    host = topology.host
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
+    for one in topology.disagreements:
+        code, message, remedy = disagreement_words(one)
+        findings.add(code, subject, message, remedy)
+
+
+def disagreement_words(one: Disagreement) -> tuple[Code, str, str]:
+    """Return code, message and remedy of a disagreement."""
+    match one:
+        case NodeDisagrees():
+            message = (
+                f"GPU {one.gpu} is on NUMA node {one.vcenter} as vCenter tells, and on {one.shell} as "
+                "`nvidia-smi topo -m` does: vCenter is believed"
+            )
+            return Code.NODE_TOLD_TWICE, message, "compare with `esxcli hardware pci list` on the host"
+        case GroupWithoutLink():
+            shown = f"joins {one.largest} at most" if one.largest else "joins none"
+            message = (
+                f"vCenter offers {one.group}, and NVLink {shown} of these GPUs as `nvidia-smi topo -m` shows"
+            )
+            remedy = "look at the bridges, and at what uses the GPUs: one used alone loses its NVLink"
+            return Code.NVLINK_NOT_SHOWN, message, remedy
+        case LinkAcrossBoards():
+            message = (
+                f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, which are different "
+                f"boards as vCenter tells: {listed(one.boards)}"
+            )
+            remedy = "vGPUs of one VM must be of one board: see which GPU the bridge joins"
+            return Code.NVLINK_ACROSS_BOARDS, message, remedy
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A NIC, and GPUs that the VM has or may be given that are equally far from it."""
+
+    nic: str
+    gpus: list[str]
+    link: Link
+    is_chosen: bool
+
+    @property
+    def words(self) -> str:
+        shown = listed(self.gpus, shown=8)
+        if len(self.gpus) > 1:
+            return f"its GPUs {shown}" if self.is_chosen else f"GPUs that ESXi may choose, {shown},"
+        return f"its GPU {shown}" if self.is_chosen else f"a GPU that ESXi may choose, {shown},"
+
+
+def check_nics_near(
+    case: Case, fit: Fit, states: tuple[HostState, HostState], topology: Topology, findings: Findings
+) -> None:
+    """Report a GPU and NIC of one VM on different NUMA nodes or root complexes, with a better choice.
+
+    `states` is the host before and after placement. NICs of which the plan says `near: any` are not
+    judged. Nor are those that the plan chose and that are on no node of the GPUs, and GPUs of other nodes
+    that ESXi may choose: `check_functions` tells of these.
+    """
+    initial, final = states
+    needs = case.shape.nics if case.shape is not None else ()
+    nics = [nic for need, nic in zip(needs, fit.nics, strict=True) if need.near_gpu]
+    nodes = final.gpu_nodes(fit.gpus, fit.slots)
+    named = {need.pin for need in needs if need.pin is not None}
+    told = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
+    gpus = _gpus_of(fit, initial, set(nodes))
+    if not nics or not gpus:
+        return
+    pairs: dict[tuple[str, int, int | None, bool], _Pair] = {}
+    ways = [(gpu, *_nearest(gpu, nics, topology)) for gpu in gpus]
+    ways = [(gpu, nic, link) for gpu, nic, link in ways if _is_far(gpu, nic, link, topology)]
+    met = {nic for _, nic, _ in ways}
+    lonely = [(*_nearest(nic, list(gpus), topology), nic) for nic in nics if nic not in met]
+    ways += [(gpu, nic, link) for gpu, link, nic in lonely if link is not None and link.word == SYS]
+    for gpu, nic, link in ways:
+        if link is None or nic in told:
+            continue
+        key = (nic, link.rank, topology.numa_node(gpu), gpus[gpu])
+        pair = pairs.setdefault(key, _Pair(nic, [], link, gpus[gpu]))
+        pair.gpus.append(gpu)
+    for pair in pairs.values():
+        _report(case, pair, final, topology, findings)
+
+
+def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+    """Tell of a VM that spans NUMA nodes although GPUs of one node would do.
+
+    Not of fractions of GPUs, since ESXi spreads those as its assignment policy says.
+    """
+    if case.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
+        return
+    held = {initial.gpus[index].node for index in fit.gpus}
+    held |= {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu}
+    if len(held) < 2 or any(need.max_per_gpu > 1 for need in fit.variant):
+        return
+    for node in initial.nodes:
+        gpus = _gpus_on(node, case, fit, initial)
+        if gpus is None:
+            continue
+        message = (
+            f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, and {listed(gpus, shown=8)} "
+            f"of node {node.node_id} would do"
+        )
+        remedy = (
+            "name them with `pin`" if fit.slots else "keep the plan's other VMs off them, see `place.hosts`"
+        )
+        findings.add_vm(Code.ONE_NODE_WOULD_DO, case.desired, message, remedy)
+        return
+
+
+def _gpus_of(fit: Fit, initial: HostState, nodes: set[int | None]) -> dict[str, bool]:
+    """Name the GPUs that the VM has or may be given, with whether it is these; of the planned nodes only."""
+    choosable = choosable_gpus(initial, fit) if fit.variant else ()
+    is_open = len(choosable) > len(set(fit.gpus))
+    near = {gpu.pci_id for gpu in initial.gpus if gpu.node in nodes}
+    found = {pci_id: not is_open for pci_id in choosable if pci_id in near}
+    return found | dict.fromkeys(fit.slots, True)
+
+
+def _nearest(one: str, others: Sequence[str], topology: Topology) -> tuple[str, Link | None]:
+    """Return the nearest of some functions; no link where nobody tells how far any is."""
+    known = [(link.rank, other, link) for other in others if (link := topology.distance(one, other))]
+    if not known:
+        return "", None
+    _, other, link = min(known, key=lambda row: row[:2])
+    return other, link
+
+
+def _is_far(gpu: str, nic: str, link: Link | None, topology: Topology) -> bool:
+    return link is not None and (link.word == SYS or topology.is_one_root(gpu, nic) is False)
+
+
+def _report(case: Case, pair: _Pair, host: HostState, topology: Topology, findings: Findings) -> None:
+    nic = pair.nic
+    if pair.link.word == SYS:
+        nodes = topology.numa_node(nic), topology.numa_node(pair.gpus[0])
+        message = (
+            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.words} on {nodes[1]}"
+        )
+        severity = None
+    else:
+        message = (
+            f"its NIC {nic} and {pair.words} are of different root complexes of {host.host.name}: no direct "
+            "way between them"
+        )
+        severity = Severity.INFO
+    findings.add_vm(Code.GPU_FAR_FROM_NIC, case.desired, message, _better(pair, host, topology), severity)
+
+
+def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
+    """Name what is nearer: a NIC for the GPU, else a GPU for the NIC."""
+    gpu, nic, link = pair.gpus[0], pair.nic, pair.link
+    nics = [
+        f"{near.pci_id} ({near.device})" if near.device else near.pci_id
+        for near in topology.nics_near(gpu)
+        if near.link.rank < link.rank and near.pci_id != nic and _is_free(near.pci_id, host)
+    ]
+    if nics:
+        return f"take a NIC that is near the GPU: {listed(nics)}"
+    gpus = [
+        one.pci_id
+        for one in host.host.gpus
+        if one.pci_id not in pair.gpus
+        and _is_free(one.pci_id, host)
+        and (way := topology.distance(one.pci_id, nic)) is not None
+        and way.rank < link.rank
+    ]
+    if gpus and not pair.is_chosen:
+        return f"near the NIC is {listed(gpus)}, and only a GPU that is passed through is certain"
+    if gpus:
+        return f"take a GPU that is near the NIC: {listed(gpus)}"
+    return "no free NIC or GPU of this host is nearer: GPUDirect over this way is slow, or does not work"
+
+
+def _is_free(pci_id: str, host: HostState) -> bool:
+    """Whether nobody has a function once the plan is carried out, the VM itself neither."""
+    state = next((gpu for gpu in host.gpus if gpu.pci_id == pci_id), None)
+    return pci_id not in host.holders and not (state is not None and state.held)
+
+
+def _gpus_on(node: NodeState, case: Case, fit: Fit, initial: HostState) -> list[str] | None:
+    """Return GPUs of a node that the VM could have in place of its own, None where it has not enough."""
+    if node.level(case.cpus, case.memory_mib) > 1:
+        return None
+    found: list[str] = []
+    left = [gpu.copy() for gpu in initial.gpus if gpu.node == node.node_id]
+    for need in fit.variant:
+        gpu = next((one for one in left if one.refuse(need) is None), None)
+        if gpu is None:
+            return None
+        gpu.take(need, case.name)
+        found.append(gpu.pci_id)
+    chosen = [slot for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu]
+    free = [slot for slot in initial.slots if _is_open(slot, node, initial)]
+    for kind, count in Counter(_kind(slot) for slot in chosen).items():
+        same = [slot.pci.pci_id for slot in free if _kind(slot) == kind]
+        if len(same) < count:
+            return None
+        found += same[:count]
+    return list(dict.fromkeys(found))
+
+
+def _is_open(slot: PassthroughSlot, node: NodeState, initial: HostState) -> bool:
+    return (
+        slot.pci.numa_node == node.node_id
+        and slot.pci.passthrough_active
+        and slot.pci.pci_id not in initial.holders
+    )
+
+
+def _kind(slot: PassthroughSlot) -> tuple[int, int, int]:
+    return (slot.pci.vendor_id, slot.pci.device_id, slot.pci.subsystem_id)

@@ -1,0 +1,150 @@
+"""What can be said of a VM's settings without its host: clashes, limits, dates, keys without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.rdma import asks_gpudirect
+from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
+from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.capacity.nic_needs import NicKind
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
+from vgpu_cfg.planning.vms.lookup.case import Case, Lookup
+from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
+from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
+from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
+
+_RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
+
+
+def check_settings(case: Case, findings: Findings) -> None:
+    """Judge what the plan file states by itself."""
+    vm = case.desired
+    for key, value in vm.extra_config.items():
+        folded = key.casefold()
+        if folded in _RESERVATION_KEYS and case.gpus:
+            message = f"extra_config sets {key}, and all memory of a VM with GPUs is reserved"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
+        elif folded == "firmware" and value.casefold() != "efi" and case.gpus:
+            message = f"extra_config sets firmware to {value}, and GPUs need EFI"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, "remove firmware")
+        elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and case.gpus:
+            message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
+    _check_p2p(vm, findings)
+    virtual = sum(nic.function is None for nic in vm.nics)
+    if virtual > MOST_NICS:
+        message = f"{virtual} NICs, and a VM can have {MOST_NICS}"
+        findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "ask for fewer")
+
+
+def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
+    """Refuse what would break the ATS chain that the VM itself asks for."""
+    known = {key.casefold() for key in P2P_KEYS}
+    for key, value in vm.extra_config.items():
+        if asks_gpudirect(vm) and key.casefold() in known and value.upper() != "TRUE":
+            message = f"extra_config sets {key} to {value}, and `rdma: gpudirect` needs it TRUE"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}, or write `rdma: host`")
+
+
+def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
+    """Warn of a stated 64-bit MMIO size that is below the rule."""
+    stated = next(
+        (value for key, value in vm.extra_config.items() if key.casefold() == SIZE_KEY.casefold()), None
+    )
+    if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
+        message = f"extra_config sets {SIZE_KEY} to {stated}; its GPUs need {wanted.mmio_gb} by the rule"
+        findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key, and the rule decides")
+
+
+def check_date(vm: DesiredVm, today: date, findings: Findings) -> None:
+    """Tell of a VM past its date; nothing acts on it."""
+    if vm.expires is not None and vm.expires < today:
+        message = f"it expired on {vm.expires.isoformat()}; nothing is done about it"
+        findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date")
+
+
+def device_kinds(case: Case) -> list[str]:
+    """Return the kind of every device that is passed through or shared: vGPUs, GPUs and whole NICs."""
+    needs = nic_needs(case.nics, case.base if case.existing is not None else None, case.host)
+    whole = [need for need in needs if need.kind is NicKind.PASSTHROUGH]
+    return [
+        *(gpu.kind for gpu in case.gpus),
+        *("passthrough" if need.pin or not need.label else "dynamic_passthrough" for need in whole),
+    ]
+
+
+def least_hardware(case: Case) -> int:
+    """Return the lowest hardware version that can have the VM's devices and options."""
+    kinds = device_kinds(case)
+    devices = least_version(
+        kinds.count("vgpu"),
+        kinds.count("dynamic_passthrough"),
+        len(kinds),
+        groups=case.fit is not None and bool(case.fit.groups),
+        pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in case.nics or ()),
+    )
+    return max([devices, *hardware_of_options(case)])
+
+
+def hardware_of_options(case: Case) -> Iterator[int]:
+    """Yield the versions that brought the options which the plan file states."""
+    for setting in VM_SETTINGS:
+        is_compared = bool(setting.hardware and setting.plan_key) and case.manages(setting.plan_key)
+        if is_compared and getattr(case.desired, setting.plan_key):
+            yield setting.hardware
+
+
+def check_hardware(case: Case, host: Host, version: int | None, findings: Findings) -> None:
+    """See that the hardware version a VM will have allows its devices."""
+    kinds = device_kinds(case)
+    vgpus = kinds.count("vgpu")
+    if version is None:
+        return
+    least = least_hardware(case)
+    if version < least:
+        message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
+        remedy = "update the host, or ask for fewer devices"
+        findings.refuse_vm(Code.HARDWARE_VERSION, case.desired, message, remedy)
+    elif vgpus > vgpu_limit(host, version):
+        message = (
+            f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked"
+        )
+        findings.refuse_vm(Code.TOO_MANY_VGPUS, case.desired, message, "ask for fewer vGPUs per VM")
+    passed = len(kinds) - vgpus
+    if passed > passthrough_limit(version):
+        message = (
+            f"hardware version {version} allows {passthrough_limit(version)} passed-through devices, not "
+            f"{passed}"
+        )
+        findings.refuse_vm(Code.TOO_MANY_PASSTHROUGH, case.desired, message, "ask for fewer devices per VM")
+
+
+def check_creation_keys(case: Case, settings: Iterable[str], lookup: Lookup, findings: Findings) -> None:
+    """Tell of stated keys that differ from a VM that exists and take effect at creation only.
+
+    `settings` are those of them that the table of VM settings found.
+    """
+    vm, base = case.desired, case.base
+    differing = list(settings)
+    if vm.is_managed("datastore") and base.datastore_moids:
+        datastore = lookup.quiet.datastore_of(vm)
+        if datastore is not None and datastore.moid not in base.datastore_moids:
+            differing.append("datastore")
+    if vm.is_managed("resource_pool") and base.resource_pool_moid and case.host is not None:
+        owner = case.host.cluster_moid or case.host.compute_moid
+        cluster = next((one for one in lookup.quiet.clusters if one.moid == owner), None)
+        pool = lookup.quiet.pool_of(vm, cluster) if cluster is not None else None
+        if pool is not None and pool != base.resource_pool_moid:
+            differing.append("resource_pool")
+    if differing:
+        message = f"{', '.join(differing)} differs from the VM, and takes effect at creation only"
+        remedy = "change it by hand, or delete the VM and plan again"
+        findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)

@@ -1,0 +1,137 @@
+"""The plan that removes what a plan file names and owns: its VMs and their rules, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.plan.change import (
+    Change,
+    DestroyVm,
+    Edit,
+    Impact,
+    Plan,
+    PlanTarget,
+    PowerOffVm,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
+from vgpu_cfg.planning.estate.ownership import Ownership, judge_ownership, marked_moids, protects_vm
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.vms.host_rules import remove_host_rules
+from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.rules import remove_rules
+
+
+def plan_removal(vm: Vm) -> list[Change]:
+    """List the changes that delete a VM: off first, then away with its disks."""
+    subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+    ref = VmRef(name=vm.name, moid=vm.moid)
+    changes: list[Change] = []
+    if vm.power_state is not PowerState.OFF:
+        changes.append(
+            PowerOffVm(
+                id=change_id("power off", vm.name),
+                subject=subject,
+                edits=(Edit(key="power", before="on" if vm.is_on else "suspended", after="off"),),
+                impact=Impact.POWER_CYCLE,
+                host_moid=vm.host_moid,
+                vm=ref,
+            )
+        )
+    changes.append(
+        DestroyVm(
+            id=change_id("delete", vm.name),
+            subject=subject,
+            edits=(Edit(key="vm", before=vm.inventory_path or vm.name),),
+            needs=tuple(change.id for change in changes),
+            host_moid=vm.host_moid,
+            vm=ref,
+        )
+    )
+    return changes
+
+
+def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions | None = None) -> Plan:
+    """Plan the removal of the VMs that the plan file names and that are truly this plan's.
+
+    Of VMs of the plan that the file does not name only those go that `delete` names. A VM with `lock: true`
+    or under `protect` is an error; one that only looks like the plan's is left alone with a warning. Rules
+    and groups stay as long as they hold a VM that stays.
+    """
+    chosen = options or PlanOptions()
+    findings, quiet = Findings.for_plan(desired), Findings()
+    site, quiet_site = Site(desired, observed, findings), Site(desired, observed, Findings())
+    folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}
+    owned = judge_ownership(desired, observed, folders, quiet)
+    for found in quiet.diagnostics():
+        if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
+            findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
+    deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
+    report_orphans(owned, deleted, "destroy", findings)
+    named = _selected(desired, observed, owned, chosen)
+    _refuse_bound(desired, observed, named, findings)
+    leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))
+    if not leaving and not any(chosen.selects(vm.name) for vm in desired.vms):
+        subject = Subject(kind="plan", name=desired.name)
+        message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
+        findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
+    gone = {vm.moid for vm in leaving}
+    changes = [*_rules_first(desired, observed, marked_moids(desired.name, observed) - gone)]
+    for vm in leaving:
+        changes += plan_removal(vm)
+    vcenter = observed.vcenter
+    touched = {change.host_moid for change in changes}
+    return Plan(
+        name=desired.name,
+        target=PlanTarget(
+            address=vcenter.address,
+            instance_uuid=vcenter.instance_uuid,
+            datacenter=site.datacenter.name if site.datacenter else "",
+        ),
+        read_at=observed.read_at,
+        desired=desired,
+        diagnostics=findings.diagnostics(),
+        changes=tuple(changes),
+        orphans=tuple(vm.name for vm in owned.orphans),
+        untouched_vms=sum(not vm.is_template and vm.moid not in gone for vm in observed.vms),
+        untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
+    )
+
+
+def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, options: PlanOptions) -> list[Vm]:
+    """Return the plan's VMs that its file names and `only` selects."""
+    vms = (owned.existing[vm.name] for vm in desired.vms if vm.name in owned.existing)
+    host_names = {host.moid: host.name for host in observed.hosts}
+    return [vm for vm in vms if options.selects(vm.name, host_names.get(vm.host_moid or "", ""))]
+
+
+def _refuse_bound(
+    desired: DesiredPlan, observed: Inventory, leaving: Sequence[Vm], findings: Findings
+) -> None:
+    """Refuse to delete what the plan file locks or protects."""
+    locked = {vm.name for vm in desired.vms if vm.lock}
+    folders = {folder.moid: folder for folder in observed.folders}
+    for vm in leaving:
+        subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+        if vm.name in locked:
+            message = "it is locked by `lock: true`"
+            findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
+        if covering := protects_vm(desired.protect, vm.name, folders.get(vm.folder_moid or "")):
+            message = f"{covering} is protected by the plan file"
+            findings.add(Code.PROTECTED, subject, message, "remove it from `protect`")
+
+
+def _rules_first(desired: DesiredPlan, observed: Inventory, staying: frozenset[str]) -> Sequence[Change]:
+    """Remove the rules before their VMs: vCenter may drop a rule by itself once its VMs are gone."""
+    return [
+        *remove_rules(desired.name, observed, staying),
+        *remove_host_rules(desired.name, observed, staying),
+    ]

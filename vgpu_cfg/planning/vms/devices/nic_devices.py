@@ -1,0 +1,115 @@
+"""The functions of physical NICs that a VM shall have, as devices, and which edits give it exactly those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.observed.inventory import Host, PciDevice
+from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
+from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
+from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions
+from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, NewFunction, WantedFunction
+from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
+from vgpu_cfg.planning.vms.settings.setting import Topic
+
+
+def plan_functions(
+    wanted: Sequence[WantedFunction], own: VmDetail | None, host: Host | None, chosen: Sequence[str]
+) -> tuple[FunctionPlan, ...]:
+    """Say which device each function is: the one that a VM which exists (`own`) has, else the one chosen.
+
+    `chosen` are the addresses that placement gave, one for each of `wanted`; empty where it gave none.
+    """
+    pairs = pair_functions(wanted, own, host) if own is not None else {}
+    found = []
+    for index, nic in enumerate(wanted):
+        note = nic.called if nic.function.kind == "passthrough" else ""
+        kept = pairs.get(index)
+        if kept is not None:
+            found.append(FunctionPlan(keeps=kept.key, note=note))
+        elif host is not None and index < len(chosen):
+            found.append(FunctionPlan(_device(nic, chosen[index], host), note=note))
+        else:
+            found.append(FunctionPlan(note=note))
+    return tuple(found)
+
+
+def compare_functions(
+    wanted: Sequence[FunctionPlan], detail: VmDetail, names: dict[str, str]
+) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly these functions; `names` spells the networks of those it has."""
+    kept = {plan.keeps for plan in wanted}
+    own: list[FunctionDevice] = [
+        *detail.passthrough_nics,
+        *(nic for nic in detail.nics if nic.kind == SRIOV),
+    ]
+    for device in own:
+        if device.key not in kept:
+            was = own_words(device, names)
+            yield device_edit(
+                Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=device.key, was=was)], is_late=True
+            )
+    for plan in wanted:
+        if plan.device is not None:
+            edit = Edit(key="nic", after=function_words(plan.device), note=plan.note)
+            yield device_edit(Topic.NIC, edit, [plan.device], is_late=True)
+
+
+def function_words(device: NewFunction) -> str:
+    """Spell a new device for a reader."""
+    match device:
+        case NewPassthrough():
+            return f"passthrough {device.pci_id}"
+        case NewDynamicPassthrough():
+            return f"passthrough of any {_ids(device.allowed)}" + _label(device.label)
+        case NewSriovNic():
+            return f"virtual function of {device.function} on {device.backing.network_name}"
+
+
+def own_words(device: FunctionDevice, names: dict[str, str]) -> str:
+    """Spell a device that a VM has."""
+    if isinstance(device, VirtualNic):
+        of = f" of {device.function}" if device.function else ""
+        return f"virtual function{of} on {names.get(device.network, device.network or 'no network')}"
+    if device.pci_id is not None:
+        return f"passthrough {device.pci_id}"
+    return f"passthrough of any {_ids(device.allowed)}" + _label(device.label)
+
+
+def _device(nic: WantedFunction, pci_id: str, host: Host) -> NewFunction:
+    if nic.function.kind == "sriov" and nic.backing is not None:
+        return NewSriovNic(backing=nic.backing, function=pci_id, mac=nic.mac or nic.new_mac)
+    function = nic.function
+    if function.label is not None and function.pin is None:
+        return NewDynamicPassthrough(allowed=_allowed(nic, host), label=function.label)
+    pci = next((one for one in host_functions(host) if one.pci_id == pci_id), None)
+    return fixed_device(pci_id, pci, host)
+
+
+def fixed_device(pci_id: str, pci: PciDevice | None, host: Host | None) -> NewPassthrough:
+    """Return the device that names one function of one host, with what its backing needs."""
+    return NewPassthrough(
+        pci_id=pci_id,
+        system_id=(host.system_id or "") if host is not None else "",
+        vendor_id=pci.vendor_id if pci is not None else 0,
+        device_id=pci.device_id if pci is not None else 0,
+        device_name=pci.device_name if pci is not None else "",
+    )
+
+
+def _allowed(nic: WantedFunction, host: Host) -> tuple[tuple[int, int], ...]:
+    """Return the ids of the host's functions that have the label and the model."""
+    need = need_of(nic)
+    matching = [pci for pci in host_functions(host) if is_matching(pci, need)]
+    return tuple(sorted({(pci.vendor_id, pci.device_id) for pci in matching}))
+
+
+def _ids(allowed: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(f"{vendor:04x}:{device:04x}" for vendor, device in allowed)
+
+
+def _label(label: str | None) -> str:
+    return f" with label {label}" if label else ""

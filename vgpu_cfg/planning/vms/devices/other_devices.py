@@ -1,0 +1,152 @@
+"""Which edits give a VM the desired vmxnet3 and paravirtual RDMA NICs, and disks.
+
+NICs are matched by network first, then in their order, never by slot. A disk is
+never shrunk and never removed: what is in it is not ours to lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
+from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import (
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewNic,
+    NewPvrdmaNic,
+    RemoveDevice,
+)
+from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.findings.wording import gib
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedNic
+from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
+from vgpu_cfg.planning.vms.settings.setting import Topic
+
+MOST_NICS = 10
+
+
+@dataclass(slots=True)
+class DiskEdits:
+    """The difference. `shrinking` names disks that are larger than what is asked, as (MiB now, MiB asked)."""
+
+    edits: list[VmEdit] = field(default_factory=list)
+    shrinking: list[tuple[int, int]] = field(default_factory=list)
+    grows: bool = False
+
+
+def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
+
+    Of `wanted` only vmxnet3 ones count. Virtual functions and paravirtual RDMA NICs are not looked at: see
+    `compare_functions` and `compare_pvrdma`.
+    """
+    for nic in detail.nics:
+        if nic.kind.casefold() not in (VMXNET3, PVRDMA, SRIOV):
+            yield _removal(nic, names)
+    yield from _compare_kind(VMXNET3, wanted, detail, names)
+
+
+def compare_pvrdma(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly the paravirtual RDMA NICs among `wanted`."""
+    yield from _compare_kind(PVRDMA, wanted, detail, names)
+
+
+def _compare_kind(
+    kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]
+) -> Iterator[VmEdit]:
+    is_late = kind == PVRDMA
+    usable = [nic for nic in detail.nics if nic.kind.casefold() == kind]
+    missing: list[WantedNic] = []
+    for want in wanted:
+        if want.kind != kind:
+            continue
+        same = [nic for nic in usable if nic.network == want.network]
+        found = min(same, key=lambda nic: not _has_mac(nic, want.mac), default=None)
+        if found is None:
+            missing.append(want)
+            continue
+        usable.remove(found)
+        if not _has_mac(found, want.mac):
+            is_default = want.mac == want.new_mac
+            edit = Edit(
+                key="nic mac",
+                before=found.mac,
+                after=want.mac,
+                is_default=is_default,
+                note=want.backing.network_name,
+            )
+            device = EditNic(key=found.key, backing=want.backing, mac=want.mac)
+            yield device_edit(Topic.NIC, edit, [device], is_late=is_late)
+    for want in missing:
+        name = want.backing.network_name
+        if usable:
+            found = usable.pop(0)
+            edit = Edit(
+                key="nic",
+                before=names.get(found.network, found.network),
+                after=name,
+                note=f"MAC {want.mac}" if want.mac else "",
+            )
+            device = EditNic(key=found.key, backing=want.backing, mac=want.mac)
+            yield device_edit(Topic.NIC, edit, [device], is_late=is_late)
+            continue
+        mac = want.mac or want.new_mac
+        new = NewNic if kind == VMXNET3 else NewPvrdmaNic
+        note = f"{kind}, MAC {mac}{'*' if mac == want.new_mac else ''}" if mac else kind
+        edit = Edit(key="nic", after=name, note=note)
+        yield device_edit(Topic.NIC, edit, [new(backing=want.backing, mac=mac)], is_late=is_late)
+    for nic in usable:
+        yield _removal(nic, names)
+
+
+def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: frozenset[int]) -> DiskEdits:
+    """List the edits that grow the template's first disk and add the plan's own.
+
+    `inherited` are the keys of the disks that came with the template, which a clone keeps. The
+    others are the plan's: matched by the kind of their controller, then in their order.
+    """
+    result = DiskEdits()
+    kinds = {controller.key: controller.kind for controller in detail.controllers}
+    disks = sorted(detail.disks, key=lambda disk: disk.key)
+    own = [disk for disk in disks if disk.key not in inherited]
+    for want in wanted:
+        if isinstance(want, DesiredDiskGrowth):
+            first = next((disk for disk in disks if disk.key in inherited), None)
+            if first is not None and first.capacity_mib < want.size_mib:
+                _grow(first.key, first.capacity_mib, want.size_mib, result)
+            continue
+        alike = [disk for disk in own if kinds.get(disk.controller_key, want.controller) == want.controller]
+        if not alike:
+            _add(want, result)
+            continue
+        own.remove(alike[0])
+        if alike[0].capacity_mib < want.size_mib:
+            _grow(alike[0].key, alike[0].capacity_mib, want.size_mib, result)
+        elif alike[0].capacity_mib > want.size_mib:
+            result.shrinking.append((alike[0].capacity_mib, want.size_mib))
+    return result
+
+
+def _grow(key: int, before: int, after: int, result: DiskEdits) -> None:
+    result.grows = True
+    edit = Edit(key="disk", before=gib(before), after=gib(after), note="grown")
+    result.edits.append(device_edit(Topic.DISK, edit, [GrowDisk(key=key, size_mib=after)]))
+
+
+def _add(want: DesiredNewDisk, result: DiskEdits) -> None:
+    edit = Edit(key="disk", after=gib(want.size_mib), note=f"thin, {want.controller}")
+    device = NewDisk(size_mib=want.size_mib, controller=want.controller)
+    result.edits.append(device_edit(Topic.DISK, edit, [device]))
+
+
+def _removal(nic: VirtualNic, names: dict[str, str]) -> VmEdit:
+    was = f"{nic.kind} NIC on {names.get(nic.network, nic.network or 'no network')}"
+    return device_edit(Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=nic.key, was=was)])
+
+
+def _has_mac(nic: VirtualNic, mac: str | None) -> bool:
+    return mac is None or nic.mac.casefold() == mac.casefold()

@@ -1,0 +1,162 @@
+"""The changes that bring a VM of this plan back to what the plan file says, and what they disturb.
+
+vSphere takes devices, CPUs, memory, NUMA and extraConfig of a VM with GPUs only while
+it is off, so every change to a running one is a power cycle, done only where allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpu_cfg.model.desired import DesiredPower
+from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.plan.change import (
+    Change,
+    Edit,
+    Impact,
+    NumaPin,
+    PowerOffVm,
+    PowerOnVm,
+    ReconfigureVm,
+    Subject,
+    UpgradeVm,
+    VmRef,
+)
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import gib, listed
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, version_edit
+from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone
+
+
+def plan_existing(
+    case: Case,
+    vm: Vm,
+    edits: VmEdits,
+    pin: NumaPin | None,
+    upgrade_to: int | None,
+) -> list[Change]:
+    """List the changes that bring a VM of this plan to what is wanted, in order.
+
+    `upgrade_to` is the hardware version that its devices need, where it has a lower one.
+    """
+    spec = joined(edits.edits).model_copy(update={"change_version": case.base.change_version or None})
+    shall_run = _shall_run(case, vm)
+    is_changed = (not spec.is_empty or upgrade_to is not None) and not _is_live(vm, edits, upgrade_to)
+    changes: list[Change] = []
+    subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+    common: dict[str, Any] = {
+        "subject": subject,
+        "vm": VmRef(name=vm.name, moid=vm.moid),
+        "host_moid": vm.host_moid,
+    }
+    is_cycle = is_changed and vm.power_state is not PowerState.OFF
+    impact = Impact.POWER_CYCLE if is_cycle else Impact.NONE
+
+    def add(change: Change) -> None:
+        needs = (changes[-1].id,) if changes else ()
+        changes.append(change.model_copy(update={"needs": needs}))
+
+    if is_cycle or (vm.power_state is not PowerState.OFF and _shall_be_off(case)):
+        after = "off, for the changes" if is_cycle and shall_run else "off"
+        add(
+            PowerOffVm(
+                id=change_id("power off", vm.name),
+                edits=(Edit(key="power", before=_power_words(vm), after=after),),
+                impact=impact,
+                **common,
+            )
+        )
+    if upgrade_to is not None:
+        edit = version_edit(case.base.hardware_version, upgrade_to)
+        add(
+            UpgradeVm(
+                id=change_id("upgrade", vm.name),
+                edits=(edit,),
+                impact=impact,
+                hardware_version=upgrade_to,
+                **common,
+            )
+        )
+    if not spec.is_empty:
+        add(
+            ReconfigureVm(
+                id=change_id("reconfigure", vm.name),
+                edits=shown(edits.edits),
+                impact=impact,
+                spec=spec,
+                undo=undone(edits.edits),
+                **common,
+            )
+        )
+    if edits.attributes:
+        add(set_attributes(common["vm"], subject, edits, (), vm.host_moid))
+    if shall_run and (is_cycle or not vm.is_on):
+        add(
+            PowerOnVm(
+                id=change_id("power on", vm.name),
+                edits=(Edit(key="power", before="off" if is_cycle else _power_words(vm), after="on"),),
+                impact=impact,
+                pin=None if vm.power_state is PowerState.SUSPENDED else pin,
+                **common,
+            )
+        )
+    return changes
+
+
+def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
+    """Whether a VM need not be switched off: only what a running one takes is written."""
+    return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
+
+
+def judge_changes(
+    case: Case, vm: Vm, edits: VmEdits, changes: list[Change], options: PlanOptions, findings: Findings
+) -> None:
+    """Report what stands against the changes of a VM that exists."""
+    cycle = [change for change in changes if change.impact is Impact.POWER_CYCLE]
+    if cycle and vm.power_state is PowerState.SUSPENDED:
+        message = "it is suspended, and must be powered on or off before it can be changed"
+        findings.refuse_vm(Code.SUSPENDED, case.desired, message, "resume it or power it off in vCenter")
+    elif cycle and not options.allow_power_cycle:
+        live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
+        keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
+        message = f"{listed(keys, shown=6)} cannot change while it runs: a power cycle is needed"
+        remedy = "allow it with --allow-power-cycle"
+        findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, case.desired, message, remedy)
+    for before, after in edits.shrinking:
+        message = f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink"
+        remedy = f"write `size: {gib(before).replace(' ', '')}`"
+        findings.refuse_vm(Code.DISK_SHRINKS, case.desired, message, remedy)
+    if edits.grows_disk and case.base.snapshot_moid is not None:
+        message = "a disk of a VM with snapshots cannot grow"
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, case.desired, message, "delete its snapshots first")
+    if case.base.firmware.casefold() == "bios" and case.desired.gpus:
+        message = "it boots with BIOS firmware; GPUs need EFI, with which its system would not boot"
+        remedy = "make the VM anew from an EFI template: delete it, and run the plan again"
+        findings.refuse_vm(Code.FIRMWARE_IS_BIOS, case.desired, message, remedy)
+    if not vm.is_on and case.desired.power is DesiredPower.ON and not _minds_power(case):
+        message = f"it is {_power_words(vm)}, and the plan file ignores that"
+        findings.add_vm(Code.STAYS_OFF, case.desired, message, "power it on when it is wanted")
+
+
+def _minds_power(case: Case) -> bool:
+    return "power" not in case.desired.ignore and case.desired.power is not DesiredPower.LEAVE
+
+
+def _shall_be_off(case: Case) -> bool:
+    return case.desired.power is DesiredPower.OFF and _minds_power(case)
+
+
+def _shall_run(case: Case, vm: Vm) -> bool:
+    """Whether it runs in the end: as the plan file says, else as it does now.
+
+    The default power state holds for VMs that exist too: one that a broken run left off is
+    finished by the next.
+    """
+    return case.desired.power is DesiredPower.ON if _minds_power(case) else vm.is_on
+
+
+def _power_words(vm: Vm) -> str:
+    return {PowerState.ON: "on", PowerState.OFF: "off", PowerState.SUSPENDED: "suspended"}[vm.power_state]

@@ -1,0 +1,195 @@
+"""The VM groups and DRS rules that keep the VMs of a plan line on a host group; owned by their names' prefix.
+
+One task makes a group with its rule. Removal takes two: vCenter refuses to drop a group that a rule
+names, which is assumed, not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.inventory import Cluster, Inventory
+from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.vms.rules import Member, is_of_plan, must_word, rule_name
+
+
+def plan_host_rules(
+    desired: DesiredPlan,
+    observed: Inventory,
+    members: Iterable[Member],
+    staying: frozenset[str],
+    findings: Findings,
+) -> list[Change]:
+    """List the groups and rules to set or remove; `staying` as in `plan_rules`."""
+    names = _group_names(desired)
+    tied: dict[tuple[str, str], list[Member]] = {}
+    for member in members:
+        vm = member.case.desired
+        if vm.place.host_group and member.cluster.host_group(vm.place.host_group) is not None:
+            name = names[vm.line, vm.place.host_group.casefold()]
+            tied.setdefault((member.cluster.moid, name), []).append(member)
+    changes: list[Change] = []
+    kept: set[tuple[str, str]] = set()
+    for (cluster_moid, name), group in tied.items():
+        cluster = observed.cluster_by_moid[cluster_moid]
+        host_group = cluster.host_group(group[0].case.desired.place.host_group or "")
+        if host_group is None or not cluster.drs_enabled:
+            _report_no_drs(cluster, group, findings)
+            continue
+        kept.add((cluster_moid, name))
+        if not any("place" in member.case.desired.ignore for member in group):
+            changes += _compare(cluster, name, group, host_group)
+    for cluster in observed.clusters:
+        wanted = {name for moid, name in kept if moid == cluster.moid}
+        changes += _leftovers(cluster, desired.name, wanted, staying, changes)
+    return changes
+
+
+def remove_host_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:
+    """List the removal of a plan's VM groups that hold none of the VMs that stay, and of their rules."""
+    return [
+        change for cluster in observed.clusters for change in _leftovers(cluster, plan, set(), staying, ())
+    ]
+
+
+def _group_names(desired: DesiredPlan) -> Mapping[tuple[str, str], str]:
+    """Name the VM groups by line and host group: by the line alone, unless its VMs name several."""
+    lines: dict[str, dict[str, str]] = {}
+    for vm in desired.vms:
+        if vm.place.host_group:
+            lines.setdefault(vm.line, {}).setdefault(vm.place.host_group.casefold(), vm.place.host_group)
+    names: dict[tuple[str, str], str] = {}
+    for line, groups in lines.items():
+        for folded, host_group in groups.items():
+            plain = rule_name(desired.name, line)
+            names[line, folded] = plain if len(groups) == 1 else f"{plain}:{host_group}"
+    return names
+
+
+def _rule_of(group_name: str) -> str:
+    """Name the rule of a VM group; a spread's rule has the line's own name."""
+    return f"{group_name}:hosts"
+
+
+def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings) -> None:
+    for member in group:
+        vm = member.case.desired
+        message = (
+            f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, and nothing "
+            "keeps them there"
+        )
+        findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn DRS on, if only as manual")
+
+
+def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> Iterator[Change]:
+    ordered = sorted(group, key=lambda member: as_counted(member.case.name))
+    is_mandatory = any(member.case.desired.place.must for member in group)
+    found_group = cluster.vm_group(name)
+    found = next((rule for rule in cluster.host_rules if rule.name == _rule_of(name)), None)
+    needs = [member.made_by for member in ordered if member.made_by is not None]
+    if found is not None and found.avoided_group:
+        # An edit sets only what it names, so that the group to avoid would stay.
+        removal = _removal(cluster, found)
+        yield removal
+        needs.append(removal.id)
+        found = None
+    edits = [
+        *_group_edits(ordered, found_group),
+        *_rule_edits(found, name, host_group, is_mandatory=is_mandatory),
+    ]
+    if edits:
+        yield SetHostRule(
+            id=f"set rule {_rule_of(name)} in {cluster.name}",
+            subject=_subject(cluster),
+            edits=tuple(edits),
+            needs=tuple(needs),
+            cluster_moid=cluster.moid,
+            rule_name=_rule_of(name),
+            rule_key=found.key if found else None,
+            vm_group=name,
+            has_group=found_group is not None,
+            host_group=host_group.name,
+            vms=tuple(member.ref for member in ordered),
+            is_mandatory=is_mandatory,
+        )
+
+
+def _group_edits(ordered: Sequence[Member], found: VmGroup | None) -> Iterator[Edit]:
+    moids: Mapping[str | None, str] = {member.ref.moid: member.case.name for member in ordered}
+    if found is not None and set(found.vm_moids) == {member.ref.moid for member in ordered}:
+        return
+    before = None
+    if found is not None:
+        before = ", ".join(sorted(moids.get(moid, moid) for moid in found.vm_moids)) or "nobody"
+    yield Edit(key="VM group", before=before, after=", ".join(member.case.name for member in ordered))
+
+
+def _rule_edits(
+    found: VmHostRule | None, vm_group: str, host_group: HostGroup, *, is_mandatory: bool
+) -> Iterator[Edit]:
+    if found is not None and found.vm_group != vm_group:
+        yield Edit(key="rule of", before=found.vm_group or "nobody", after=vm_group)
+    if found is None or found.host_group != host_group.name:
+        yield Edit(
+            key="hosts", before=None if found is None else found.host_group or "none", after=host_group.name
+        )
+    if found is None or found.is_mandatory is not is_mandatory:
+        before = None if found is None else must_word(is_mandatory=found.is_mandatory)
+        yield Edit(key="mandatory", before=before, after=must_word(is_mandatory=is_mandatory))
+    if found is not None and not found.is_enabled:
+        yield Edit(key="enabled", before="no", after="yes")
+
+
+def _leftovers(
+    cluster: Cluster, plan: str, kept: set[str], staying: frozenset[str], changes: Iterable[Change]
+) -> Iterator[Change]:
+    """Yield the removal of the plan's rules, then of its VM groups, that no line asks for any more.
+
+    A group that somebody else's rule names is left alone.
+    """
+    rule_names = {_rule_of(name) for name in kept}
+    members = {group.name: group.vm_moids for group in cluster.vm_groups}
+    own = [rule for rule in cluster.host_rules if is_of_plan(rule.name, plan)]
+    gone = [
+        rule
+        for rule in own
+        if rule.name not in rule_names and staying.isdisjoint(members.get(rule.vm_group, ()))
+    ]
+    removals = {rule.key: _removal(cluster, rule) for rule in gone}
+    yield from removals.values()
+    set_by = {change.rule_key: change.id for change in changes if isinstance(change, SetHostRule)}
+    for group in cluster.vm_groups:
+        if not is_of_plan(group.name, plan) or group.name in kept or not staying.isdisjoint(group.vm_moids):
+            continue
+        users = [rule for rule in cluster.host_rules if rule.vm_group == group.name]
+        if any(rule not in own for rule in users):
+            continue
+        freeing = (removals[rule.key].id if rule.key in removals else set_by.get(rule.key) for rule in users)
+        yield RemoveVmGroup(
+            id=f"remove VM group {group.name} in {cluster.name}",
+            subject=_subject(cluster),
+            edits=(Edit(key="VM group", before=f"{len(group.vm_moids)} VMs"),),
+            needs=tuple(key for key in freeing if key is not None),
+            cluster_moid=cluster.moid,
+            group_name=group.name,
+        )
+
+
+def _removal(cluster: Cluster, rule: VmHostRule) -> RemoveRule:
+    return RemoveRule(
+        id=f"remove rule {rule.name} in {cluster.name}",
+        subject=_subject(cluster),
+        edits=(Edit(key="hosts", before=rule.host_group or f"not {rule.avoided_group}"),),
+        cluster_moid=cluster.moid,
+        rule_name=rule.name,
+        rule_key=rule.key,
+    )
+
+
+def _subject(cluster: Cluster) -> Subject:
+    return Subject(kind="cluster", name=cluster.name, moid=cluster.moid)

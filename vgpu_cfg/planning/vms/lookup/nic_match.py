@@ -1,0 +1,130 @@
+"""Which functions of a VM are the NICs that the plan file asks for, and what its NICs need of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.model.desired import DesiredFunction
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
+from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, is_matching
+from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic
+
+AnyNic = WantedNic | WantedFunction
+FunctionDevice = PassthroughDevice | VirtualNic
+"""A VM's device that is a function: passed through whole, or a virtual one."""
+
+
+def functions_of(nics: Sequence[AnyNic]) -> list[WantedFunction]:
+    """Return those of a VM's NICs that are functions, in their order."""
+    return [nic for nic in nics if isinstance(nic, WantedFunction)]
+
+
+def pair_functions(
+    wanted: Sequence[WantedFunction], detail: VmDetail, host: Host | None
+) -> Mapping[int, FunctionDevice]:
+    """Match wanted functions, by their place, with those that a VM has, by what they are.
+
+    Those that ask for most choose first. A virtual function with another MAC than is asked for is
+    another one: that its MAC can be edited is not known.
+    """
+    left: list[FunctionDevice] = [
+        *detail.passthrough_nics,
+        *(nic for nic in detail.nics if nic.kind == SRIOV),
+    ]
+    pairs: dict[int, FunctionDevice] = {}
+    for index, nic in sorted(enumerate(wanted), key=lambda one: (_freedom(one[1].function), one[0])):
+        found = next((device for device in left if _is_it(nic, device, host)), None)
+        if found is not None:
+            left.remove(found)
+            pairs[index] = found
+    return pairs
+
+
+def nic_needs(
+    nics: Sequence[AnyNic] | None, detail: VmDetail | None, host: Host | None
+) -> tuple[NicNeed, ...]:
+    """Say what a VM's NICs need of a host, in the order of those that are functions.
+
+    `detail` and `host` are those of a VM that exists: what it has and may keep, it keeps. With `nics`
+    None the plan leaves them alone, and the needs are those of its own devices.
+    """
+    if nics is None:
+        return tuple(_own_needs(detail)) if detail is not None else ()
+    wanted = functions_of(nics)
+    pairs = pair_functions(wanted, detail, host) if detail is not None else {}
+    return tuple(
+        _kept(need_of(nic), pairs[index]) if index in pairs else need_of(nic)
+        for index, nic in enumerate(wanted)
+    )
+
+
+def has_wanted_functions(nics: Sequence[AnyNic] | None, detail: VmDetail, host: Host | None) -> bool:
+    """Whether a VM has exactly the functions that the plan file asks for, where it asks for NICs at all."""
+    if nics is None:
+        return True
+    wanted = functions_of(nics)
+    has = len(detail.passthrough_nics) + sum(nic.kind == SRIOV for nic in detail.nics)
+    return len(pair_functions(wanted, detail, host)) == len(wanted) == has
+
+
+def need_of(nic: WantedFunction) -> NicNeed:
+    """Say what one function needs of any host."""
+    function = nic.function
+    return NicNeed(
+        NicKind(function.kind),
+        function.pin,
+        function.label,
+        function.model,
+        near_gpu=function.near_gpu,
+        must_be_near=function.must_be_near,
+        network=nic.backing.network_moid if nic.backing is not None else None,
+    )
+
+
+def _kept(need: NicNeed, own: FunctionDevice) -> NicNeed:
+    """Need what the VM has; that it is far from the GPU is told, and does not take it away."""
+    if isinstance(own, VirtualNic):
+        return replace(need, pin=own.function, must_be_near=False)
+    return replace(need, pin=own.pci_id, allowed=own.allowed, must_be_near=False)
+
+
+def _own_needs(detail: VmDetail) -> Iterator[NicNeed]:
+    for device in detail.passthrough_nics:
+        yield NicNeed(NicKind.PASSTHROUGH, device.pci_id, device.label, allowed=device.allowed)
+    for nic in detail.nics:
+        if nic.kind == SRIOV:
+            yield NicNeed(NicKind.SRIOV, nic.function)
+
+
+def _freedom(function: DesiredFunction) -> int:
+    if function.pin is not None:
+        return 0
+    return 3 - (function.label is not None) - (function.model is not None)
+
+
+def _is_it(nic: WantedFunction, device: FunctionDevice, host: Host | None) -> bool:
+    function = nic.function
+    if isinstance(device, VirtualNic):
+        is_there = function.kind == "sriov" and nic.network == device.network
+        has_mac = nic.mac is None or nic.mac.casefold() == device.mac.casefold()
+        return is_there and has_mac and _is_of(nic, device.function, host)
+    if function.kind != "passthrough":
+        return False
+    if function.label is not None and function.pin is None:
+        names = [name for ids in device.allowed for name in load_nics().names_of(*ids)]
+        model = (function.model or "").casefold()
+        is_model = not names or any(model in name.casefold() for name in names)
+        return not device.is_fixed and device.label == function.label and is_model
+    return device.is_fixed and _is_of(nic, device.pci_id, host)
+
+
+def _is_of(nic: WantedFunction, pci_id: str | None, host: Host | None) -> bool:
+    """Whether the function at an address is what is asked for; of one that is not told only a pin is not."""
+    if nic.function.pin is not None:
+        return pci_id == nic.function.pin
+    pci = host.device(pci_id) if host is not None and pci_id is not None else None
+    return pci is None or is_matching(pci, need_of(nic))

@@ -1,0 +1,88 @@
+"""A VM of the plan with its place: what its settings are asked of, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.observed.inventory import Cluster, Host
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedVm:
+    """A VM of the plan as it shall be, every name looked up.
+
+    `case` says what it is made from or is already. `hardware_version` is the one that it will have, None
+    where nobody tells. `gpu_notes` go with the `gpus`; `device_groups` names the groups that members among
+    them bear the keys of. `functions` are the NICs that are no virtual ones. `affinity` None leaves the NUMA
+    affinity alone, an empty one removes it. Over `nodes` NUMA nodes the CPUs are split into sockets.
+    `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as they
+    are. `addresses` is what is kept of the NICs on the VM, None where that is left alone. `key_providers` are
+    those of the vCenter, None where they were not read.
+    """
+
+    case: Case
+    plan: str = ""
+    cluster: Cluster | None = None
+    hardware_version: int | None = None
+    gpus: tuple[WantedGpu, ...] = ()
+    gpu_notes: tuple[str, ...] = ()
+    device_groups: Mapping[int, str] = field(default_factory=dict)
+    mmio_gb: int | None = None
+    nics: tuple[WantedNic, ...] | None = None
+    functions: tuple[FunctionPlan, ...] = ()
+    inherited_disks: frozenset[int] = frozenset()
+    affinity: tuple[int, ...] | None = None
+    affinity_note: str = ""
+    nodes: int = 1
+    cores_per_numa_node: int | None = None
+    addresses: str | None = None
+    key_providers: tuple[str, ...] | None = None
+
+    @property
+    def desired(self) -> DesiredVm:
+        """What the plan file says of it."""
+        return self.case.desired
+
+    @property
+    def base(self) -> VmDetail:
+        """What it is compared with: its own detail where it exists, else its template's."""
+        return self.case.base
+
+    @property
+    def host(self) -> Host | None:
+        """Where it goes or is."""
+        return self.case.host
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is yet to be made."""
+        return self.case.existing is None
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether it is made without a template."""
+        return self.case.existing is None and self.case.template is None
+
+    @property
+    def overrides(self) -> Mapping[str, SettingValue]:
+        """What its cluster says of it now, by the keys of the table."""
+        if self.case.existing is None or self.cluster is None:
+            return {}
+        return self.cluster.overrides_of(self.case.existing.moid)
+
+    def manages(self, key: str) -> bool:
+        """Whether a key of the plan file is compared."""
+        return self.case.manages(key)
+
+    def is_default(self, key: str) -> bool:
+        """Whether the plan file does not state a key."""
+        return key in self.desired.defaulted
+
+    def stated(self, key: str) -> object:
+        """Return the value of an option that the plan file states and that is compared, else None."""
+        return getattr(self.desired, key) if self.manages(key) else None

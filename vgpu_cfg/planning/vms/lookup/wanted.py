@@ -1,0 +1,73 @@
+"""The NICs and GPUs that a VM of the plan shall have, every name of them looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredFunction
+from vgpu_cfg.model.plan.vm_spec import (
+    NewDynamicPassthrough,
+    NewPassthrough,
+    NewSriovNic,
+    NewVgpu,
+    NicBacking,
+)
+
+VMXNET3 = "vmxnet3"
+PVRDMA = "pvrdma"
+"""The `VirtualNic.kind` of a paravirtual RDMA NIC."""
+
+WantedGpu = NewVgpu | NewPassthrough | NewDynamicPassthrough
+
+NewFunction = NewPassthrough | NewDynamicPassthrough | NewSriovNic
+
+
+@dataclass(frozen=True, slots=True)
+class WantedNic:
+    """A NIC of the kind "vmxnet3" or "pvrdma" on a network that was found.
+
+    `new_mac` is the MAC that the NIC is given where it is made, and that one which is there keeps its own
+    in place of.
+    """
+
+    backing: NicBacking
+    mac: str | None = None
+    kind: str = VMXNET3
+    new_mac: str | None = None
+
+    @property
+    def network(self) -> str:
+        """What a VM's NIC on this network says: the portgroup key where distributed, else the moid."""
+        return self.backing.portgroup_key or self.backing.network_moid
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFunction:
+    """A NIC that is a function of a physical one.
+
+    `backing` is that of a virtual function; `called` what the plan file calls the network, if anything.
+    `new_mac` as of `WantedNic`.
+    """
+
+    function: DesiredFunction
+    backing: NicBacking | None = None
+    mac: str | None = None
+    called: str = ""
+    new_mac: str | None = None
+
+    @property
+    def network(self) -> str:
+        """What a VM's NIC on this network says, empty where vSphere knows of none."""
+        return (self.backing.portgroup_key or self.backing.network_moid) if self.backing is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPlan:
+    """What a VM shall have for one NIC: the device that it has by the key `keeps`, else a new one.
+
+    Both are None where there is no place for the NIC.
+    """
+
+    device: NewFunction | None = None
+    keeps: int | None = None
+    note: str = ""

@@ -1,0 +1,219 @@
+"""The changes that make a VM: one clone with everything in it, and the detour of a hardware upgrade.
+
+A template of an older hardware version cannot be given devices that the version does
+not know: it is cloned without them, upgraded, and given its devices by one reconfigure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
+from vgpu_cfg.model.observed.inventory import Datastore, Host
+from vgpu_cfg.model.plan.change import (
+    Change,
+    CloneFrom,
+    CreateVm,
+    Edit,
+    Location,
+    MakeFromScratch,
+    NumaPin,
+    PowerOnVm,
+    ReconfigureVm,
+    SetAttributes,
+    Subject,
+    UpgradeVm,
+    VmRef,
+)
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.settings.edits import VmEdit, VmEdits, joined, shown
+
+LINKED_CLONE = "createNewChildDiskBacking"
+"""vim `RelocateSpec.diskMoveType` of a clone that shares its template's disks."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlace:
+    """Where a new VM goes, and the hardware version that it shall have there."""
+
+    host: Host
+    pool_moid: str
+    datastore: Datastore
+    hardware_version: int | None
+
+
+def change_id(verb: str, name: str) -> str:
+    """Name a change so that two plannings give it the same name."""
+    return f"{verb} {name}"
+
+
+def plan_new(
+    case: Case,
+    edits: VmEdits,
+    place: NewPlace,
+    pin: NumaPin | None,
+) -> list[Change]:
+    """List the changes that make a VM, and power it on where it shall run; `edits` are to its template."""
+    name = case.name
+    subject, vm, host = Subject(kind="vm", name=name), VmRef(name=name), place.host
+    base_version = case.base.hardware_version
+    is_scratch = case.template is None
+    upgrades = not is_scratch and (base_version or 0) < (place.hardware_version or 0)
+    defaulted = case.desired.defaulted
+    late = [one for one in edits.edits if one.is_late] if upgrades else []
+    now = [one for one in edits.edits if one not in late]
+    create = CreateVm(
+        id=change_id("create", name),
+        subject=subject,
+        edits=(*_head(case, place), *shown(now)),
+        host_moid=host.moid,
+        vm=vm,
+        source=_source(case),
+        location=_location(case, place),
+        spec=joined(now),
+    )
+    changes: list[Change] = [create]
+    if upgrades:
+        changes += _upgrade(case, place, late, create)
+    if edits.attributes:
+        changes.append(set_attributes(vm, subject, edits, (changes[-1].id,), host.moid))
+    if case.desired.power is DesiredPower.ON:
+        changes.append(
+            PowerOnVm(
+                id=change_id("power on", name),
+                subject=subject,
+                edits=(power_edit("off", "on", is_default="power" in defaulted),),
+                needs=(changes[-1].id,),
+                host_moid=host.moid,
+                vm=vm,
+                pin=pin,
+            )
+        )
+    return changes
+
+
+def set_attributes(
+    vm: VmRef, subject: Subject, edits: VmEdits, needs: tuple[str, ...], host_moid: str | None
+) -> SetAttributes:
+    """Return the change that sets the custom attributes of a VM."""
+    return SetAttributes(
+        id=change_id("set attributes of", vm.name),
+        subject=subject,
+        edits=edits.attributes,
+        needs=needs,
+        host_moid=host_moid,
+        vm=vm,
+        values={edit.key: edit.after or "" for edit in edits.attributes},
+    )
+
+
+def _upgrade(case: Case, place: NewPlace, late: Sequence[VmEdit], create: CreateVm) -> list[Change]:
+    name, version = case.name, place.hardware_version or 0
+    upgrade = UpgradeVm(
+        id=change_id("upgrade", name),
+        subject=create.subject,
+        edits=(version_edit(case.base.hardware_version, version),),
+        needs=(create.id,),
+        host_moid=create.host_moid,
+        vm=create.vm,
+        hardware_version=version,
+    )
+    if not late:
+        return [upgrade]
+    devices = ReconfigureVm(
+        id=change_id("reconfigure", name),
+        subject=create.subject,
+        edits=shown(late),
+        needs=(upgrade.id,),
+        host_moid=create.host_moid,
+        vm=create.vm,
+        spec=joined(late),
+    )
+    return [upgrade, devices]
+
+
+def power_edit(before: str, after: str, *, is_default: bool = False) -> Edit:
+    """Return the edit of a VM's power state."""
+    return Edit(key="power", before=before, after=after, is_default=is_default)
+
+
+def version_edit(before: int | None, after: int) -> Edit:
+    """Return the edit that raises the hardware version."""
+    return Edit(
+        key="hardware_version",
+        before=f"vmx-{before}" if before else None,
+        after=f"vmx-{after}",
+        is_default=True,
+        sets={"version": f"vmx-{after}"},
+    )
+
+
+def _head(case: Case, place: NewPlace) -> list[Edit]:
+    """List what a reader wants to know of a new VM before its settings: from what, and where it is made."""
+    defaulted = case.desired.defaulted
+    if case.template is not None:
+        is_linked = isinstance(case.desired.source, TemplateSource) and case.desired.source.linked
+        linked = {"location.diskMoveType": LINKED_CLONE, "snapshot": case.base.snapshot_moid or ""}
+        made = Edit(
+            key="linked clone" if is_linked else "clone",
+            after=case.template.name,
+            sets={"name": case.name, **(linked if is_linked else {})},
+        )
+    else:
+        path = f"[{place.datastore.name}]"
+        sets = {"name": case.name, "guestId": _guest_id(case), "files.vmPathName": path}
+        made = Edit(key="create", after=_guest_id(case), sets=sets)
+    is_clone = case.template is not None
+    return [
+        made,
+        Edit(
+            key="host",
+            after=place.host.name,
+            sets={"location.host" if is_clone else "host": place.host.moid}
+            | {"location.pool" if is_clone else "pool": place.pool_moid},
+        ),
+        Edit(
+            key="datastore",
+            after=place.datastore.name,
+            is_default="datastore" in defaulted,
+            sets={"location.datastore": place.datastore.moid} if is_clone else {},
+        ),
+        Edit(
+            key="folder",
+            after=case.folder.inventory_path or case.folder.name,
+            is_default="folder" in defaulted,
+            sets={"folder": case.folder.moid} if is_clone else {},
+        ),
+    ]
+
+
+def _guest_id(case: Case) -> str:
+    return case.desired.source.guest_id if isinstance(case.desired.source, ScratchSource) else ""
+
+
+def _source(case: Case) -> CloneFrom | MakeFromScratch:
+    if case.template is None:
+        return MakeFromScratch(guest_id=_guest_id(case))
+    is_linked = isinstance(case.desired.source, TemplateSource) and case.desired.source.linked
+    return CloneFrom(
+        template=VmRef(name=case.template.name, moid=case.template.moid),
+        snapshot_moid=case.base.snapshot_moid if is_linked else None,
+    )
+
+
+def _location(case: Case, place: NewPlace) -> Location:
+    return Location(
+        folder_moid=case.folder.moid,
+        folder_path=case.folder.inventory_path or case.folder.name,
+        host_moid=place.host.moid,
+        host_name=place.host.name,
+        resource_pool_moid=place.pool_moid,
+        datastore_moid=place.datastore.moid,
+        datastore_name=place.datastore.name,
+    )
+
+
+def with_needs(change: Change, needs: tuple[str, ...]) -> Change:
+    """Return the change with more needs; those it has stay first."""
+    return change.model_copy(update={"needs": tuple(dict.fromkeys((*change.needs, *needs)))})

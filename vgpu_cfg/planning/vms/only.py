@@ -1,0 +1,43 @@
+"""Which changes a part of a plan keeps: those of the chosen VMs, and what they cannot do without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.plan.change import Change, CreateVm, SetOverrides
+from vgpu_cfg.planning.vms.settings.overrides import only_of
+
+
+def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
+    """Keep the changes to the chosen VMs, what they need, and rules whose VMs are all there then.
+
+    Hosts were chosen before anything was planned for them.
+    """
+    changes = list(_overrides_of_chosen(changes, chosen))
+    by_id = {change.id: change for change in changes}
+    kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
+    chosen_vms = {
+        change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
+    }
+    waiting = [need for key in kept for need in by_id[key].needs] + list(chosen_vms)
+    while waiting:
+        change_key = waiting.pop()
+        if change_key in by_id and change_key not in kept:
+            kept.add(change_key)
+            waiting += by_id[change_key].needs
+    made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
+    for change in changes:
+        if change.kind in ("set_rule", "set_host_rule") and all(
+            vm.moid or vm.name in made for vm in change.vms
+        ):
+            kept.add(change.id)
+    return [change for change in changes if change.id in kept]
+
+
+def _overrides_of_chosen(changes: Sequence[Change], chosen: set[str]) -> Iterator[Change]:
+    """Yield the changes; of what clusters are told of VMs only what is about the chosen ones."""
+    made_by = {change.vm.name: change.id for change in changes if isinstance(change, CreateVm)}
+    for change in changes:
+        kept = only_of(change, chosen, made_by) if isinstance(change, SetOverrides) else change
+        if kept is not None:
+            yield kept

@@ -1,0 +1,186 @@
+"""The DRS rules that keep the VMs of a plan line on different hosts; owned by the prefix of their name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.drs import ClusterRule
+from vgpu_cfg.model.observed.inventory import Cluster, Inventory
+from vgpu_cfg.model.plan.change import (
+    Change,
+    Edit,
+    PowerOnVm,
+    RemoveRule,
+    SetHostRule,
+    SetOverrides,
+    SetRule,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.vms.lookup.case import Case
+
+PREFIX = "vgpu-cfg"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A VM in a rule: its moid where it exists, and the change that makes it where it does not."""
+
+    case: Case
+    cluster: Cluster
+    made_by: str | None = None
+
+    @property
+    def ref(self) -> VmRef:
+        """The VM as changes name it."""
+        return VmRef(name=self.case.name, moid=self.case.existing.moid if self.case.existing else None)
+
+
+def rule_name(plan: str, line: str) -> str:
+    """Name the rule of a line; the prefix says whose it is."""
+    return f"{PREFIX}:{plan}:{line}"
+
+
+def is_of_plan(name: str, plan: str) -> bool:
+    """Whether a rule or a group of this name is the plan's own."""
+    return name.startswith(f"{PREFIX}:{plan}:")
+
+
+def plan_rules(
+    desired: DesiredPlan,
+    observed: Inventory,
+    members: Iterable[Member],
+    staying: frozenset[str],
+    findings: Findings,
+) -> list[Change]:
+    """List the rules to set or remove.
+
+    `staying` are the moids of the plan's VMs that the plan file does not name and that are not deleted:
+    a rule that holds one of them is left alone.
+    """
+    groups: dict[tuple[str, str], list[Member]] = {}
+    for member in members:
+        if member.case.desired.place.spread is Spread.HOSTS:
+            groups.setdefault((member.cluster.moid, member.case.desired.line), []).append(member)
+    changes: list[Change] = []
+    kept: set[tuple[str, str]] = set()
+    for (cluster_moid, line), group in groups.items():
+        if len(group) < 2:
+            continue
+        cluster = observed.cluster_by_moid[cluster_moid]
+        if not cluster.drs_enabled:
+            for member in group:
+                message = f"{cluster.name} has no DRS: the VMs start apart, and nothing keeps them so"
+                remedy = "turn DRS on, if only as manual"
+                findings.add_vm(Code.RULE_WITHOUT_DRS, member.case.desired, message, remedy)
+            continue
+        name = rule_name(desired.name, line)
+        kept.add((cluster_moid, name))
+        if any("place" in member.case.desired.ignore for member in group):
+            continue
+        found = next((rule for rule in cluster.rules if rule.name == name), None)
+        changes += _compare_rule(cluster, name, group, found)
+    for cluster in observed.clusters:
+        changes += _leftovers(cluster, desired.name, kept, staying)
+    return changes
+
+
+def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Change]:
+    """Return the changes so that VMs are powered on once their rules and overrides hold, for DRS to heed."""
+    needed: dict[str, list[str]] = {}
+    for rule in rules:
+        for vm in _members(rule):
+            needed.setdefault(vm.name, []).append(rule.id)
+    return [
+        change.model_copy(update={"needs": (*change.needs, *needed[change.vm.name])})
+        if isinstance(change, PowerOnVm) and change.vm.name in needed
+        else change
+        for change in changes
+    ]
+
+
+def _members(change: Change) -> Iterable[VmRef]:
+    """Return the VMs that a rule or an override is about."""
+    match change:
+        case SetRule() | SetHostRule():
+            return change.vms
+        case SetOverrides():
+            return [one.vm for one in change.overrides]
+        case _:
+            return ()
+
+
+def remove_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:
+    """List the removal of the rules of a plan that hold none of the VMs that stay, given by moid."""
+    return [change for cluster in observed.clusters for change in _leftovers(cluster, plan, set(), staying)]
+
+
+def _compare_rule(
+    cluster: Cluster, name: str, group: Sequence[Member], found: ClusterRule | None
+) -> list[Change]:
+    ordered = sorted(group, key=lambda member: as_counted(member.case.name))
+    is_mandatory = any(member.case.desired.place.must for member in group)
+    moids = {member.ref.moid for member in ordered}
+    edits: list[Edit] = []
+    if found is None or set(found.vm_moids) != moids:
+        names = _names(found, ordered)
+        after = ", ".join(member.case.name for member in ordered)
+        edits.append(Edit(key="apart", before=names, after=after))
+    if found is None or found.is_mandatory is not is_mandatory:
+        before = None if found is None else must_word(is_mandatory=found.is_mandatory)
+        edits.append(Edit(key="mandatory", before=before, after=must_word(is_mandatory=is_mandatory)))
+    if found is not None and not found.is_enabled:
+        edits.append(Edit(key="enabled", before="no", after="yes"))
+    if not edits:
+        return []
+    return [
+        SetRule(
+            id=f"set rule {name} in {cluster.name}",
+            subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
+            edits=tuple(edits),
+            needs=tuple(member.made_by for member in ordered if member.made_by is not None),
+            cluster_moid=cluster.moid,
+            rule_name=name,
+            rule_key=found.key if found else None,
+            vms=tuple(member.ref for member in ordered),
+            is_mandatory=is_mandatory,
+        )
+    ]
+
+
+def _leftovers(
+    cluster: Cluster, plan: str, kept: set[tuple[str, str]], staying: frozenset[str]
+) -> list[Change]:
+    """List the removal of the plan's rules that no line asks for any more."""
+    return [
+        RemoveRule(
+            id=f"remove rule {rule.name} in {cluster.name}",
+            subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
+            edits=(Edit(key="apart", before=f"{len(rule.vm_moids)} VMs"),),
+            cluster_moid=cluster.moid,
+            rule_name=rule.name,
+            rule_key=rule.key,
+        )
+        for rule in cluster.rules
+        if is_of_plan(rule.name, plan)
+        and (cluster.moid, rule.name) not in kept
+        and staying.isdisjoint(rule.vm_moids)
+    ]
+
+
+def _names(found: ClusterRule | None, group: Sequence[Member]) -> str | None:
+    if found is None:
+        return None
+    known: Mapping[str | None, str] = {member.ref.moid: member.case.name for member in group}
+    return ", ".join(sorted(known.get(moid, moid) for moid in found.vm_moids)) or "nobody"
+
+
+def must_word(*, is_mandatory: bool) -> str:
+    """Spell whether a rule must hold."""
+    return "must" if is_mandatory else "should"

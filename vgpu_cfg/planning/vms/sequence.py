@@ -1,0 +1,116 @@
+"""What must come true before a VM is powered on besides its own changes: freed GPUs, larger vGPUs first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartContest
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import counted, listed
+from vgpu_cfg.planning.placement.contests import BoardStarts, Order, judge_starts, make_contest
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.new_vms import with_needs
+
+
+@dataclass(slots=True)
+class Sequenced:
+    """The changes with all their needs, and the hosts whose VMs start one by one."""
+
+    changes: list[Change]
+    contests: list[StartContest] = field(default_factory=list)
+
+
+def order_power_ons(
+    changes: Sequence[Change],
+    cases: Mapping[str, Case],
+    freeing: Mapping[str, Sequence[str]],
+    states: Sequence[HostState],
+    findings: Findings,
+) -> Sequenced:
+    """Let every power-on wait for what frees its GPU and, on one host, for larger vGPUs.
+
+    Where that could strand a VM, those of the board start one by one. `freeing` names, per host moid,
+    the changes that free GPUs there; `states` are the hosts before any VM of the plan was put on them.
+    """
+    by_moid = {state.host.moid: state for state in states}
+    needs: dict[str, list[str]] = {}
+    contests: list[StartContest] = []
+    for host_moid, group in _starts(changes, cases).items():
+        by_vm = {start.vm: change_id for start, change_id in group}
+        for found in judge_starts(by_moid[host_moid], [start for start, _ in group]):
+            if found.order is Order.ONE_BY_ONE:
+                contests.append(make_contest(found))
+                continue
+            if found.order is Order.UNKNOWN:
+                _report(found, cases, findings)
+            for before, after in pairwise(power_on_tiers(found.starts)):
+                for name in after:
+                    needs.setdefault(by_vm[name], []).extend(by_vm[one] for one in before)
+        for _, change_id in group:
+            needs.setdefault(change_id, []).extend(freeing.get(host_moid, ()))
+    passed = {
+        change.id: freeing[change.host_moid]
+        for change in changes
+        if isinstance(change, PowerOnVm) and change.host_moid is not None and change.host_moid in freeing
+    }
+    ordered: list[Change] = []
+    own = _own_changes(changes)
+    for change in changes:
+        wanted = [*needs.get(change.id, ()), *passed.get(change.id, ())]
+        others = tuple(one for one in wanted if own.get(one) != change.subject.name)
+        ordered.append(with_needs(change, others) if others else change)
+    return Sequenced(ordered, contests)
+
+
+def _starts(changes: Iterable[Change], cases: Mapping[str, Case]) -> dict[str, list[tuple[Start, str]]]:
+    """List per host the VMs with vGPUs that are powered on, with the id of the change."""
+    found: dict[str, list[tuple[Start, str]]] = {}
+    for change in changes:
+        case = cases.get(change.subject.name)
+        if isinstance(change, PowerOnVm) and change.host_moid and case and case.fit and case.fit.variant:
+            start = Start(case.name, case.fit.variant)
+            found.setdefault(change.host_moid, []).append((start, change.id))
+    return found
+
+
+def _own_changes(changes: Iterable[Change]) -> dict[str, str]:
+    return {change.id: change.subject.name for change in changes}
+
+
+def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -> None:
+    """Name one of the VMs that could be left without a GPU: of the smallest vGPUs, which start last."""
+    last = min(found.starts, key=lambda start: (start.size, start.vm))
+    counts: dict[str, int] = {}
+    for start in sorted(found.starts, key=lambda one: one.size, reverse=True):
+        counts[start.words] = counts.get(start.words, 0) + 1
+    kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
+    message = (
+        f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which "
+        "all start whichever GPU ESXi chooses for each"
+    )
+    remedy = (
+        "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "
+        f"{{{Code.POWER_ON_ORDER}: warning}} to try"
+    )
+    findings.add_vm(Code.POWER_ON_ORDER, cases[last.vm].desired, message, remedy)
+
+
+def check_left_out(
+    contests: Iterable[StartContest], changes: Iterable[Change], cases: Mapping[str, Case], findings: Findings
+) -> None:
+    """Warn where VMs start without others that could then find no GPU."""
+    started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
+    for contest in contests:
+        others = sorted(contest.starts.keys() - started)
+        for name in sorted(contest.starts.keys() & started) if others else ():
+            message = (
+                f"started without {listed(others, shown=6)}, it may take a GPU that they need: which one is "
+                "ESXi's choice"
+            )
+            remedy = "start them together, or those with the larger vGPUs first"
+            findings.add_vm(Code.ONLY_MAY_STRAND, cases[name].desired, message, remedy)

@@ -1,0 +1,152 @@
+"""What a cluster does with one of its VMs: DRS and HA. The cluster keeps it, so the VM must exist.
+
+Source: vSphere API reference, ClusterDrsVmConfigInfo, ClusterDasVmSettings and
+ClusterVmToolsMonitoringSettings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+
+DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
+_BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
+_OFF = "off"
+DRS_PLACES = ("partial", "full")
+"""What lets DRS choose the host of a power-on. Source: vSphere API reference, DrsBehavior."""
+RESTART_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest")
+_MONITORING = {"off": "vmMonitoringDisabled", "vm": "vmMonitoringOnly", "vm-and-app": "vmAndAppMonitoring"}
+_DAS = f"{HA_LIST}.dasSettings"
+_TOOLS = f"{_DAS}.vmToolsMonitoringSettings"
+
+
+def drs_in_force(vm: PlacedVm) -> SettingValue | None:
+    """Return what DRS may do with a VM once the plan is carried out, in the words of `drs`.
+
+    That is what the plan file says of it, else what its cluster says of it, else of all of its VMs; None
+    where DRS is off, or nobody tells.
+    """
+    if vm.cluster is None or not vm.cluster.drs_enabled:
+        return None
+    wanted, found = _drs(vm), vm.overrides.get("drs")
+    own = wanted.value if wanted is not None else found
+    of_all = next((word for word, told in _BEHAVIORS.items() if told == vm.cluster.drs_behavior), None)
+    return own if own == _OFF or (own is not None and vm.cluster.heeds_vm_levels) else of_all
+
+
+def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
+    if value == _OFF:
+        return {f"{DRS_LIST}.enabled": False}
+    return {f"{DRS_LIST}.enabled": True, f"{DRS_LIST}.behavior": _BEHAVIORS[str(value)]}
+
+
+def _monitoring_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
+    return {f"{_TOOLS}.clusterSettings": False, f"{_TOOLS}.vmMonitoring": _MONITORING[str(value)]}
+
+
+def _drs(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("drs")
+    return Wanted(stated) if isinstance(stated, str) else None
+
+
+def _ha(part: str) -> Callable[[PlacedVm], Wanted | None]:
+    def wish(vm: PlacedVm) -> Wanted | None:
+        stated = getattr(vm.stated("ha"), part, None)
+        return Wanted(stated) if isinstance(stated, str) else None
+
+    return wish
+
+
+def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if vm.cluster is None or vm.cluster.is_standalone:
+        return _without_cluster(vm, "drs")
+    if not vm.cluster.drs_enabled:
+        message = f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn DRS on there, or drop `drs`")
+    if value != _OFF and not vm.cluster.heeds_vm_levels:
+        message = f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM"
+        remedy = "enable individual VM automation levels there, or drop `drs`"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
+    return None
+
+
+def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
+    if vm.cluster is None or vm.cluster.is_standalone:
+        return _without_cluster(vm, "ha")
+    if not vm.cluster.ha_enabled:
+        message = f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn HA on there, or drop `ha`")
+    return None
+
+
+def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
+    if vm.cluster is None:
+        return None
+    message = f"`{key}` is stated, and {vm.cluster.name} is a host outside of any cluster"
+    return Objection(Code.NO_CLUSTER, message, f"drop `{key}`, or name a cluster")
+
+
+def _drs_flags(value: SettingValue) -> tuple[str, ...]:
+    if value == _OFF:
+        return ("cluster.override.change", "-drs-enabled=false")
+    return ("cluster.override.change", "-drs-enabled=true", f"-drs-mode={_BEHAVIORS[str(value)]}")
+
+
+def _restart_flags(value: SettingValue) -> tuple[str, ...]:
+    return ("cluster.override.change", f"-ha-restart-priority={value}")
+
+
+_OF_A_CLUSTER = VmSetting(
+    key="",
+    topic=Topic.CLUSTER,
+    name="",
+    source="vSphere API reference, ClusterConfigSpecEx",
+    wish=_drs,
+    carrier=Carrier.CLUSTER,
+    words=str,
+    default="the cluster's",
+    privilege="Host.Inventory.EditCluster",
+    is_live=True,
+    undo="remove the VM from the cluster's VM overrides",
+)
+"""What all overrides have in common."""
+
+CLUSTER_SETTINGS = (
+    replace(
+        _OF_A_CLUSTER,
+        key="drs",
+        name="DRS",
+        plan_key="drs",
+        values=(*_BEHAVIORS, _OFF),
+        leaves=_drs_leaves,
+        govc=_drs_flags,
+        objects=_objects_to_drs,
+    ),
+    replace(
+        _OF_A_CLUSTER,
+        key="ha_restart",
+        name="HA restart",
+        plan_key="ha",
+        values=RESTART_PRIORITIES,
+        wish=_ha("restart"),
+        leaves=lambda value: {f"{_DAS}.restartPriority": value},
+        govc=_restart_flags,
+        objects=_objects_to_ha,
+    ),
+    replace(
+        _OF_A_CLUSTER,
+        key="ha_monitoring",
+        name="HA monitoring",
+        plan_key="ha",
+        values=tuple(_MONITORING),
+        wish=_ha("monitoring"),
+        leaves=_monitoring_leaves,
+        client=lambda value: f"VM Overrides > vSphere HA - VM Monitoring: {value}",
+        objects=_objects_to_ha,
+    ),
+)

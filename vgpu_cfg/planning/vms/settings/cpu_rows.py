@@ -1,0 +1,311 @@
+"""CPUs and memory of a VM, what of them is reserved, and how both are tied to NUMA nodes.
+
+Sources: vSphere API reference, VirtualMachineConfigSpec, ResourceAllocationInfo, LatencySensitivity,
+VirtualNuma; vSphere Resource Management 8.0: a VM of latency sensitivity high needs all its memory and, of
+CPU, at least the number of its CPUs times the clock of the host's cores reserved.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, SettingValue, VmDetail
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.wording import counted, gib, node_list
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
+from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+
+_CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
+_CPU_COUNT = "VirtualMachine.Config.CPUCount"
+_MEMORY = "VirtualMachine.Config.Memory"
+_RESOURCE = "VirtualMachine.Config.Resource"
+HIGH, NORMAL = "high", "normal"
+
+
+def _final_cpus(vm: PlacedVm) -> int:
+    return vm.desired.cpus if vm.manages("cpus") and vm.desired.cpus else vm.base.cpus
+
+
+def _final_memory(vm: PlacedVm) -> int:
+    return vm.desired.memory_mib if vm.manages("memory") and vm.desired.memory_mib else vm.base.memory_mib
+
+
+def _cpus(vm: PlacedVm) -> Wanted | None:
+    if not vm.manages("cpus") or vm.desired.cpus is None:
+        return None
+    return Wanted(vm.desired.cpus, is_default=vm.is_default("cpus"))
+
+
+def _cores_per_socket(vm: PlacedVm) -> Wanted | None:
+    """Ask for one socket per NUMA node, or, where the template's number does not divide, for one socket."""
+    if not vm.manages("cpus"):
+        return None
+    cpus, found = _final_cpus(vm), vm.base.cores_per_socket
+    if vm.nodes > 1 and cpus % vm.nodes == 0:
+        return Wanted(cpus // vm.nodes, is_default=True)
+    return Wanted(cpus, is_default=True) if cpus and found and cpus % found else None
+
+
+def _memory(vm: PlacedVm) -> Wanted | None:
+    if not vm.manages("memory") or vm.desired.memory_mib is None:
+        return None
+    return Wanted(vm.desired.memory_mib, is_default=vm.is_default("memory"))
+
+
+def _reservation(vm: PlacedVm) -> Wanted | None:
+    """Ask for all memory: a VM with a device that reads and writes it cannot start with less."""
+    is_asked = vm.manages("gpus") or vm.manages("memory") or (vm.manages("nics") and _pins_memory(vm))
+    is_asked |= vm.stated("latency_sensitivity") == HIGH
+    return Wanted(_final_memory(vm), is_default=True) if is_asked else None
+
+
+def _pins_memory(vm: PlacedVm) -> bool:
+    """Whether a NIC needs all of the VM's memory reserved: a function of a physical one, or PVRDMA."""
+    return bool(vm.functions) or any(nic.kind == PVRDMA for nic in vm.nics or ())
+
+
+def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
+    stated = vm.stated(key)
+    if isinstance(stated, bool):
+        return Wanted(stated)
+    return Wanted(value=False, is_default=True) if vm.is_new else None
+
+
+def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value or not vm.case.gpus or vm.nodes == 1:
+        return None
+    message = f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}"
+    return Objection(Code.HOT_ADD, message, "drop `cpu_hot_add`")
+
+
+def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value or not (vm.case.gpus or vm.functions):
+        return None
+    message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
+    return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
+
+
+def _latency(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("latency_sensitivity")
+    return Wanted(stated) if isinstance(stated, str) else None
+
+
+def _needed_mhz(vm: PlacedVm) -> int | None:
+    """Return the MHz of all CPUs on the VM's host, None where nobody tells the host's clock."""
+    clock = vm.host.cpu_mhz if vm.host is not None else None
+    return _final_cpus(vm) * clock if clock else None
+
+
+def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    """Refuse where the CPU that must be reserved cannot be told, or is more than the host has."""
+    if value != HIGH or vm.host is None:
+        return None
+    cpus, mhz = _final_cpus(vm), _needed_mhz(vm)
+    remedy = "ask for fewer `cpus`, or write `latency_sensitivity: normal`"
+    if mhz is None:
+        message = (
+            f"`latency_sensitivity: high` needs all CPU reserved, and {vm.host.name} does not tell its clock"
+        )
+        return Objection(Code.LATENCY_NEEDS_CPU, message, "see that the host is connected, and plan again")
+    if cpus > vm.host.cores:
+        has = counted(vm.host.cores, "core")
+        message = (
+            f"`latency_sensitivity: high` needs a core for each of {cpus} CPUs; {vm.host.name} has {has}"
+        )
+        return Objection(Code.LATENCY_NEEDS_CPU, message, remedy)
+    return None
+
+
+def _cpu_reservation(vm: PlacedVm) -> Wanted | None:
+    """Follow the latency sensitivity: all CPU for high; what came with it goes where it is normal again.
+
+    A VM that has it and of which the plan file does not say so needs all of its new CPUs reserved, too.
+    """
+    stated = vm.stated("latency_sensitivity")
+    was_high = vm.base.options.get("latency_sensitivity") == HIGH
+    is_resized = vm.is_new or _final_cpus(vm) != vm.base.cpus
+    if stated == HIGH or (stated is None and was_high and is_resized):
+        mhz = _needed_mhz(vm)
+        note = f"{_final_cpus(vm)} CPUs at {vm.host.cpu_mhz} MHz" if mhz and vm.host is not None else ""
+        return Wanted(mhz, is_default=True, note=note) if mhz else None
+    return Wanted(0, is_default=True) if stated == NORMAL and was_high else None
+
+
+def _is_reserved(value: SettingValue, detail: VmDetail) -> bool:
+    found = int(detail.options.get("cpu_reservation", 0))
+    return found >= int(value) if value else found == 0
+
+
+def _affinity(vm: PlacedVm) -> Wanted | None:
+    if not vm.manages("numa") or vm.affinity is None:
+        return None
+    return Wanted(node_list(vm.affinity), is_default=vm.is_default("numa"), note=vm.affinity_note)
+
+
+def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
+    """Follow `numa`, and the number of CPUs where the nodes were shaped before."""
+    is_resized = vm.manages("cpus") and vm.desired.cpus not in (None, vm.base.cpus)
+    is_asked = vm.manages("numa") or (is_resized and bool(vm.base.cores_per_numa_node))
+    if not is_asked or vm.cores_per_numa_node is None:
+        return None
+    return Wanted(vm.cores_per_numa_node, is_default=True)
+
+
+def _virtual_nodes_client(value: SettingValue) -> str:
+    nodes = f"so many that each has {value} CPUs" if value else "assigned at power on"
+    return f"the NUMA nodes of the CPU topology: {nodes}"
+
+
+CPU_SETTINGS = (
+    VmSetting(
+        key="cpus",
+        topic=Topic.CPU,
+        name="CPUs",
+        source=_CONFIG_SPEC,
+        wish=_cpus,
+        path="numCPUs",
+        read=lambda detail: detail.cpus or None,
+        plan_key="cpus",
+        default="the template's",
+        privilege=_CPU_COUNT,
+        govc=lambda value: ("vm.change", "-c", str(value)),
+    ),
+    VmSetting(
+        key="cores_per_socket",
+        topic=Topic.CPU,
+        name="cores per socket",
+        source=_CONFIG_SPEC,
+        wish=_cores_per_socket,
+        path="numCoresPerSocket",
+        read=lambda detail: detail.cores_per_socket,
+        default="a socket for each NUMA node, where the VM is on several",
+        privilege=_CPU_COUNT,
+        client=lambda value: f"CPU > Cores per Socket: {value}",
+    ),
+    VmSetting(
+        key="memory",
+        topic=Topic.CPU,
+        name="memory",
+        source=_CONFIG_SPEC,
+        wish=_memory,
+        path="memoryMB",
+        read=lambda detail: detail.memory_mib or None,
+        words=lambda value: gib(int(value)),
+        plan_key="memory",
+        default="the template's",
+        privilege=_MEMORY,
+        govc=lambda value: ("vm.change", "-m", str(value)),
+    ),
+    VmSetting(
+        key="memory_reservation",
+        topic=Topic.CPU,
+        name="memory reserved:",
+        source=f"{_CONFIG_SPEC}; the amount is said too, for servers that do not follow the flag",
+        wish=_reservation,
+        leaves=lambda value: {
+            "memoryReservationLockedToMax": bool(value),
+            "memoryAllocation.reservation": value,
+        },
+        read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
+        same=lambda _value, detail: detail.memory_reservation_locked,
+        words=lambda _value: "all",
+        found_words=lambda detail: gib(detail.memory_reservation_mib),
+        default="all: devices read and write all of a VM's memory",
+        privilege=_RESOURCE,
+        is_always=True,
+        govc=lambda _value: ("vm.change", "-memory-pin=true"),
+    ),
+    VmSetting(
+        key="cpu_hot_add",
+        topic=Topic.CPU,
+        name="CPU hot-add",
+        source=f"{_CONFIG_SPEC}; hot-add of CPUs hides the virtual NUMA nodes (vSphere Resource Management)",
+        wish=lambda vm: _hot_add(vm, "cpu_hot_add"),
+        path="cpuHotAddEnabled",
+        read_path="config.cpuHotAddEnabled",
+        unset=False,
+        plan_key="cpu_hot_add",
+        default="off, so that the guest sees its NUMA nodes",
+        privilege=_CPU_COUNT,
+        is_always=True,
+        govc=lambda value: ("vm.change", f"-cpu-hot-add-enabled={str(value).lower()}"),
+        objects=_objects_to_cpu_hot_add,
+    ),
+    VmSetting(
+        key="memory_hot_add",
+        topic=Topic.CPU,
+        name="memory hot-add",
+        source=f"{_CONFIG_SPEC}; a VM with passthrough cannot add memory while it runs",
+        wish=lambda vm: _hot_add(vm, "memory_hot_add"),
+        path="memoryHotAddEnabled",
+        read_path="config.memoryHotAddEnabled",
+        unset=False,
+        plan_key="memory_hot_add",
+        default="off: with a device that is passed through it cannot work",
+        privilege=_MEMORY,
+        is_always=True,
+        govc=lambda value: ("vm.change", f"-memory-hot-add-enabled={str(value).lower()}"),
+        objects=_objects_to_memory_hot_add,
+    ),
+    VmSetting(
+        key="latency_sensitivity",
+        topic=Topic.CPU,
+        name="latency sensitivity",
+        source="vSphere API reference, LatencySensitivity; vSphere Resource Management 8.0",
+        wish=_latency,
+        path="latencySensitivity.level",
+        read_path="config.latencySensitivity.level",
+        unset=NORMAL,
+        words=str,
+        plan_key="latency_sensitivity",
+        default="the template's",
+        privilege=_RESOURCE,
+        govc=lambda value: ("vm.change", "-latency", str(value)),
+        objects=_objects_to_latency,
+    ),
+    VmSetting(
+        key="cpu_reservation",
+        topic=Topic.CPU,
+        name="CPU reserved:",
+        source="vSphere Resource Management 8.0: CPUs times the clock of the host, in MHz",
+        wish=_cpu_reservation,
+        path="cpuAllocation.reservation",
+        read_path="config.cpuAllocation.reservation",
+        unset=0,
+        same=_is_reserved,
+        words=lambda value: f"{value} MHz",
+        default="all, with latency sensitivity high; else the template's",
+        privilege=_RESOURCE,
+        govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
+    ),
+    VmSetting(
+        key=AFFINITY_KEY,
+        topic=Topic.CPU,
+        name="nodeAffinity",
+        source="vSphere Resource Management 8.0, numa.nodeAffinity",
+        wish=_affinity,
+        path=AFFINITY_KEY,
+        carrier=Carrier.EXTRA_CONFIG,
+        read=lambda detail: current(AFFINITY_KEY, detail) or "",
+        same=lambda value, detail: (current(AFFINITY_KEY, detail) or "").replace(" ", "") == value,
+        words=str,
+        plan_key="numa",
+        default="the nodes of its GPUs",
+        privilege="VirtualMachine.Config.AdvancedConfig",
+    ),
+    VmSetting(
+        key="cores_per_numa_node",
+        topic=Topic.CPU,
+        name="cores per vNUMA node",
+        source="vSphere API reference, VirtualNuma (API 8.0.0.1, hardware version 20); 0 leaves it to ESXi",
+        wish=_virtual_nodes,
+        path="virtualNuma.coresPerNumaNode",
+        read=lambda detail: detail.cores_per_numa_node or 0,
+        words=lambda value: str(value) if value else "",
+        default="as many as the VM has on each NUMA node",
+        privilege=_CPU_COUNT,
+        api="8.0.0.1",
+        hardware=20,
+        client=_virtual_nodes_client,
+    ),
+)

@@ -1,0 +1,150 @@
+"""The edits of one VM: each is what a reader sees together with the part of the request that carries it.
+
+What is shown and what is sent are made here at once, so that neither can be without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan.vm_spec import DeviceEdit, RemoveDevice, VmSpec
+from vgpu_cfg.planning.vms.settings.device_leaves import device_leaves, group_leaves
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, wire_text
+
+
+@dataclass(frozen=True, slots=True)
+class VmEdit:
+    """One edit of a VM.
+
+    `spec` is what it puts into the request. `is_late` tells that the VM's hardware version must be raised
+    first, `is_live` that a running VM takes it. `undo` is the request that takes it back, empty where none
+    does.
+    """
+
+    topic: Topic
+    edit: Edit
+    spec: VmSpec = field(default_factory=VmSpec)
+    is_late: bool = False
+    is_live: bool = False
+    undo: VmSpec = field(default_factory=VmSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEdit:
+    """An override of a VM in its cluster: what a reader sees, and the value by the key of its row."""
+
+    edit: Edit
+    key: str
+    value: SettingValue
+
+
+@dataclass(frozen=True, slots=True)
+class VmEdits:
+    """All edits that a VM needs, in the order in which they are shown.
+
+    `overrides` go to its cluster, `attributes` to vCenter's custom attributes. `shrinking` names disks that
+    are larger than what is asked, as (MiB now, MiB asked); `grows_disk` tells whether one is made larger.
+    """
+
+    edits: tuple[VmEdit, ...] = ()
+    overrides: tuple[ClusterEdit, ...] = ()
+    attributes: tuple[Edit, ...] = ()
+    shrinking: tuple[tuple[int, int], ...] = ()
+    grows_disk: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a running VM takes all of them."""
+        return all(one.is_live for one in self.edits)
+
+
+def joined(edits: Iterable[VmEdit]) -> VmSpec:
+    """Return the one request that carries the edits; removals come first."""
+    settings: dict[str, SettingValue] = {}
+    extra_config: dict[str, str] = {}
+    groups: dict[int, str] = {}
+    devices: list[DeviceEdit] = []
+    for one in edits:
+        settings |= one.spec.settings
+        extra_config |= one.spec.extra_config
+        groups |= one.spec.device_groups
+        devices += one.spec.devices
+    devices.sort(key=lambda device: not isinstance(device, RemoveDevice))
+    return VmSpec(
+        settings=settings,
+        extra_config=dict(sorted(extra_config.items())),
+        devices=tuple(devices),
+        device_groups=groups,
+    )
+
+
+def shown(edits: Iterable[VmEdit]) -> tuple[Edit, ...]:
+    """Return what a reader sees of the edits."""
+    return tuple(one.edit for one in edits)
+
+
+def undone(edits: Iterable[VmEdit]) -> VmSpec:
+    """Return the request that takes settings and extraConfig back to what they were."""
+    known = list(edits)
+    settings = {key: value for one in known for key, value in one.undo.settings.items()}
+    extra_config = {key: value for one in known for key, value in one.undo.extra_config.items()}
+    return VmSpec(settings=settings, extra_config=dict(sorted(extra_config.items())))
+
+
+def setting_spec(setting: VmSetting, value: SettingValue) -> VmSpec:
+    """Return the request that sets a row to a value."""
+    if setting.carrier is Carrier.EXTRA_CONFIG:
+        return VmSpec(extra_config={key: str(leaf) for key, leaf in setting.on_wire(value).items()})
+    return VmSpec(settings={setting.key: value})
+
+
+def device_edit(
+    topic: Topic,
+    edit: Edit,
+    devices: Sequence[DeviceEdit],
+    *,
+    extra_config: Mapping[str, str] | None = None,
+    device_groups: Mapping[int, str] | None = None,
+    is_late: bool = False,
+) -> VmEdit:
+    """Return the edit of one or more devices, with what goes over the wire for them."""
+    spec = VmSpec(devices=tuple(devices), extra_config=extra_config or {}, device_groups=device_groups or {})
+    return VmEdit(
+        topic=topic, edit=edit.model_copy(update={"sets": spec_leaves(spec)}), spec=spec, is_late=is_late
+    )
+
+
+def pair_edit(key: str, before: str | None, value: str, *, note: str = "") -> VmEdit:
+    """Return the edit of one extraConfig pair; an empty value deletes it."""
+    sets = {extra_config_path(key): value}
+    return VmEdit(
+        topic=Topic.OPTIONS,
+        edit=Edit(key=key, before=before, after=value or None, note=note, sets=sets),
+        spec=VmSpec(extra_config={key: value}),
+        undo=VmSpec(extra_config={key: before or ""}),
+    )
+
+
+def spec_leaves(spec: VmSpec) -> dict[str, str]:
+    """Return what goes over the wire for extraConfig, devices and device groups, by paths."""
+    leaves = {extra_config_path(key): value for key, value in spec.extra_config.items()}
+    for number, device in enumerate(spec.devices, 1):
+        leaves |= device_leaves(device, number)
+    return leaves | group_leaves(spec.device_groups)
+
+
+def setting_leaves(setting: VmSetting, value: SettingValue) -> dict[str, str]:
+    """Return what goes over the wire for a row, by paths."""
+    is_pair = setting.carrier is Carrier.EXTRA_CONFIG
+    return {
+        extra_config_path(path) if is_pair else path: wire_text(leaf)
+        for path, leaf in setting.on_wire(value).items()
+    }
+
+
+def extra_config_path(key: str) -> str:
+    """Return the path of an extraConfig pair."""
+    return f"extraConfig[{key}]"

@@ -1,0 +1,145 @@
+"""The settings of a VM in its extraConfig: MMIO, peer-to-peer, and what this tool keeps for itself.
+
+Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (peer-to-peer past the root complex); `planning.mmio`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, SettingValue, VmDetail
+from vgpu_cfg.model.rdma import asks_gpudirect
+from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
+
+P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
+"""What lets a VM's GPU and NIC talk to each other past the root complex."""
+_ADVANCED = "VirtualMachine.Config.AdvancedConfig"
+
+
+def _is_stated(vm: PlacedVm, *keys: str) -> bool:
+    stated = {key.casefold() for key in vm.desired.extra_config}
+    return any(key.casefold() in stated for key in keys)
+
+
+def _asks_mmio(vm: PlacedVm) -> bool:
+    return vm.manages("gpus") and vm.mmio_gb is not None and not _is_stated(vm, USE_KEY, SIZE_KEY)
+
+
+def _use_mmio(vm: PlacedVm) -> Wanted | None:
+    return Wanted("TRUE", is_default=True) if _asks_mmio(vm) else None
+
+
+def _mmio_size(vm: PlacedVm) -> Wanted | None:
+    return Wanted(str(vm.mmio_gb), is_default=True) if _asks_mmio(vm) else None
+
+
+def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
+    found = current(SIZE_KEY, detail) or ""
+    return found.isdigit() and int(found) >= int(value)
+
+
+def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
+    def wish(vm: PlacedVm) -> Wanted | None:
+        has_nics = vm.manages("nics") and vm.nics is not None
+        is_asked = has_nics and bool(vm.case.gpus) and asks_gpudirect(vm.desired)
+        return Wanted("TRUE", is_default=True) if is_asked and not _is_stated(vm, key) else None
+
+    return wish
+
+
+def _addresses(vm: PlacedVm) -> Wanted | None:
+    has_nics = vm.manages("nics") and vm.nics is not None
+    return Wanted(vm.addresses, is_default=True) if has_nics and vm.addresses is not None else None
+
+
+def _mark(vm: PlacedVm) -> Wanted | None:
+    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True) if vm.is_new else None
+
+
+def _mark_of(detail: VmDetail) -> str | None:
+    plan, name = (detail.extra_config.get(key) for key in (MARK_PLAN_KEY, MARK_VM_KEY))
+    return f"{plan}/{name or ''}" if plan else None
+
+
+def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
+    return lambda _value, detail: (current(key, detail) or "").upper() == "TRUE"
+
+
+def _pair(
+    key: str,
+    wish: Callable[[PlacedVm], Wanted | None],
+    default: str,
+    same: Callable[[SettingValue, VmDetail], bool],
+    *,
+    source: str,
+    is_live: bool = False,
+) -> VmSetting:
+    return VmSetting(
+        key=key,
+        topic=Topic.OPTIONS,
+        name=key,
+        source=source,
+        wish=wish,
+        path=key,
+        carrier=Carrier.EXTRA_CONFIG,
+        read=lambda detail: current(key, detail),
+        same=same,
+        words=str,
+        default=default,
+        privilege=_ADVANCED,
+        is_live=is_live,
+    )
+
+
+_MMIO_SOURCE = "NVIDIA AI Enterprise Infra 6.x, vGPU C-Series; Frank Denneman's rule"
+_P2P_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide, chapter 4"
+
+EXTRA_CONFIG_SETTINGS = (
+    _pair(USE_KEY, _use_mmio, "TRUE for a VM with GPUs that need it", _is_true(USE_KEY), source=_MMIO_SOURCE),
+    _pair(
+        SIZE_KEY,
+        _mmio_size,
+        "what its boards need; a larger one stays",
+        _is_large_enough,
+        source=_MMIO_SOURCE,
+    ),
+    *(
+        _pair(
+            key,
+            _p2p(key),
+            "TRUE with `rdma: gpudirect`",
+            _is_true(key),
+            source=_P2P_SOURCE,
+        )
+        for key in P2P_KEYS
+    ),
+    _pair(
+        ADDRESSES_KEY,
+        _addresses,
+        "the addresses that the VM's NICs were given",
+        lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
+        source="this tool's own",
+        is_live=True,
+    ),
+    VmSetting(
+        key="owner_mark",
+        topic=Topic.OPTIONS,
+        name="owner mark",
+        source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm",
+        wish=_mark,
+        carrier=Carrier.EXTRA_CONFIG,
+        leaves=lambda value: dict(
+            zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
+        ),
+        read=_mark_of,
+        words=lambda value: str(value).partition("/")[0],
+        default="the plan's name and the VM's",
+        privilege=_ADVANCED,
+        is_of_creation=True,
+        is_always=True,
+    ),
+)

@@ -1,0 +1,159 @@
+"""Firmware, hardware version and virtual TPM of a VM.
+
+Sources: vSphere API reference, VirtualMachineConfigSpec and VirtualMachineBootOptions; vSphere Security 8.0,
+"Securing Virtual Machines with Virtual Trusted Platform Module" (EFI, hardware version 14, a key provider).
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+
+EFI = "efi"
+_CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
+_BOOT_OPTIONS = "vSphere API reference, VirtualMachineBootOptions"
+_SETTINGS = "VirtualMachine.Config.Settings"
+
+
+def needs_efi(vm: PlacedVm) -> bool:
+    """Whether the firmware is ours to decide: a VM without GPUs keeps its template's."""
+    return bool(vm.case.gpus) or vm.is_scratch
+
+
+def _version(vm: PlacedVm) -> Wanted | None:
+    """Ask for the version of a VM that is made without a template; of others a change raises it."""
+    return Wanted(vm.hardware_version, is_default=True) if vm.is_scratch and vm.hardware_version else None
+
+
+def _firmware(vm: PlacedVm) -> Wanted | None:
+    return Wanted(EFI, is_default=True) if vm.is_new and needs_efi(vm) else None
+
+
+def _secure_boot(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("secure_boot")
+    return Wanted(stated) if isinstance(stated, bool) else None
+
+
+def _boot_delay(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("boot_delay")
+    return Wanted(stated * 1000) if isinstance(stated, int) else None
+
+
+def _vtpm(vm: PlacedVm) -> Wanted | None:
+    stated = vm.stated("vtpm")
+    return Wanted(stated) if isinstance(stated, bool) else None
+
+
+def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
+    if needs_efi(vm) and vm.is_new:
+        return None
+    if vm.base.firmware.casefold() in ("", EFI):
+        return None
+    message = f"{what} needs EFI firmware, and it has {vm.base.firmware.upper()}"
+    return Objection(Code.OPTION_NEEDS_EFI, message, "clone a template that boots with EFI, or drop the key")
+
+
+def _objects_to_secure_boot(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    return _without_efi(vm, "`secure_boot`") if value else None
+
+
+def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
+    if not value or (not vm.is_new and vm.base.tpm_key is not None):
+        return None
+    if vm.key_providers is not None and not vm.key_providers:
+        message = "`vtpm: true` needs a key provider, and this vCenter has none"
+        remedy = "add one (vCenter > Configure > Key Providers; a native one will do), or drop `vtpm`"
+        return Objection(Code.KEY_PROVIDER_ABSENT, message, remedy)
+    return _without_efi(vm, "`vtpm`")
+
+
+def _seconds(value: SettingValue) -> str:
+    return f"{int(value) / 1000:g} s"
+
+
+def _version_shown(value: SettingValue, detail: VmDetail) -> bool:
+    return (detail.hardware_version or 0) >= int(value)
+
+
+HARDWARE_SETTINGS = (
+    VmSetting(
+        key="hardware_version",
+        topic=Topic.HARDWARE,
+        name="version",
+        source=_CONFIG_SPEC,
+        wish=_version,
+        path="version",
+        leaves=lambda value: {"version": f"vmx-{value}"},
+        read=lambda detail: detail.hardware_version,
+        same=_version_shown,
+        words=lambda value: f"vmx-{value}",
+        default="the newest that all hosts of the cluster run, where a VM is made without a template",
+        is_of_creation=True,
+        govc=lambda value: ("vm.upgrade", f"-version={value}"),
+        undo="there is no way back but a snapshot that was taken before",
+    ),
+    VmSetting(
+        key="firmware",
+        topic=Topic.HARDWARE,
+        name="firmware",
+        source=_CONFIG_SPEC,
+        wish=_firmware,
+        path="firmware",
+        read=lambda detail: detail.firmware,
+        same=lambda value, detail: detail.firmware.casefold() == value,
+        words=str,
+        default="efi for a VM with GPUs, else the template's",
+        privilege=_SETTINGS,
+        is_of_creation=True,
+        govc=lambda value: ("device.boot", "-firmware", str(value)),
+    ),
+    VmSetting(
+        key="secure_boot",
+        topic=Topic.HARDWARE,
+        name="secure boot",
+        source=_BOOT_OPTIONS,
+        wish=_secure_boot,
+        path="bootOptions.efiSecureBootEnabled",
+        read_path="config.bootOptions.efiSecureBootEnabled",
+        unset=False,
+        plan_key="secure_boot",
+        default="the template's",
+        privilege=_SETTINGS,
+        is_of_creation=True,
+        govc=lambda value: ("device.boot", f"-secure={str(value).lower()}"),
+        objects=_objects_to_secure_boot,
+    ),
+    VmSetting(
+        key="boot_delay",
+        topic=Topic.HARDWARE,
+        name="boot delay",
+        source=f"{_BOOT_OPTIONS}: milliseconds",
+        wish=_boot_delay,
+        path="bootOptions.bootDelay",
+        read_path="config.bootOptions.bootDelay",
+        unset=0,
+        words=_seconds,
+        plan_key="boot_delay",
+        default="the template's",
+        privilege=_SETTINGS,
+        is_live=True,
+        govc=lambda value: ("device.boot", "-delay", str(value)),
+    ),
+    VmSetting(
+        key="vtpm",
+        topic=Topic.HARDWARE,
+        name="virtual TPM",
+        source="vSphere Security 8.0, virtual TPM: EFI, hardware version 14, a key provider",
+        wish=_vtpm,
+        carrier=Carrier.DEVICE,
+        read=lambda detail: detail.tpm_key is not None,
+        plan_key="vtpm",
+        default="the template's",
+        hardware=14,
+        client=lambda _value: "Add New Device > Trusted Platform Module",
+        undo="a virtual TPM that is removed takes its keys along",
+        objects=_objects_to_vtpm,
+    ),
+)

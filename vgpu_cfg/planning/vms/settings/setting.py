@@ -1,0 +1,156 @@
+"""What a row of the table of VM settings says: everything that the house knows of one setting of a VM.
+
+Adding a setting is adding a row (and its key in `model.plan_file.vm_options`); nothing outside the table
+names a single setting. Comparing, the edits, the request to vCenter, reading back, privileges, texts, the
+runbook and the reference page follow from the rows. Devices are code of their own and answer the same
+questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+
+
+class Carrier(StrEnum):
+    """What carries a setting to vCenter."""
+
+    CONFIG = "ConfigSpec"
+    """A field of the VM's ConfigSpec, by its path."""
+    EXTRA_CONFIG = "extraConfig"
+    """A pair of the ConfigSpec's extraConfig, by its key."""
+    DEVICE = "device"
+    """A device of the VM."""
+    CLUSTER = "cluster"
+    """An override that the VM's cluster keeps for it: the VM must exist."""
+
+
+class Topic(StrEnum):
+    """The line of a plan's text under which a setting stands, in the order of the lines."""
+
+    HARDWARE = "hardware"
+    CPU = "CPU, mem"
+    GPU = "GPU"
+    OPTIONS = "options"
+    NIC = "NIC"
+    DISK = "disk"
+    CLUSTER = "cluster"
+    ATTRIBUTES = "attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The value that a VM shall have. `is_default`: the plan file does not state it; `note` adds a reason."""
+
+    value: SettingValue
+    is_default: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a VM must not be given a value: a finding of this code."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+def spelled(value: SettingValue) -> str:
+    """Spell a value for a reader."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def wire_text(value: SettingValue) -> str:
+    """Spell a value as it goes over the wire."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _no_words(_value: SettingValue) -> str:
+    return ""
+
+
+def _no_flags(_value: SettingValue) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class VmSetting:
+    """One row of the table.
+
+    key: how edits, requests and messages name it.
+    topic, name: the line of a plan's text, and what it is called there.
+    source: where the facts stand.
+    wish: what a VM of the plan shall have; None where nothing is asked of it.
+    path: where the value goes: a path in the ConfigSpec ("bootOptions.bootDelay"), the extraConfig key, or
+        the list of the cluster's overrides and a path in its `info` ("drsVmConfig.behavior").
+    leaves: the value as it goes over the wire, by paths; where that is not the value itself at `path`.
+    read_path: the property that is read for it; "" where `VmDetail` has a field of its own for it.
+    unset: what holds where the server leaves that property out.
+    read: what a VM shows of it, None where that is not known.
+    same: whether a VM shows the value; where that is more than being equal.
+    words: the value for a reader, "" for none. found_words: what a VM shows, None for nothing.
+    plan_key: the key of the plan file that states it; "" for what is always computed. default: what holds
+        where the plan file does not state it, and why.
+    values: all that it can be, where a cluster's override is to be read back.
+    privilege: what vCenter asks of the account. api, hardware: the API version and the hardware version that
+        brought it.
+    is_live: a running VM takes it. is_of_creation: only a new VM gets it. is_always: a new VM gets it
+        whatever its template says, since a clone may drop what its template has.
+    govc: the command of govc that sets it, with its flags; commands of one name become one line.
+    client: what to set in the vSphere Client, where govc has no word for it; "" where it has.
+    undo: how it is taken back by hand; "" where setting what was before does it.
+    objects: why a VM must not be given the value.
+    """
+
+    key: str
+    topic: Topic
+    name: str
+    source: str
+    wish: Callable[[PlacedVm], Wanted | None]
+    path: str = ""
+    carrier: Carrier = Carrier.CONFIG
+    leaves: Callable[[SettingValue], Mapping[str, SettingValue]] | None = None
+    read_path: str = ""
+    unset: SettingValue | None = None
+    read: Callable[[VmDetail], SettingValue | None] | None = None
+    same: Callable[[SettingValue, VmDetail], bool] | None = None
+    words: Callable[[SettingValue], str] = spelled
+    found_words: Callable[[VmDetail], str | None] | None = None
+    plan_key: str = ""
+    default: str = ""
+    values: tuple[SettingValue, ...] = ()
+    privilege: str = ""
+    api: str = ""
+    hardware: int = 0
+    is_live: bool = False
+    is_of_creation: bool = False
+    is_always: bool = False
+    govc: Callable[[SettingValue], tuple[str, ...]] = _no_flags
+    client: Callable[[SettingValue], str] = _no_words
+    undo: str = ""
+    objects: Callable[[PlacedVm, SettingValue], Objection | None] = lambda _vm, _value: None
+
+    def on_wire(self, value: SettingValue) -> Mapping[str, SettingValue]:
+        """Return the fields that carry a value, by their paths."""
+        return {self.path: value} if self.leaves is None else self.leaves(value)
+
+    def shown(self, detail: VmDetail) -> SettingValue | None:
+        """Return what a VM shows of the setting, None where that is not known."""
+        return detail.options.get(self.key, self.unset) if self.read is None else self.read(detail)
+
+    def holds(self, value: SettingValue, detail: VmDetail) -> bool:
+        """Whether a VM shows a value."""
+        return self.shown(detail) == value if self.same is None else self.same(value, detail)
+
+    def words_of(self, detail: VmDetail) -> str | None:
+        """Spell what a VM shows for a reader, None for nothing."""
+        if self.found_words is not None:
+            return self.found_words(detail)
+        found = self.shown(detail)
+        return None if found is None else self.words(found) or None

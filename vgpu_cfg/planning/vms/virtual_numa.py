@@ -1,0 +1,93 @@
+"""What the guest is shown of NUMA: how its CPUs are split into virtual nodes, and on which each device is.
+
+From hardware version 20 and API 8.0.0.1 on both can be stated (vSphere API, VirtualNuma and
+VirtualDevice.numaNode). They tell the guest; what places the VM is `numa.nodeAffinity`. That ESXi puts the
+first virtual node on the first node of the affinity is not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough
+from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
+from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu
+
+LEFT_TO_ESXI = 0
+"""As cores per node: ESXi shapes the virtual nodes itself."""
+
+
+def cores_per_node(case: Case, affinity: Sequence[int] | None) -> int | None:
+    """Return how many CPUs each virtual node shall have, None where that stays as it is.
+
+    A VM that is tied to one node is one node, one over several is split evenly or not at all. One that
+    exists and whose nodes nobody tells is left alone.
+    """
+    if case.existing is not None and case.base.cores_per_numa_node is None:
+        return None
+    if case.desired.numa.policy is NumaPolicy.OFF:
+        return LEFT_TO_ESXI
+    if not affinity or not case.cpus or case.cpus % len(affinity):
+        return None
+    return case.cpus // len(affinity)
+
+
+def with_virtual_nodes(
+    case: Case, gpus: Sequence[WantedGpu], affinity: Sequence[int] | None, initial: HostState | None
+) -> tuple[WantedGpu, ...]:
+    """Say of each GPU on which virtual node it is, where it can be only one and there are several.
+
+    The virtual nodes stand for those of the affinity, in their order.
+    """
+    made: list[WantedGpu] = []
+    for gpu in gpus:
+        at = _virtual_node(gpu, case, affinity, initial)
+        made.append(gpu if at is None else gpu.model_copy(update={"numa_node": at}))
+    return tuple(made)
+
+
+def functions_with_virtual_nodes(
+    case: Case, plans: Sequence[FunctionPlan], affinity: Sequence[int] | None, initial: HostState | None
+) -> tuple[FunctionPlan, ...]:
+    """Say the same of new NICs that are passed through; nothing of virtual functions, as of vmxnet3."""
+    made: list[FunctionPlan] = []
+    for plan in plans:
+        device = plan.device
+        if isinstance(device, NewPassthrough | NewDynamicPassthrough):
+            at = _virtual_node(device, case, affinity, initial)
+            device = device if at is None else device.model_copy(update={"numa_node": at})
+        made.append(replace(plan, device=device))
+    return tuple(made)
+
+
+def _virtual_node(
+    device: WantedGpu, case: Case, affinity: Sequence[int] | None, initial: HostState | None
+) -> int | None:
+    nodes = sorted(affinity or ())
+    if len(nodes) < 2 or case.cpus % len(nodes) or initial is None or case.fit is None:
+        return None
+    possible = _nodes_of(device, case, initial)
+    only = next(iter(possible)) if len(possible) == 1 else None
+    return nodes.index(only) if only in nodes else None
+
+
+def _nodes_of(device: WantedGpu, case: Case, initial: HostState) -> set[int | None]:
+    """Return the NUMA nodes on which a device can turn out to be."""
+    match device:
+        case NewPassthrough():
+            return {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id == device.pci_id}
+        case NewDynamicPassthrough():
+            return {
+                slot.pci.numa_node
+                for slot in initial.slots
+                if slot.pci.passthrough_active
+                and (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
+                and (not device.label or slot.pci.hardware_label == device.label)
+            }
+        case _:
+            choosable = choosable_gpus(initial, case.fit) if case.fit is not None else ()
+            return {one.node for one in initial.gpus if one.pci_id in choosable}

@@ -1,1 +1,0 @@
-"""What is the same of every shell on another machine: SSH, root's rights, files that arrive whole."""

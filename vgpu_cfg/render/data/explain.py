@@ -1,0 +1,58 @@
+"""The JSON of explanations: stable keys, told in docs/reference/commands.md beside `vgpu-cfg explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vgpu_cfg.knowledge.check_pages import CheckPage
+from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Explanation
+from vgpu_cfg.knowledge.verify_failures import Failure
+from vgpu_cfg.planning.findings.checks import Check
+from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+from vgpu_cfg.render.data.documents import FORMAT, Data
+
+
+def pages_data(pages: Iterable[tuple[Check | Failure, CheckPage]]) -> Data:
+    """Return the pages of checks, divided at their headings; the texts are Markdown."""
+    return _document(
+        checks=[
+            {
+                "code": check.code.value,
+                "title": check.title,
+                "severity": check.severity.value,
+                "basis": str(check.basis),
+                "sections": [section.model_dump() for section in page.sections],
+            }
+            for check, page in pages
+        ]
+    )
+
+
+def explanations_data(explained: Sequence[tuple[Explanation, str]]) -> Data:
+    """Return known failures, each with the line of the text that shows it, "" where it spans lines."""
+    return _document(
+        is_known=bool(explained),
+        explanations=[found.model_dump(mode="json") | {"line": line} for found, line in explained],
+        look_at=[] if explained else list(WHERE_TO_LOOK),
+    )
+
+
+def diagnosis_data(found: Diagnosis) -> Data:
+    """Return what is known of a VM's failure; of the VM only its name, path and state."""
+    vm = found.vm
+    content = found.model_dump(mode="json", exclude={"vm", "host"})
+    return _document(
+        vm={
+            "name": vm.name,
+            "moid": vm.moid,
+            "inventory_path": vm.inventory_path,
+            "power_state": vm.power_state.value,
+            "host": found.host,
+            "plan": None if vm.mark is None else vm.mark.plan,
+        },
+        **content,
+    )
+
+
+def _document(**content: object) -> Data:
+    return {"kind": "explain", "format": FORMAT, **content}

@@ -1,0 +1,103 @@
+"""The JSON of the pool and of what fits: stable keys, told in docs/reference/json-output.md."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.pool.gpus import PooledGpu
+from vgpu_cfg.planning.pool.stranding import Stranding
+from vgpu_cfg.planning.pool.summary import Pool
+from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.views.fit import FitView
+
+
+def pool_data(pool: Pool, observed: Inventory) -> Data:
+    """Return the pool by board and mode, every GPU, and VMs with GPU devices that are off or seem idle."""
+    vcenter = observed.vcenter
+    return {
+        "kind": "pool",
+        "format": FORMAT,
+        "server": vcenter.address,
+        "version": vcenter.version,
+        "api_version": vcenter.api_version,
+        "read_at": observed.read_at.isoformat(),
+        "pool": [asdict(row) | {"mode": str(row.mode)} for row in pool.rows],
+        "gpus": [_gpu(gpu) for gpu in pool.gpus],
+        "off": [asdict(holder) for holder in pool.off],
+        "idle_below": pool.idle_below,
+        "idle": [asdict(one) for one in pool.idle],
+        "cpu_untold": list(pool.cpu_untold),
+    }
+
+
+def fit_data(view: FitView) -> Data:
+    """Return how many fit, host by host, and what keeps more away."""
+    fits = view.fits
+    return {
+        "kind": "fit",
+        "format": FORMAT,
+        "server": view.server,
+        "read_at": view.read_at,
+        "asked": view.asked,
+        "profiles": list(fits.profiles),
+        "cpus": fits.cpus or None,
+        "memory_mib": fits.memory_mib or None,
+        "total": fits.total,
+        "next_step": view.next_step,
+        "left_out": list(view.left_out),
+        "hosts": [_host(view, number) for number in range(len(fits.hosts))],
+    }
+
+
+def _host(view: FitView, number: int) -> Data:
+    fit = view.fits.hosts[number]
+    gpus = view.gpus.get(fit.host.moid, ())
+    return {
+        "name": fit.host.name,
+        "moid": fit.host.moid,
+        "cluster": view.clusters.get(fit.host.moid, ""),
+        "count": fit.count,
+        "numa_tight": fit.numa_tight,
+        "limits": [
+            {"code": limit.code.value, "text": limit.text, "gpus": limit.gpus, "vms": list(limit.vms)}
+            for limit in fit.limits
+        ],
+        "gains": [asdict(gain) for gain in fit.gains],
+        "lost_mib": sum(gpu.lost_mib for gpu in gpus),
+        "bound_mib": sum(gpu.bound_mib for gpu in gpus),
+    }
+
+
+def _gpu(gpu: PooledGpu) -> dict[str, Any]:
+    return {
+        "host": gpu.host,
+        "cluster": gpu.cluster,
+        "pci_id": gpu.pci_id,
+        "board": gpu.board,
+        "board_key": gpu.board_key,
+        "numa_node": gpu.numa_node,
+        "mode": str(gpu.mode),
+        "label": gpu.label,
+        "obstacle": gpu.obstacle,
+        "is_idle": gpu.is_idle,
+        "runs": [asdict(run) for run in gpu.runs],
+        "used": dict(gpu.used),
+        "room": dict(gpu.room),
+        "free_framebuffer_mib": gpu.free_framebuffer_mib,
+        "lost_mib": gpu.lost_mib,
+        "bound_mib": gpu.bound_mib,
+        "stranded": [_stranded(one) for one in gpu.stranded],
+    }
+
+
+def _stranded(one: Stranding) -> dict[str, Any]:
+    return {
+        "kind": str(one.kind),
+        "text": one.text,
+        "framebuffer_mib": one.framebuffer_mib,
+        "compute_slices": one.compute_slices,
+        "size_gb": one.size_gb,
+        "vms": list(one.vms),
+    }

@@ -1,0 +1,26 @@
+"""The JSON of a proposal of moves, told in docs/reference/json-output.md."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from vgpu_cfg.planning.moves.rebalance import Rebalance
+from vgpu_cfg.render.data.documents import FORMAT, Data
+
+
+def rebalance_data(found: Rebalance, plan: str, server: str) -> Data:
+    """Return the proposal."""
+    return {
+        "kind": "rebalance",
+        "format": FORMAT,
+        "plan": plan,
+        "server": server,
+        "outcome": str(found.outcome),
+        "homeless": list(found.homeless),
+        "moves": [asdict(move) | {"how": str(move.how)} for move in found.moves],
+        "doubts": list(found.doubts),
+        "restarts": [asdict(one) for one in found.restarts],
+        "stays": [asdict(one) for one in found.stays],
+        "trials": found.trials,
+        "errors": [error.model_dump(mode="json") for error in found.errors],
+    }

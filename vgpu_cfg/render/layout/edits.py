@@ -1,0 +1,19 @@
+"""How an edit reads in running text: the key and its two values."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.plan.change import Edit
+
+
+def edit_words(edit: Edit) -> str:
+    """Say an edit in a few words: "cpus 16 -> 32"."""
+    if edit.before is None:
+        return f"{edit.key} {edit.after}"
+    if edit.after is None:
+        return f"{edit.key} {edit.before} -> none"
+    return f"{edit.key} {edit.before} -> {edit.after}"
+
+
+def edit_value(edit: Edit) -> str:
+    """Write the value after an edit, "none" where it goes, with the mark of a default."""
+    return f"{'none' if edit.after is None else edit.after}{'*' if edit.is_default else ''}"

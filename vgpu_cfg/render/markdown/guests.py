@@ -1,0 +1,185 @@
+"""How a guest is set up by hand, module by module, for a colleague who is logged in to it as root.
+
+Secrets are told of by their names in the plan file, never by their values.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
+    DriverModule,
+    GuestModule,
+    HostNameModule,
+    HostsModule,
+    LicenceModule,
+    LimitsModule,
+    NetworkModule,
+    NicFirmwareModule,
+    NouveauModule,
+    OfedModule,
+    RoceModule,
+    SharedFolderModule,
+    TrafficModule,
+    UsersModule,
+)
+from vgpu_cfg.model.guests.training_modules import (
+    ContainersModule,
+    ImageModule,
+    LauncherModule,
+    MonitoringModule,
+    RegistryModule,
+    SshMeshModule,
+    ToolkitModule,
+    WorkerModule,
+)
+from vgpu_cfg.model.plan.change import StageGuest
+from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.render.markdown.parts import Part
+
+
+def guest_part(change: StageGuest) -> Part:
+    """Tell how the modules of a change are brought into the guest by hand, in their order."""
+    name = change.vm.name
+    rows = tuple(
+        (module.kind, "", by_hand_words(module))
+        for module in change.spec.modules
+        if module.kind in change.modules
+    )
+    return Part(
+        what=(
+            f"Log in to the guest of {name} as root and bring what the table says, from top to bottom; "
+            "what is there already stays. Secrets are told by their names in the plan file."
+        ),
+        why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM with what was "
+        "staged: a guest that was set up by hand is checked by the next run, which finds everything there",
+        expected="the guest has all of it, and still has it after its next restart",
+        rows=rows,
+    )
+
+
+def by_hand_words(module: GuestModule) -> str:
+    """Say what is done in the guest for one module."""
+    match module:
+        case HostNameModule():
+            full = f"{module.host_name}.{module.domain}" if module.domain else module.host_name
+            return f"set the host name to {full} (hostnamectl)"
+        case UsersModule():
+            users = [_user_words(user) for user in module.users]
+            users += [f"{module.machine_user}, by which vgpu-cfg logs in"] if module.machine_user else []
+            return f"make the accounts {'; '.join(users)}" if users else "no account is made"
+        case HostsModule():
+            lines = (f"{entry.address} {' '.join(entry.names)}" for entry in module.entries)
+            return f"write into /etc/hosts: {'; '.join(lines)}"
+        case NetworkModule():
+            nics = "; ".join(_nic_words(nic) for nic in module.nics)
+            return f"write a file in /etc/netplan for {nics}; then netplan apply"
+        case NouveauModule():
+            return (
+                "write `blacklist nouveau` and `options nouveau modeset=0` into a file in /etc/modprobe.d, "
+                "make the initramfs anew, and restart if nouveau is loaded"
+            )
+        case DriverModule():
+            branches = " or ".join(module.branches)
+            fits = f", of branch {branches}" if branches else ""
+            where = f"install {module.package}" if module.package else "see that the driver is installed"
+            return f"{where}{fits}; nvidia-smi lists the GPUs"
+        case LicenceModule():
+            return (
+                f"write FeatureType={module.feature_type} into /etc/nvidia/gridd.conf, put the token "
+                f"({module.token}) into /etc/nvidia/ClientConfigToken with mode 0744, restart nvidia-gridd"
+            )
+        case OfedModule():
+            stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA packages"}
+            source = f" from {module.package}" if module.package else ""
+            peermem = "; load nvidia-peermem now and at boot" if module.peermem else ""
+            return f"install {stack[module.stack]}{source}{peermem}"
+        case NicFirmwareModule():
+            values = " ".join(f"{key}={value}" for key, value in module.parameters.items())
+            return f"mlxconfig -y set {values} on the NIC; in force once the host has restarted"
+        case RoceModule():
+            return _roce_words(module)
+        case LimitsModule():
+            shared = f", and /dev/shm of {module.shared_memory}" if module.shared_memory else ""
+            return f"let containers and logins lock memory without limit{shared}"
+        case SharedFolderModule():
+            if module.role == "server":
+                return f"export {module.path} over NFS to {', '.join(module.clients)}"
+            return f"mount {module.server}:{module.path} at {module.path}, at boot too"
+        case TrafficModule():
+            return (
+                f"by tc, keep {module.control_mbps} of {module.link_mbps} Mbit/s for the control plane on "
+                f"{_nic_words(module.nic)}"
+            )
+        case _:
+            return _training_words(module)
+
+
+def _training_words(
+    module: ContainersModule
+    | ToolkitModule
+    | RegistryModule
+    | ImageModule
+    | SshMeshModule
+    | WorkerModule
+    | LauncherModule
+    | MonitoringModule,
+) -> str:
+    match module:
+        case ContainersModule():
+            return f"install {module.runtime} from the distribution, and start it at boot"
+        case ToolkitModule():
+            return (
+                f"install the NVIDIA Container Toolkit from {module.repository}, then "
+                f"nvidia-ctk runtime configure --runtime={module.runtime}"
+            )
+        case RegistryModule():
+            return f"log {module.runtime} in to {module.server} as {module.user}, with {module.password}"
+        case ImageModule():
+            source = f"load {module.archive}" if module.archive else f"pull {module.image}"
+            proof = "; horovodrun --check-build in it lists Horovod" if module.framework == "horovod" else ""
+            return f"{source}; it needs {module.minimum_free_gib} GiB{proof}"
+        case SshMeshModule():
+            peers = ", ".join(peer.vm for peer in module.peers)
+            return (
+                f"give {module.user} a key that {peers} all take, on port {module.port} in their containers, "
+                "and the host keys of all in known_hosts"
+            )
+        case WorkerModule():
+            return (
+                f"run {module.image} as a service at boot, with the host's network and GPUs, and in it an "
+                f"sshd on port {module.port}"
+            )
+        case LauncherModule():
+            workers = ", ".join(f"{one.name} slots={one.slots}" for one in module.workers)
+            values = " ".join(f"{key}={value}" for key, value in sorted(module.environment.items()))
+            return f"write a host file ({workers}), and start training with {values or 'no variables'}"
+        case MonitoringModule():
+            if module.role == "exporter":
+                return f"run the {module.exporter} exporter as a service"
+            targets = ", ".join(f"{one.address}:{one.port}" for one in module.targets)
+            return f"run Prometheus, reading {targets}, and Grafana beside it"
+        case _:
+            assert_never(module)
+
+
+def _user_words(user: UserEntry) -> str:
+    keys = "1 ssh key" if len(user.keys) == 1 else f"{len(user.keys)} ssh keys"
+    return f"{user.name} with {keys}{' and sudo without a password' if user.sudo else ''}"
+
+
+def _roce_words(module: RoceModule) -> str:
+    marks = f"mark RoCE packets with DSCP {module.dscp} (traffic class {module.traffic_class})"
+    if not module.owns_port:
+        return f"{marks}, by a unit at every boot; the port's own settings are the host's"
+    return (
+        f"trust {module.trust}, turn PFC on for priority {module.priority} alone and ECN with it; {marks}; "
+        "all of it by a unit, since no restart keeps it"
+    )
+
+
+def _nic_words(nic: GuestNic) -> str:
+    which = f"the NIC {nic.mac}" if nic.mac else f"the {nic.driver} NIC"
+    address = ", ".join(nic.addresses) or ("DHCP" if nic.dhcp else "no address")
+    return f"{which}: {address}{f', MTU {nic.mtu}' if nic.mtu is not None else ''}"

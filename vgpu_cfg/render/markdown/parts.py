@@ -1,0 +1,84 @@
+"""What a step of a runbook is made of, and how values of a plan get into its commands."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+from vgpu_cfg.render.layout.commands import is_command
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing to do within a step, told for every way to do it.
+
+    `client` is the way through the vSphere Client. `commands`, `verify` and `undo` are whole command
+    lines; one that names no tool is a sentence. `rows` are (what, before, after);
+    `in_force` says what must happen until they hold.
+    """
+
+    heading: str = ""
+    what: str = ""
+    why: str = ""
+    client: str = ""
+    commands: tuple[str, ...] = ()
+    expected: str = ""
+    verify: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str, str], ...] = ()
+    in_force: str = ""
+
+    @property
+    def has_before(self) -> bool:
+        """Whether any row tells what was there before."""
+        return any(before for _, before, _ in self.rows)
+
+    @property
+    def govc(self) -> list[str]:
+        """The commands that are typed where govc is."""
+        return [line for line in self.commands if line.startswith("govc ")]
+
+    @property
+    def shell(self) -> list[str]:
+        """The commands that are typed on the host's shell."""
+        return [line for line in self.commands if not line.startswith("govc ")]
+
+
+@dataclass(frozen=True, slots=True)
+class RunbookStep:
+    """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged."""
+
+    number: int
+    title: str
+    subject: str
+    parts: tuple[Part, ...]
+    after: tuple[int, ...] = ()
+    is_by_hand: bool = False
+    done: str = ""
+
+
+def filled(part: Part, *, host: str, device: str, value: str, before: str | None) -> Part:
+    """Put names and values where a setting's texts have {host}, {device}, {value} and {before}."""
+    values = {"{host}": host, "{device}": device, "{value}": value, "{before}": before or "what it was"}
+
+    def text(words: str) -> str:
+        for key, found in values.items():
+            words = words.replace(key, found)
+        return words.rstrip()
+
+    def line(words: str) -> str:
+        if not is_command(words) or words.startswith("#"):
+            return text(words)
+        for key, found in values.items():
+            words = words.replace(key, shlex.quote(found))
+        return words
+
+    return replace(
+        part,
+        why=text(part.why),
+        client=text(part.client),
+        expected=text(part.expected),
+        commands=tuple(map(line, part.commands)),
+        verify=tuple(map(line, part.verify)),
+        undo=tuple(map(line, part.undo)),
+    )

@@ -1,0 +1,180 @@
+"""A plan as a document for a colleague without this tool: a check list, then steps with proof and undo."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from vgpu_cfg.model.plan.change import (
+    Change,
+    ChangeHost,
+    CreateVm,
+    DestroyVm,
+    ManualStep,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    ReconfigureVm,
+    RemoveRule,
+    RemoveVmGroup,
+    SetAttributes,
+    SetHostRule,
+    SetOverrides,
+    SetRule,
+    SetVCenterOption,
+    StageGuest,
+    UpgradeVm,
+)
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.render.layout.lines import fold_names
+from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
+from vgpu_cfg.render.markdown.parts import Part, RunbookStep
+from vgpu_cfg.render.markdown.quoting import environment, tidy
+from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
+from vgpu_cfg.render.views.plan import HostEffort, host_efforts, plan_counts, waits_for
+
+_KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
+
+
+def render_runbook(
+    plan: Plan,
+    settings_lookup: SettingsLookup,
+    *,
+    views: Mapping[str, HostView] | None = None,
+    apply_command: str = "",
+) -> str:
+    """Write a plan as Markdown.
+
+    `settings_lookup` returns an entry of the settings table by its key (KeyError where there is none),
+    `views` holds each host of the plan as it was read, by moid: without it only a setting's values are told.
+    `apply_command` is what the tool itself would be told, for steps that it goes on from.
+    """
+    steps = runbook_steps(plan, settings_lookup, views or {}, apply_command=apply_command)
+    template = environment().get_template("runbook.md.j2")
+    text = template.render(
+        plan=plan,
+        read_at=f"{plan.read_at.astimezone():%Y-%m-%d %H:%M %Z}",
+        steps=steps,
+        counts=", ".join(plan_counts(plan)),
+        efforts=[(effort.name, _disruption(effort)) for effort in host_efforts(plan.changes).values()],
+        by_hand=[step for step in steps if step.is_by_hand],
+        server=shlex.quote(plan.target.address),
+        datacenter=shlex.quote(plan.target.datacenter) if plan.target.datacenter else "",
+    )
+    return tidy(text)
+
+
+def runbook_steps(
+    plan: Plan,
+    settings_lookup: SettingsLookup,
+    views: Mapping[str, HostView],
+    *,
+    apply_command: str = "",
+) -> list[RunbookStep]:
+    """Return the steps of a plan, numbered as `plan` numbers them, each after those that it needs."""
+    numbers = {change.id: number for number, change in enumerate(plan.changes, 1)}
+    names = {
+        change.subject.moid: change.subject.name
+        for change in plan.changes
+        if change.subject.kind == "host" and change.subject.moid
+    }
+    names |= {moid: view.host.name for moid, view in views.items()}
+    steps = []
+    for number, change in _in_order(plan.changes):
+        is_unproven = isinstance(change, ManualStep) and change.needs_word
+        done = f"{apply_command} --done {shlex.quote(change.id)}" if apply_command and is_unproven else ""
+        steps.append(
+            RunbookStep(
+                number=number,
+                title=change.id,
+                subject=_subject(change, plan),
+                parts=_with_restarts(
+                    change, plan.changes[number:], _parts(change, plan, settings_lookup, views, names)
+                ),
+                after=tuple(sorted(numbers[need] for need in change.needs if need in numbers)),
+                is_by_hand=isinstance(change, ManualStep),
+                done=done,
+            )
+        )
+    return steps
+
+
+def _in_order(changes: Sequence[Change]) -> Iterator[tuple[int, Change]]:
+    """Yield the changes with their numbers as a person can do them: in the plan's order, save for needs.
+
+    Rules and overrides of a cluster stand last in a plan, and power-ons wait for them.
+    """
+    numbers = {change.id: number for number, change in enumerate(changes, 1)}
+    unmet = [{numbers[need] for need in change.needs if need in numbers} for change in changes]
+    waiting: dict[int, list[int]] = {}
+    for number, needs in enumerate(unmet, 1):
+        for need in needs:
+            waiting.setdefault(need, []).append(number)
+    ready = [number for number, needs in enumerate(unmet, 1) if not needs]
+    while ready:
+        number = heappop(ready)
+        yield number, changes[number - 1]
+        for other in waiting.get(number, ()):
+            unmet[other - 1].discard(number)
+            if not unmet[other - 1]:
+                heappush(ready, other)
+
+
+def _parts(
+    change: Change,
+    plan: Plan,
+    settings_lookup: SettingsLookup,
+    views: Mapping[str, HostView],
+    names: Mapping[str, str],
+) -> tuple[Part, ...]:
+    match change:
+        case PowerOnVm():
+            contest = next((one for one in plan.contests if change.subject.name in one.starts), None)
+            return (power_on_part(change, contest),)
+        case (
+            CreateVm()
+            | UpgradeVm()
+            | ReconfigureVm()
+            | SetAttributes()
+            | SetOverrides()
+            | PowerOffVm()
+            | DestroyVm()
+            | SetRule()
+            | SetHostRule()
+            | RemoveRule()
+            | RemoveVmGroup()
+            | StageGuest()
+        ):
+            return vm_parts(change)
+        case _:
+            return host_parts(change, settings_lookup, views, names)
+
+
+def _subject(change: Change, plan: Plan) -> str:
+    if isinstance(change, SetVCenterOption):
+        return f"vCenter {plan.target.address}"
+    return f"{_KINDS.get(change.subject.kind, change.subject.kind)} {change.subject.name}"
+
+
+def _with_restarts(change: Change, later: Sequence[Change], parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Say of every setting that is written what brings it into force."""
+    if not isinstance(change, ChangeHost) or len(parts) != len(change.settings):
+        return parts
+    own = [(0, other) for other in later if other.subject.name == change.subject.name]
+    return tuple(
+        replace(part, in_force=waits_for(target, own))
+        for part, target in zip(parts, change.settings, strict=True)
+    )
+
+
+def _disruption(effort: HostEffort) -> str:
+    words = [effort.words or "not disturbed"]
+    if effort.moved:
+        words.append(f"DRS moves {fold_names(effort.moved)} away")
+    if effort.switched_off:
+        words.append(f"{fold_names(effort.switched_off)} switched off")
+    if effort.by_hand:
+        words.append(f"by hand: {', '.join(str(number) for number in effort.by_hand)}")
+    return "; ".join(words)

@@ -1,0 +1,50 @@
+"""A verification as one page to keep or to print: no script, no address of elsewhere, light and dark."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.model.verification import Verification
+from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.render.views.verification import (
+    STATE_WORDS,
+    count_states,
+    parts_of,
+    result_words,
+    verdict_words,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render_verification_page(found: Verification) -> str:
+    """Write the page; whatever stands in names and outputs is text in it."""
+    return (
+        _environment()
+        .get_template("verify.html.j2")
+        .render(
+            found=found,
+            parts=parts_of(found),
+            verdict=verdict_words(found),
+            counts=count_states(found.results) or "nothing",
+            took=duration(found.seconds),
+            state_words=STATE_WORDS,
+            result_words=result_words,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("vgpu_cfg.render"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,3 @@
+"""How it reads on a terminal."""
+
+from __future__ import annotations

@@ -1,0 +1,53 @@
+"""How an error reads: what, where, what to do, one line each; all faults of a document before them."""
+
+from __future__ import annotations
+
+import re
+
+from rich.text import Text
+
+from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
+from vgpu_cfg.render.layout.lines import hanging
+
+_LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
+_MEND = "mend the file and run `vgpu-cfg validate` on it"
+
+
+def render_error(error: VgpuCfgError, width: int) -> list[Text]:
+    """Lay out an error for standard error; a line that has nothing to say is left out."""
+    lines: list[Text] = []
+    if isinstance(error, DocumentError):
+        lines = [_fault_line(str(fault)) for fault in error.faults]
+        if len(error.faults) == 1:
+            return [*lines, *_labelled("DO", error.remedy, width)]
+        hints = {fault.hint for fault in error.faults}
+        remedy = _MEND if error.remedy in hints else error.remedy
+        return [
+            *lines,
+            *_labelled("ERROR", error.message, width, "bold red"),
+            *_labelled("DO", remedy, width),
+        ]
+    is_stop = isinstance(error, Interrupted)
+    lines += _labelled(
+        "STOP" if is_stop else "ERROR", error.message, width, "bold yellow" if is_stop else "bold red"
+    )
+    lines += _labelled("WHERE", error.subject, width)
+    lines += _labelled("DO", error.remedy, width)
+    return lines
+
+
+def _fault_line(text: str) -> Text:
+    """Leave a fault on one line: editors and CI find file:line:column there. A long value is cut."""
+    text = _LONG_QUOTE.sub(r"'\1…'", text)
+    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    line = Text(text)
+    place = ":".join(text.split(":")[:3])
+    line.stylize("bold", 0, len(place))
+    return line
+
+
+def _labelled(label: str, text: str, width: int, style: str = "bold") -> list[Text]:
+    lines: list[Text] = []
+    for paragraph in text.splitlines():
+        lines += hanging("" if lines else label, paragraph, width, indent=0, label_width=6, style=style)
+    return lines

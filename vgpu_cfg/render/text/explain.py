@@ -1,0 +1,204 @@
+"""How explanations read: a check's page, a known failure, and what became of a VM that did not start."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.text import Text
+
+from vgpu_cfg.knowledge.check_pages import CheckPage
+from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation
+from vgpu_cfg.knowledge.verify_failures import Failure
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.planning.findings.checks import Check
+from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+from vgpu_cfg.planning.remedies.vm_judgements import Judgement
+from vgpu_cfg.render.layout.lines import both_ends, hanging
+
+_LABEL = 8
+_SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_KNOWN = {
+    Confidence.SEEN: "seen: read in a vendor's document, or reported from the field",
+    Confidence.INFERRED: "inferred from a documented rule; the wording is recalled",
+}
+
+
+# ---------------------------------------------------------------- a check's page
+
+
+def render_page(check: Check | Failure, page: CheckPage, width: int) -> list[Text]:
+    """Lay out a check's page: code, title, severity and basis, then its sections."""
+    lines = both_ends(
+        Text.assemble((check.code.value, "bold"), f"  {check.title}"),
+        Text.assemble((check.severity.value, _SEVERITIES[check.severity]), f", {check.basis}"),
+        width,
+    )
+    for section in page.sections:
+        lines += [Text(""), Text(section.heading, style="bold"), *_markdown(section.text, width)]
+    return lines
+
+
+def _markdown(text: str, width: int) -> list[Text]:
+    console = Console(file=io.StringIO(), width=width - 2, highlight=False, emoji=False)
+    document = Markdown(text, hyperlinks=False, code_theme="ansi_dark")
+    lines = (
+        Text("  ") + Text.assemble(*((part.text, part.style or "") for part in line if not part.control))
+        for line in console.render_lines(document, pad=False)
+    )
+    # rich frames a block of code with blank lines of its own.
+    gathered = [Text("")]
+    for line in lines:
+        if line.plain.strip() or gathered[-1].plain.strip():
+            gathered.append(line)
+    return gathered[1:] if gathered[-1].plain.strip() else gathered[1:-1]
+
+
+# ---------------------------------------------------------------- known failures
+
+
+def render_explanations(
+    explained: Sequence[tuple[Explanation, str]], width: int, *, known: int
+) -> list[Text]:
+    """Lay out known failures, each with the line that shows it, if any.
+
+    Where there is none, say where to look; `known` is how many are known.
+    """
+    if not explained:
+        return _not_known(width, known)
+    lines: list[Text] = []
+    for number, (found, shown) in enumerate(explained):
+        if number:
+            lines.append(Text(""))
+        lines += hanging(
+            found.key, found.symptom, width, indent=0, label_width=len(found.key) + 1, style="bold"
+        )
+        if shown:
+            lines += _row("line", shown, width)
+        lines += _explained(found, width)
+    return lines
+
+
+def _not_known(width: int, known: int) -> list[Text]:
+    lines = hanging(
+        "NOT KNOWN",
+        f"none of the {known} known failures has these words",
+        width,
+        indent=0,
+        label_width=10,
+        style="bold yellow",
+    )
+    lines += _rows("look at", WHERE_TO_LOOK, width)
+    return lines + _row(
+        "type", "vgpu-cfg explain - < vmware.log     explains what is known of a whole log", width
+    )
+
+
+def _explained(found: Explanation, width: int) -> list[Text]:
+    return [
+        *_row("cause", found.cause, width),
+        *_rows("be sure", found.check, width),
+        *_row("remedy", found.remedy, width),
+        *_row("known", _KNOWN[found.confidence], width),
+    ]
+
+
+# ---------------------------------------------------------------- a VM that did not start
+
+
+def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
+    """Lay out what failed, what was ruled out, how the VM stands, and what to type next."""
+    lines = _heading(found, width)
+    if found.failed is not None:
+        lines += _row("vCenter", found.failed.error or found.failed.fault, width)
+    if found.lines:
+        lines += _rows("log", (f"{line.place}  {line.text}" for line in found.lines), width)
+    elif found.log_path:
+        lines += _row("log", f"{found.log_path}: nothing in it tells of it", width)
+    lines += _row("cause", cause_words(found), width)
+    if found.ruled_out:
+        lines += _row("not", f"ruled out: {_said(found.ruled_out)}", width)
+    if found.others:
+        lines += _row("also", _said(found.others), width)
+    if found.unknown:
+        lines += _row("open", _said(found.unknown), width)
+    if found.explanation is not None and not found.causes:
+        lines += _rows("be sure", found.explanation.check, width)
+        lines += _row("remedy", found.explanation.remedy, width)
+    if found.explanation is not None:
+        lines += _row("known", f"{found.explanation.key}, {_KNOWN[found.explanation.confidence]}", width)
+    lines += _row("state", state_words(found), width)
+    if found.notes:
+        lines += _rows("note", found.notes, width)
+    return lines + _row("type", f"{found.next_command}     {found.next_reason}", width)
+
+
+def cause_words(found: Diagnosis) -> str:
+    """Say the cause: what is wrong with the VM now, else what is known of the error's words."""
+    if found.causes:
+        said = _said(found.causes)
+        return f"{said}; {_changed(found)}" if found.reconfigured is not None else said
+    if found.explanation is None and found.failed is None:
+        return "no failure is known" + ("" if found.others else ", and nothing of the VM would keep it off")
+    if found.explanation is None:
+        return "not known: neither vCenter's words nor the log's are among the known failures"
+    if found.ruled_out and not found.others:
+        return f"{found.explanation.cause}. As the VM stands now, nothing of it shows"
+    return found.explanation.cause
+
+
+def state_words(found: Diagnosis) -> str:
+    """Say how the VM stands: power, host, owner."""
+    word = {PowerState.ON: "runs", PowerState.OFF: "is off", PowerState.SUSPENDED: "is suspended"}
+    place = f" on {found.host}" if found.host else ""
+    owner = "no plan owns it" if found.vm.mark is None else f"of plan {found.vm.mark.plan}"
+    return f"{found.vm.name} {word[found.vm.power_state]}{place}, {owner}"
+
+
+def operation_words(operation: str) -> str:
+    """Spell a description id: "power on" for "VirtualMachine.powerOn"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", operation.rpartition(".")[2]).lower() or "task"
+
+
+def _heading(found: Diagnosis, width: int) -> list[Text]:
+    if found.failed is None:
+        return both_ends(
+            Text.assemble(("NO FAILED TASK", "bold yellow"), f"  {found.vm.name}"), Text(""), width
+        )
+    task = found.failed
+    left = Text.assemble(("FAILED", "bold red"), f"  {operation_words(task.operation)} {found.vm.name}")
+    when = "" if task.ended_at is None else f", {_clock(task.ended_at)}"
+    by = f" by {task.user}" if task.user else ""
+    return both_ends(left, Text(f"{task.task}{when}{by}"), width)
+
+
+def _changed(found: Diagnosis) -> str:
+    task = found.reconfigured
+    if task is None:
+        return ""
+    when = "" if task.ended_at is None else f" {_clock(task.ended_at)}"
+    return f"last reconfigured{when} by {task.user or 'somebody'} ({task.task})"
+
+
+def _said(judgements: Iterable[Judgement]) -> str:
+    return ", ".join(one.says for one in judgements)
+
+
+def _clock(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _row(label: str, text: str, width: int) -> list[Text]:
+    return hanging(label, text, width, label_width=_LABEL)
+
+
+def _rows(label: str, texts: Iterable[str], width: int) -> list[Text]:
+    lines: list[Text] = []
+    for text in texts:
+        lines += _row("" if lines else label, text, width)
+    return lines

@@ -1,0 +1,206 @@
+"""How the pool of GPUs reads: a line per board and mode, then the GPUs host by host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.text import Text
+
+from vgpu_cfg.model.observed.inventory import VCenter
+from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu
+from vgpu_cfg.planning.pool.summary import Pool, PoolRow
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    both_ends,
+    by_row,
+    counted,
+    fold,
+    fold_hosts,
+    hanging,
+    size,
+    table,
+)
+from vgpu_cfg.render.layout.profiles import label_of, ladder
+from vgpu_cfg.render.text.holders import render_idle, render_off
+
+_POOL_COLUMNS = (
+    Column("BOARD", is_flexible=True),
+    Column("MODE"),
+    Column("HOSTS", is_right=True, drop=1),
+    Column("GPUS", is_right=True),
+    Column("IDLE", is_right=True),
+    Column("USED", is_flexible=True),
+    Column("FREE, ONE OF", is_flexible=True),
+    Column("LOST", is_right=True),
+    Column("BOUND", is_right=True),
+)
+_GPU_COLUMNS = (
+    Column("PCI"),
+    Column("BOARD", is_flexible=True, drop=1),
+    Column("MODE"),
+    Column("RUNS", is_flexible=True),
+    Column("FREE, ONE OF", is_flexible=True),
+    Column("STRANDED", is_flexible=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """GPUs of one host that differ in nothing but their address."""
+
+    gpus: tuple[PooledGpu, ...]
+
+    @property
+    def pci(self) -> str:
+        first, count = self.gpus[0].pci_id, len(self.gpus)
+        return first if count == 1 else f"{first} +{count - 1}"
+
+
+def render_pool(pool: Pool, vcenter: VCenter, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
+    hosts = len({gpu.host_moid for gpu in pool.gpus})
+    left = Text.assemble((vcenter.address, "bold"), f"  vCenter {vcenter.version}, API {vcenter.api_version}")
+    right = Text(f"{counted(hosts, 'host')} with {counted(len(pool.gpus), 'GPU')}")
+    lines = both_ends(left, right, width)
+    if not pool.gpus:
+        return [*lines, Text(""), Text("No host has a GPU that vSphere lists.")]
+    lines += [Text(""), Text("POOL", style="bold")]
+    lines += table(_POOL_COLUMNS, [_pool_cells(row) for row in pool.rows], width)
+    lines += _notes(pool.rows, width)
+    lines += _by_host(pool.gpus, width, with_all=with_all)
+    return [*lines, *render_off(pool, width), *render_idle(pool, width)]
+
+
+def _pool_cells(row: PoolRow) -> list[Cell]:
+    used = ladder(row.used)
+    if row.whole_held:
+        used = ", ".join(filter(None, [counted(row.whole_held, "whole GPU"), used]))
+    free = ladder(row.room) or ("none" if row.idle == 0 else "")
+    if row.mode is Mode.PASSTHROUGH:
+        free = counted(row.idle, "whole GPU") if row.idle else "none"
+    if row.not_ready == row.gpus:
+        free = "not ready"
+    return [
+        row.board,
+        str(row.mode),
+        str(row.hosts),
+        str(row.gpus),
+        str(row.idle),
+        used,
+        Text(free, style="dim" if free in ("none", "not ready") else "green"),
+        Text(size(row.lost_mib) if row.lost_mib else "", style="red"),
+        Text(size(row.bound_mib) if row.bound_mib else "", style="yellow"),
+    ]
+
+
+def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
+    """Say what the columns mean where they hold something, and what is stranded besides memory."""
+    notes = []
+    if any(row.lost_mib for row in rows):
+        notes.append("LOST is free memory that no profile can take as things are.")
+    if any(row.bound_mib for row in rows):
+        notes.append("BOUND is free memory that only the size which runs beside it can take.")
+    for row in rows:
+        if row.free_4g is not None:
+            starts = f"{counted(row.free_4g, '4g instance')} can start"
+            rest = row.lost_compute_slices
+            more = f", {counted(rest, 'compute slice')} left over without memory" if rest else ""
+            notes.append(f"{row.board} in MIG mode: {starts}{more}.")
+        if row.nvlink_lost:
+            words = counted(row.nvlink_lost, "idle GPU has an NVLink peer", "idle GPUs have an NVLink peer")
+            notes.append(f"{row.board}: {words} that is used alone.")
+        if row.not_ready:
+            noun = counted(row.not_ready, "GPU is", "GPUs are")
+            notes.append(f"{row.board}, {row.mode}: {noun} not ready.")
+    return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
+
+
+def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[Text]:
+    hosts = [(host, tuple(group)) for host, group in groupby(gpus, key=lambda gpu: gpu.host)]
+    shown = [pair for pair in hosts if with_all or not all(_is_plainly_idle(gpu) for gpu in pair[1])]
+    idle = [pair for pair in hosts if pair not in shown]
+    lines: list[Text] = []
+    if shown:
+        rows = [(host, alike) for host, group in shown for alike in _alike(group, with_all=with_all)]
+        laid = table(_GPU_COLUMNS, [_gpu_cells(alike) for _, alike in rows], width, indent=4)
+        heading, *body = by_row(laid, indent=4)
+        lines += [Text(""), Text("GPUS", style="bold"), *heading]
+        before = ""
+        for (host, alike), entry in zip(rows, body, strict=True):
+            if host != before:
+                cluster = alike.gpus[0].cluster
+                lines.append(Text.assemble("  ", (host, "bold"), (f"   {cluster}" if cluster else "", "dim")))
+                before = host
+            lines += entry
+    if idle:
+        count = sum(len(group) for _, group in idle)
+        names = fold_hosts(host for host, _ in idle)
+        text = f"{counted(count, 'GPU')} on {counted(len(idle), 'host')} without a VM: {names}"
+        lines += [Text(""), *hanging("IDLE", text, width, indent=0, style="bold")]
+    return lines
+
+
+def _is_plainly_idle(gpu: PooledGpu) -> bool:
+    return gpu.is_idle and not gpu.stranded
+
+
+def _alike(gpus: Iterable[PooledGpu], *, with_all: bool) -> Iterator[_Alike]:
+    """Gather GPUs that follow one another and have nothing to tell apart."""
+
+    def key(gpu: PooledGpu) -> tuple[object, ...]:
+        if with_all or gpu.runs:
+            return (gpu.pci_id,)
+        stranded = tuple(one.text for one in gpu.stranded)
+        return (gpu.board, gpu.mode, tuple(gpu.room.items()), stranded, gpu.obstacle, gpu.label)
+
+    for _, group in groupby(gpus, key=key):
+        yield _Alike(tuple(group))
+
+
+def _gpu_cells(alike: _Alike) -> list[Cell]:
+    gpu = alike.gpus[0]
+    room = gpu.room
+    if gpu.runs and gpu.mode is Mode.SAME_SIZE:
+        room = {name: count for name, count in room.items() if name in gpu.used}
+    free = ladder(room) or "none"
+    if gpu.is_idle and gpu.mode is not Mode.MIG:
+        free = "all of it"
+    return [
+        alike.pci,
+        gpu.board,
+        f"{gpu.mode} ({gpu.label})" if gpu.label else str(gpu.mode),
+        _runs(gpu),
+        Text(gpu.obstacle or free, style=_style(gpu, free)),
+        _stranded(gpu),
+    ]
+
+
+def _style(gpu: PooledGpu, free: str) -> str:
+    if gpu.obstacle:
+        return "yellow"
+    return "dim" if free == "none" else "green"
+
+
+def _runs(gpu: PooledGpu) -> str:
+    """Write who runs there, VMs of one profile together: "2×10c: a, b"."""
+    by_profile: dict[str, list[str]] = {}
+    for run in gpu.runs:
+        by_profile.setdefault(run.profile, []).append(run.vm)
+    parts = []
+    for profile, vms in by_profile.items():
+        names = ", ".join(vms[:2]) + (f" and {len(vms) - 2} more" if len(vms) > 2 else "")
+        count = f"{len(vms)}×" if len(vms) > 1 else ""
+        parts.append(f"{count}{label_of(profile)}: {names}" if profile else f"{names} (whole)")
+    return "; ".join(parts)
+
+
+def _stranded(gpu: PooledGpu) -> Text:
+    parts: list[tuple[str, str] | str] = []
+    for one in gpu.stranded:
+        if parts:
+            parts.append("; ")
+        parts.append((one.text, "yellow" if one.is_bound else "red"))
+    return Text.assemble(*parts)

@@ -1,0 +1,293 @@
+"""How changes read: a block per host, VM or rule, and like hosts or VMs folded into one table.
+
+The first of several that are alike is told in full; of the others only what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from vgpu_cfg.model.plan.change import (
+    Change,
+    CreateVm,
+    DestroyVm,
+    Edit,
+    ManualStep,
+    Placement,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
+    SetRule,
+    StageGuest,
+)
+from vgpu_cfg.render.layout.edits import edit_value
+from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, short
+from vgpu_cfg.render.text.guests import guest_difference
+from vgpu_cfg.render.text.plan.change_lines import change_lines, is_told_by_the_head, sign_of, topic_of
+from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
+from vgpu_cfg.render.views.plan import effort_of, is_task
+
+_FOLDED = {"vm": "VM", "host": "host"}
+"""Kinds of subjects of which like ones are folded, and how they are counted."""
+_SWITCHED = "switched, "
+_MOST_FOLLOWERS = 16
+_MOST_DIFFERENCES = 8
+
+Difference = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Block:
+    """The changes of one subject, each with its number in the plan, and where a VM is expected to sit.
+
+    `after` numbers the changes of other subjects that must come before.
+    """
+
+    kind: str
+    name: str
+    changes: list[tuple[int, Change]] = field(default_factory=list)
+    placement: Placement | None = None
+    after: list[int] = field(default_factory=list)
+
+    @property
+    def numbers(self) -> str:
+        """The numbers of its changes: "9-10"."""
+        first, last = self.changes[0][0], self.changes[-1][0]
+        if first == last:
+            return str(first)
+        if last - first + 1 == len(self.changes):
+            return f"{first}-{last}"
+        return ",".join(str(number) for number, _ in self.changes)
+
+
+@dataclass(slots=True)
+class Follower:
+    """VMs or hosts that are treated like `leader`, each with what differs, in the plan's order."""
+
+    leader: Block
+    blocks: list[tuple[Block, Difference]] = field(default_factory=list)
+
+
+def make_blocks(plan: Plan) -> list[Block]:
+    """Gather changes by subject, in the order in which subjects first appear."""
+    placements = {placement.vm: placement for placement in plan.placements}
+    blocks: dict[tuple[str, str], Block] = {}
+    for number, change in enumerate(plan.changes, 1):
+        key = (change.subject.kind, change.subject.name)
+        if key not in blocks:
+            blocks[key] = Block(*key, placement=placements.get(key[1]) if key[0] == "vm" else None)
+        blocks[key].changes.append((number, change))
+    numbers = {change.id: number for number, change in enumerate(plan.changes, 1)}
+    for block in blocks.values():
+        own = {number for number, _ in block.changes}
+        needs = {numbers[need] for _, change in block.changes for need in change.needs if need in numbers}
+        block.after = sorted(needs - own)
+    return _hosts_before_their_vms(list(blocks.values()))
+
+
+def _hosts_before_their_vms(blocks: list[Block]) -> list[Block]:
+    """Tell VMs that are only switched off for a host, and on again, after that host."""
+    order: dict[int, float] = {}
+    for index, block in enumerate(blocks):
+        order[index] = index
+        if block.kind == "vm" and _verb(block) == _SWITCHED:
+            own = {number for number, _ in block.changes}
+            hosts = [at for at, other in enumerate(blocks) if other.kind == "host" and own & {*other.after}]
+            order[index] = max([index, *hosts]) + (0.5 if hosts else 0)
+    return [blocks[index] for index in sorted(order, key=lambda index: order[index])]
+
+
+def fold_blocks(blocks: Iterable[Block]) -> list[Block | Follower]:
+    """Fold hosts and VMs that undergo the same changes with few differences behind the first of them."""
+    folded: list[Block | Follower] = []
+    followers: dict[tuple[object, ...], Follower] = {}
+    for block in blocks:
+        shape = _shape(block)
+        known = followers.get(shape) if block.kind in _FOLDED else None
+        difference = _difference(known.leader, block) if known else ()
+        if known and block.after and block.after != known.leader.after:
+            difference += (_after(block),)
+        if known is None or len(difference) > _MOST_DIFFERENCES:
+            folded.append(block)
+            followers.setdefault(shape, Follower(block))
+            continue
+        if not known.blocks:
+            folded.insert(folded.index(known.leader) + 1, known)
+        known.blocks.append((block, difference))
+    return folded
+
+
+def render_block(block: Block, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out one subject's changes under its heading."""
+    number_width = max(3, len(str(block.changes[-1][0])) + 1)
+    lines = both_ends(_heading(block), Text(_effort(block), "dim"), width)
+    if block.kind == "host":
+        return lines + host_lines(block.changes, width, number_width, with_all=with_all)
+    for number, change in block.changes:
+        lines += change_lines(number, change, block.placement, width, number_width=number_width)
+    return lines
+
+
+def render_followers(follower: Follower, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out the hosts or VMs that are like their leader; equal differences share a line."""
+    noun = _FOLDED[follower.leader.kind]
+    groups: list[tuple[list[Block], Difference]] = []
+    for block, difference in follower.blocks:
+        if groups and groups[-1][1] == difference:
+            groups[-1][0].append(block)
+        else:
+            groups.append(([block], difference))
+    names = fold_names(block.name for block, _ in follower.blocks)
+    words = _verb(follower.leader)
+    is_same = all(not difference for _, difference in groups)
+    title = f"  {words}as {follower.leader.name}{'' if is_same else ', but:'}"
+    effort = f"{_effort(follower.leader)} each" if len(follower.blocks) > 1 else _effort(follower.leader)
+    if len(names) > width // 2:
+        names = f"{len(follower.blocks)} more"
+    lines = both_ends(Text.assemble((f"{noun.upper()} {names}", "bold"), title), Text(effort, "dim"), width)
+    if is_same:
+        return lines
+    shown = groups if with_all else groups[:_MOST_FOLLOWERS]
+    name_width = min(28, max(len(_names(blocks)) for blocks, _ in shown))
+    for blocks, difference in shown:
+        lines += _follower_lines(blocks, difference, name_width, width)
+    if len(shown) < len(groups):
+        rest = sum(len(blocks) for blocks, _ in groups[len(shown) :])
+        lines.append(Text(f"  and {counted(rest, f'more {noun}')} (-v shows all)", "dim"))
+    return lines
+
+
+def _follower_lines(
+    blocks: Sequence[Block], difference: Difference, name_width: int, width: int
+) -> list[Text]:
+    numbers = blocks[0].numbers if len(blocks) == 1 else f"{blocks[0].changes[0][0]}.."
+    head = f"{numbers:>7}  {_names(blocks):<{name_width}}  "
+    first, *rest = fold(Text(", ".join(difference) or "no difference"), max(30, width - len(head)))
+    return [Text(head) + first, *(Text(" " * len(head)) + part for part in rest)]
+
+
+def _names(blocks: Sequence[Block]) -> str:
+    return fold_names(block.name for block in blocks)
+
+
+def _heading(block: Block) -> Text:
+    after = f", {_after(block)}" if block.after else ""
+    if block.kind == "plan" and all(change.kind == "set_vcenter_option" for _, change in block.changes):
+        return Text.assemble(("VCENTER", "bold"), after)
+    if block.kind == "host":
+        words = effort_of(block.name, block.changes, ()).words
+        return Text.assemble((f"HOST {block.name}", "bold"), f"  {words}" if words else "", after)
+    if block.kind != "vm":
+        return Text.assemble((f"{block.kind.upper()} {block.name}", "bold"), after)
+    words = _verb(block).removesuffix(", ").removesuffix(" ")
+    where = ""
+    if block.placement is not None and any(isinstance(change, CreateVm) for _, change in block.changes):
+        where = f" on {block.placement.host_name}"
+    return Text.assemble(("VM ", "bold"), (block.name, "bold"), f"  {words}{where}{after}")
+
+
+def _after(block: Block) -> str:
+    return f"after {short(str(number) for number in block.after)}"
+
+
+def _verb(block: Block) -> str:
+    if block.kind != "vm":
+        return ""
+    changes = [change for _, change in block.changes]
+    if any(isinstance(change, CreateVm) for change in changes):
+        return "new, "
+    if any(isinstance(change, DestroyVm) for change in changes):
+        return "removed, "
+    if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
+        return _SWITCHED
+    if all(isinstance(change, StageGuest) for change in changes):
+        return "guest, "
+    return "changed, "
+
+
+def _effort(block: Block) -> str:
+    if block.kind == "host":
+        settings = effort_of(block.name, block.changes, ()).settings
+        return counted(settings, "setting") if settings else ""
+    tasks = sum(is_task(change) for _, change in block.changes)
+    return counted(tasks, "task") if tasks else ""
+
+
+def _shape(block: Block) -> tuple[object, ...]:
+    if block.kind == "host":
+        return host_shape(block.changes, block.name)
+    return tuple(
+        (change.kind, sign_of(change), change.impact, _edit_keys(change), _rest(change))
+        for _, change in block.changes
+    )
+
+
+def _edit_keys(change: Change) -> tuple[str, ...]:
+    """Return what two changes must edit alike; guests may be given different modules and be alike."""
+    return () if isinstance(change, StageGuest) else tuple(edit.key for edit in change.edits)
+
+
+def _rest(change: Change) -> object:
+    """Return what no edit tells and must be equal for two changes to be alike."""
+    match change:
+        case ManualStep():
+            return (change.text, change.proof)
+        case PowerOnVm():
+            return change.pin is not None
+        case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
+            return change.id
+        case CreateVm():
+            return change.source.kind
+        case _:
+            return None
+
+
+def _difference(leader: Block, block: Block) -> Difference:
+    """List what differs from the leader, in words; both have the same shape."""
+    if leader.kind == "host":
+        return host_difference(leader.changes, block.changes)
+    is_staged_only = all(isinstance(change, StageGuest) for _, change in block.changes)
+    words = [] if is_staged_only else _placement_difference(leader.placement, block.placement)
+    for (_, theirs), (_, ours) in zip(leader.changes, block.changes, strict=True):
+        if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):
+            words += _create_difference(theirs, ours)
+        if isinstance(theirs, StageGuest) and isinstance(ours, StageGuest):
+            words += guest_difference(theirs, ours)
+            continue
+        for before, after in zip(theirs.edits, ours.edits, strict=True):
+            if not is_told_by_the_head(ours, after) and _without_note(before) != _without_note(after):
+                topic, name = topic_of(after)
+                words.append(f"{name or topic} {edit_value(after)}")
+    return tuple(dict.fromkeys(words))
+
+
+def _placement_difference(theirs: Placement | None, ours: Placement | None) -> list[str]:
+    if theirs is None or ours is None:
+        return []
+    is_elsewhere = theirs.host_moid != ours.host_moid
+    words = [f"on {ours.host_name}"] if is_elsewhere else []
+    if ours.gpu_pci_ids and (is_elsewhere or ours.gpu_pci_ids != theirs.gpu_pci_ids):
+        words.append(f"GPU {'' if ours.is_certain else 'probably '}{', '.join(ours.gpu_pci_ids)}")
+    return words
+
+
+def _create_difference(theirs: CreateVm, ours: CreateVm) -> list[str]:
+    here, there = ours.location, theirs.location
+    words = []
+    if here.datastore_moid != there.datastore_moid:
+        words.append(here.datastore_name)
+    if here.folder_moid != there.folder_moid:
+        words.append(here.folder_path)
+    if ours.source != theirs.source and ours.source.kind == "clone":
+        words.append(f"from {ours.source.template.name}")
+    return words
+
+
+def _without_note(edit: Edit) -> tuple[object, ...]:
+    return (edit.key, edit.before, edit.after, edit.is_default)

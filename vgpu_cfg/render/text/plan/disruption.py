@@ -1,0 +1,137 @@
+"""What a plan disturbs, said first: hosts that go down, VMs that are moved, stopped or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan
+from vgpu_cfg.render.layout.lines import (
+    Column,
+    by_row,
+    counted,
+    fold,
+    fold_names,
+    hanging,
+    short,
+    table,
+    without_domain,
+)
+from vgpu_cfg.render.views.plan import HostEffort, host_efforts
+
+_IMPACT_WORDS = {
+    Impact.SERVICE_RESTART: "service restart",
+    Impact.POWER_CYCLE: "power cycle",
+    Impact.HOST_MAINTENANCE: "maintenance mode",
+    Impact.HOST_REBOOT: "host reboot",
+    Impact.HOST_COLD_BOOT: "host cold boot",
+}
+_COLUMNS = (Column("HOST", is_flexible=True), Column("WHAT", is_flexible=True), Column("", is_flexible=True))
+_MOST_HOSTS = 16
+_MOST_STEPS = 6
+
+
+def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list[Text]:
+    """Say what is disturbed, by host and by VM, and what is not touched."""
+    efforts = [effort for effort in host_efforts(plan.changes).values() if effort.words or effort.by_hand]
+    of_others = _other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
+    rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
+    if not efforts and not of_others:
+        return [Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")]
+    lines = [Text("DISRUPTION", style="bold yellow"), *_host_rows(efforts, width, with_all=with_all)]
+    lines += _limits(plan, width)
+    for words, names in of_others.items():
+        lines += hanging(words, fold_names(names), width, label_width=16, style="yellow")
+    is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
+    kept = "No VM of others is powered off. " if is_down else ""
+    return [*lines, *(Text("  ") + part for part in fold(Text(f"{kept}{rest} are not touched"), width - 2))]
+
+
+def manual_numbers(plan: Plan) -> list[int]:
+    """Return the numbers of the manual steps."""
+    return [number for number, change in enumerate(plan.changes, 1) if change.kind == "manual_step"]
+
+
+def _host_rows(efforts: Sequence[HostEffort], width: int, *, with_all: bool) -> list[Text]:
+    """Lay out a row per host; hosts with the same row share it."""
+    if not efforts:
+        return []
+    shortened = without_domain(effort.name for effort in efforts)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for effort in efforts:
+        groups.setdefault((effort.words or "by hand", _details(effort)), []).append(shortened[effort.name])
+    shown = list(groups.items()) if with_all else list(groups.items())[:_MOST_HOSTS]
+    rows = [(fold_names(names), Text(words, "yellow"), details) for (words, details), names in shown]
+    _, *laid_out = by_row([Text("  HOST"), *_without_heading(rows, width)])
+    lines = [line for row in laid_out for line in row]
+    left = sum(len(names) for _, names in list(groups.items())[len(shown) :])
+    if left:
+        lines.append(Text(f"  and {counted(left, 'more host')} likewise (-v shows all)", "dim"))
+    return lines
+
+
+def _without_heading(rows: Sequence[Sequence[str | Text]], width: int) -> list[Text]:
+    """Lay out a table whose columns speak for themselves."""
+    blank = [Column(" ", is_flexible=column.is_flexible) for column in _COLUMNS]
+    return table(blank, rows, width)[1:]
+
+
+def _details(effort: HostEffort) -> str:
+    words = []
+    if effort.moved:
+        words.append(f"moves away {fold_names(effort.moved)}")
+    if effort.switched_off:
+        words.append(f"switches off {fold_names(effort.switched_off)}")
+    if effort.by_hand:
+        steps = short((str(number) for number in effort.by_hand), _MOST_STEPS)
+        noun = "step" if len(effort.by_hand) == 1 else "steps"
+        words.append(f"needs YOU at {noun} {steps}")
+    return "; ".join(words)
+
+
+def _limits(plan: Plan, width: int) -> list[Text]:
+    """Say how many hosts are down at once, and when that may begin."""
+    entering = [
+        change for change in plan.changes if isinstance(change, EnterMaintenance) and not change.is_held
+    ]
+    waves: dict[str, list[EnterMaintenance]] = {}
+    for change in entering:
+        waves.setdefault(change.wave, []).append(change)
+    most: dict[int, int] = {}
+    for changes in waves.values():
+        if len(changes) > 1:
+            down = min(change.max_down for change in changes)
+            most[down] = most.get(down, 0) + 1
+    each = " of each cluster" if len(waves) > 1 else ""
+    words = [
+        f"{'one host' if down == 1 else f'at most {down} hosts'}{each if len(most) == 1 else ''} at a time"
+        for down in sorted(most)
+    ]
+    words += [
+        f"only in the window {window}"
+        for window in dict.fromkeys(change.window for change in entering)
+        if window
+    ]
+    if not words:
+        return []
+    return [Text("  ") + part for part in fold(Text("; ".join(words)), width - 2)]
+
+
+def _other_disruptions(plan: Plan, told: set[str]) -> dict[str, list[str]]:
+    """Group what is not a host by what happens to it; `told` are VMs that a host's row names."""
+    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+    impacts: dict[str, set[Impact]] = {}
+    by_words: dict[str, list[str]] = {}
+    for change in plan.changes:
+        name = change.subject.name
+        if isinstance(change, DestroyVm):
+            by_words.setdefault("deletion", []).append(name)
+        elif change.subject.kind == "host" or change.impact is Impact.NONE or name in removed:
+            continue
+        elif not (name in told and change.kind in ("power_off_vm", "power_on_vm")):
+            impacts.setdefault(name, set()).add(change.impact)
+    for name, found in impacts.items():
+        words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
+        by_words.setdefault(words, []).append(name)
+    return by_words

@@ -1,0 +1,107 @@
+"""How the changes of a host read: a line per setting, what brings it into force, and which hosts are alike.
+
+What a written setting waits for is told by the restart further on that settles it.
+"""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from vgpu_cfg.model.plan.change import (
+    Change,
+    ChangeHost,
+    Edit,
+    EnterMaintenance,
+    ManualStep,
+    RebootHost,
+    RestartService,
+    ShutDownHost,
+)
+from vgpu_cfg.render.layout.edits import edit_value
+from vgpu_cfg.render.layout.lines import counted, fold, fold_names
+from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
+from vgpu_cfg.render.views.plan import Numbered, effort_of, waits_for
+
+_STEP_WIDTH = 13
+_MARGIN = 6
+
+
+def host_lines(changes: Numbered, width: int, number_width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out a host's changes; each setting's line ends with what brings it into force."""
+    keys = [edit.key for _, change in changes if isinstance(change, ChangeHost) for edit in change.edits]
+    topic_width = min(MOST_TOPIC_WIDTH, max((len(key) + 2 for key in keys), default=0))
+    lines: list[Text] = []
+    restarts = sum(isinstance(change, RebootHost | ShutDownHost) for _, change in changes)
+    for index, (number, change) in enumerate(changes):
+        endings: tuple[str, ...] = ()
+        if isinstance(change, ChangeHost) and len(change.edits) == len(change.settings):
+            later = changes[index + 1 :]
+            endings = tuple(waits_for(target, later, is_numbered=restarts > 1) for target in change.settings)
+        lines += change_lines(
+            number,
+            change,
+            None,
+            width,
+            number_width=number_width,
+            topic_width=topic_width if isinstance(change, ChangeHost) else _STEP_WIDTH,
+            endings=endings,
+        )
+    return lines + _right(changes, width, with_all=with_all)
+
+
+def _right(changes: Numbered, width: int, *, with_all: bool) -> list[Text]:
+    right = effort_of("", changes, ()).right
+    if not right:
+        return []
+    margin = " " * _MARGIN
+    if not with_all:
+        verb = "is" if len(right) == 1 else "are"
+        return [Text(f"{margin}{counted(len(right), 'more setting')} {verb} right (-v)", "dim")]
+    words = Text("right: " + ", ".join(f"{target.id} {target.value}" for target in right), "dim")
+    return [Text(margin) + part for part in fold(words, width - _MARGIN, hang=2)]
+
+
+def host_shape(changes: Numbered, name: str) -> tuple[object, ...]:
+    """Return what must be equal for two hosts to be told as one; their own names are taken out of texts."""
+    return tuple(
+        (change.kind, change.impact, tuple(edit.key for edit in change.edits), _rest(change, name))
+        for _, change in changes
+    )
+
+
+def _rest(change: Change, name: str) -> object:
+    match change:
+        case ManualStep():
+            texts = (change.text, change.proof, *change.commands)
+            return (*(text.replace(name, "") for text in texts), change.needs_word)
+        case EnterMaintenance():
+            return (change.is_held, change.vsan, change.window)
+        case RestartService():
+            return change.service
+        case ChangeHost():
+            return change.write.kind
+        case _:
+            return None
+
+
+def host_difference(leader: Numbered, follower: Numbered) -> tuple[str, ...]:
+    """List what differs between two hosts of one shape: who is moved away, and values before and after."""
+    words: list[str] = []
+    for (_, theirs), (_, ours) in zip(leader, follower, strict=True):
+        if (
+            isinstance(ours, EnterMaintenance)
+            and isinstance(theirs, EnterMaintenance)
+            and ours.evacuates != theirs.evacuates
+        ):
+            words.append(f"moves {fold_names(ours.evacuates)} away" if ours.evacuates else "moves no VM away")
+        words += [
+            _edit_words(after)
+            for before, after in zip(theirs.edits, ours.edits, strict=True)
+            if (before.before, before.after, before.is_default)
+            != (after.before, after.after, after.is_default)
+        ]
+    return tuple(dict.fromkeys(words))
+
+
+def _edit_words(edit: Edit) -> str:
+    return f"{edit.key} {edit_value(edit) if edit.before is None else f'{edit.before} -> {edit_value(edit)}'}"

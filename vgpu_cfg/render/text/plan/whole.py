@@ -1,0 +1,182 @@
+"""How a plan reads: disruptions first, changes with like VMs folded, findings, totals, and what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from vgpu_cfg.model.plan.change import (
+    DestroyVm,
+    Plan,
+    Severity,
+)
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, hanging, short
+from vgpu_cfg.render.text.findings import render_findings
+from vgpu_cfg.render.text.plan.change_lines import sign_of
+from vgpu_cfg.render.text.plan.changes import (
+    Block,
+    Follower,
+    fold_blocks,
+    make_blocks,
+    render_block,
+    render_followers,
+)
+from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
+from vgpu_cfg.render.views.plan import plan_counts
+
+_LEGEND = (
+    ("+", "new", "green"),
+    ("~", "change", "yellow"),
+    ("-", "remove", "red"),
+    ("!", "by hand", "magenta"),
+)
+
+
+_DIFFERENCES = {
+    Code.SETTING_DIFFERS: (
+        "differs, and only a check was asked for",
+        "differ, and only a check was asked for",
+    ),
+    Code.CHECK_UNREAD: ("is not all read", "are not all read"),
+    Code.SHELL_CLOSED: ("is not all read, its shell is closed", "are not all read, their shells are closed"),
+    Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
+}
+"""What findings say of the one or of the several hosts that they are about, in a plan without changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanShown:
+    """What to say around a plan: the command to type next, and whether it is only being shown."""
+
+    next_command: str = ""
+    next_note: str = ""
+    is_only_shown: bool = True
+    with_all: bool = False
+
+
+def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[Text]:
+    """Lay out a plan; one that changes nothing and found nothing is one line."""
+    shown = shown or PlanShown()
+    findings = render_findings(plan.diagnostics, width, with_all=shown.with_all)
+    if not plan.changes and not plan.errors:
+        return [*_in_sync(plan, width), *([Text(""), *findings] if findings else [])]
+    if not plan.changes:
+        return [*_header(plan, width), Text(""), *findings, Text(""), *_totals(plan, width, shown)]
+    lines = [*_header(plan, width), Text(""), *render_disruption(plan, width, with_all=shown.with_all)]
+    for entry in fold_blocks(make_blocks(plan)):
+        lines.append(Text(""))
+        match entry:
+            case Block():
+                lines += render_block(entry, width, with_all=shown.with_all)
+            case Follower():
+                lines += render_followers(entry, width, with_all=shown.with_all)
+    if plan.hosts_in_sync:
+        in_sync = f"{fold_names(plan.hosts_in_sync)}: nothing to change"
+        label = "HOST" if len(plan.hosts_in_sync) == 1 else "HOSTS"
+        lines += [Text(""), *hanging(label, in_sync, width, indent=0, label_width=6, style="bold")]
+    if plan.contests:
+        lines += [Text(""), *_starts(plan, width)]
+    if findings:
+        lines += [Text(""), *findings]
+    return [*lines, Text(""), *_totals(plan, width, shown)]
+
+
+def _starts(plan: Plan, width: int) -> list[Text]:
+    """Name the hosts whose VMs start one by one."""
+    hosts = {placement.host_moid: placement.host_name for placement in plan.placements}
+    lines: list[Text] = []
+    for number, contest in enumerate(plan.contests):
+        host = hosts.get(contest.host_moid, contest.host_moid)
+        text = (
+            f"{fold_names(sorted(contest.starts))} on {host}: one by one, the next chosen by the GPUs that "
+            "ESXi gave those before, so that none is left without"
+        )
+        label = "" if number else "STARTS"
+        lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
+    return lines
+
+
+def _header(plan: Plan, width: int) -> list[Text]:
+    left = Text.assemble(
+        (plan.name, "bold"), f" on {_place(plan)}, read {plan.read_at.astimezone():%H:%M:%S}"
+    )
+    used = _signs(plan)
+    right = Text("  ").join(
+        Text.assemble((sign, style), f" {word}") for sign, word, style in _LEGEND if sign in used
+    )
+    if any(edit.is_default for change in plan.changes for edit in change.edits):
+        right = Text.assemble(right, "  ", ("*", "dim"), " default")
+    return both_ends(left, right, width)
+
+
+def _place(plan: Plan) -> str:
+    return ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
+
+
+def _in_sync(plan: Plan, width: int) -> list[Text]:
+    counts = [counted(len(plan.in_sync), "VM")] if plan.in_sync or not plan.hosts_in_sync else []
+    if plan.hosts_in_sync:
+        counts.append(counted(len(plan.hosts_in_sync), "host"))
+    verdict = Text("in sync", "green") if is_in_sync(plan) else Text("; ".join(_differences(plan)), "yellow")
+    line = Text.assemble(
+        (plan.name, "bold"),
+        f" on {_place(plan)}: ",
+        verdict,
+        f"{',' if is_in_sync(plan) else '; in sync:'} {', '.join(counts)}, 0 changes,",
+        f" read {plan.read_at.astimezone():%H:%M:%S}",
+    )
+    return fold(line, width, hang=2)
+
+
+def _differences(plan: Plan) -> Iterator[str]:
+    """Say what differs although no change of the plan mends it."""
+    for code, (one, many) in _DIFFERENCES.items():
+        names = sorted({found.subject.name for found in plan.diagnostics if found.code == code})
+        if names:
+            yield f"{fold_names(names)} {one if len(names) == 1 else many}"
+    if plan.orphans:
+        verb = "is" if len(plan.orphans) == 1 else "are"
+        yield f"{fold_names(plan.orphans)} {verb} not in the plan file"
+
+
+def _signs(plan: Plan) -> set[str]:
+    return {sign_of(change) for change in plan.changes}
+
+
+def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
+    words = plan_counts(plan)
+    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+    kept = [name for name in plan.orphans if name not in removed]
+    if kept:
+        words.append(f"{counted(len(kept), 'orphan')} kept ({fold_names(kept)})")
+    lines = hanging("TOTAL", ", ".join(words), width, indent=0, label_width=6, style="bold")
+    says = "nothing was changed" if shown.is_only_shown else ""
+    lines += hanging(
+        "PLAN", ", ".join(part for part in (plan.digest, says) if part), width, indent=0, label_width=6
+    )
+    errors = sum(found.severity is Severity.ERROR for found in plan.diagnostics)
+    if errors:
+        lines += hanging(
+            "NEXT",
+            f"{counted(errors, 'error')} above must be mended first; nothing will be changed before",
+            width,
+            indent=0,
+            label_width=6,
+            style="bold red",
+        )
+    elif shown.next_command:
+        note = f"   {shown.next_note or _stops(plan)}".rstrip()
+        lines += hanging("NEXT", f"{shown.next_command}{note}", width, indent=0, label_width=6, style="bold")
+    return lines
+
+
+def _stops(plan: Plan) -> str:
+    """Say where a run stops for what is done by hand."""
+    numbers = manual_numbers(plan)
+    if not numbers:
+        return ""
+    return f"stops at {short(map(str, numbers))} with exit 7, and says what to type then"

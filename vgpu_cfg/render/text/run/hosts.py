@@ -1,0 +1,50 @@
+"""How the hosts of a run read: a row each, and under it what was not read back as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.render.layout.lines import Cell, Column, by_row, duration, fold, table, without_domain
+from vgpu_cfg.render.views.host_result import HostRow, reading_words
+
+_COLUMNS = (
+    Column("HOST", is_flexible=True),
+    Column("STATE"),
+    Column("SET", is_right=True),
+    Column("REBOOTS", is_right=True),
+    Column("COLD BOOTS", is_right=True),
+    Column("READ BACK", is_flexible=True),
+    Column("TIME", is_right=True),
+)
+
+
+def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
+    """Lay out a row per host, and under it what was not read back as wanted."""
+    if not rows:
+        return []
+    shortened = without_domain(row.name for row in rows)
+    heading, *laid_out = by_row(table(_COLUMNS, [_cells(row, shortened) for row in rows], width))
+    lines = heading
+    for row, shown in zip(rows, laid_out, strict=True):
+        lines += shown
+        for one in row.unsettled:
+            words = Text(f"~ {reading_words(one)}", "yellow")
+            lines += [Text("    ") + part for part in fold(words, width - 4, hang=2)]
+    return lines
+
+
+def _cells(row: HostRow, shortened: Mapping[str, str]) -> list[Cell]:
+    styles = {"ready": "green", "failed": "bold red", "waiting": "magenta"}
+    settled = len(row.readings) - len(row.unsettled)
+    read = f"{settled} of {len(row.readings)} as wanted" if row.readings else ""
+    return [
+        shortened[row.name],
+        Text(row.state, styles.get(row.state, "")),
+        str(row.set),
+        str(row.reboots or ""),
+        str(row.cold_boots or ""),
+        read,
+        duration(row.seconds) if row.seconds else "",
+    ]

@@ -1,0 +1,292 @@
+"""What a run looks like while it goes on: bars per host and VM on a terminal, dated lines anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from vgpu_cfg.model.plan.change import DestroyVm, Plan
+from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
+from vgpu_cfg.render.layout.console import print_lines, width_of
+from vgpu_cfg.render.layout.lines import duration, fold
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MINUTE = 60
+_WORTH_TELLING_SECONDS = 10
+_STYLES = {
+    OutcomeStatus.DONE: "green",
+    OutcomeStatus.NOT_NEEDED: "dim",
+    OutcomeStatus.SKIPPED: "yellow",
+    OutcomeStatus.FAILED: "bold red",
+}
+
+
+class RunDisplay(Protocol):
+    """Takes the events of a run; a context manager around it."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def say(self, text: str) -> None:
+        """Show a remark, as on a first Ctrl-C."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_display(console: Console, plan: Plan) -> RunDisplay:
+    """Choose the display that the console can show."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveDisplay(console, plan)
+    return PlainDisplay(console, plan)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How far a run is: changes ended of all, and when each began."""
+
+    total: int
+    ended: int = 0
+    began: dict[str, datetime] = field(default_factory=dict)
+    tasks: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        if event.kind is EventKind.STARTED:
+            self.began[event.change_id] = event.at
+        elif event.kind is EventKind.TASK:
+            self.tasks[event.change_id] = self.tasks.get(event.change_id, 0) + 1
+        elif event.kind is EventKind.ENDED:
+            self.ended += 1
+
+    def facts(self, event: Event) -> str:
+        """Say how long a change took and how many tasks, where it did anything."""
+        parts = []
+        if event.change_id in self.began and event.status is not OutcomeStatus.SKIPPED:
+            parts.append(duration((event.at - self.began[event.change_id]).total_seconds()))
+        tasks = self.tasks.get(event.change_id, 0)
+        if tasks:
+            parts.append("1 task" if tasks == 1 else f"{tasks} tasks")
+        return ", ".join(parts)
+
+
+class StepColumn(ProgressColumn):
+    """What a subject is at, and for how long where that is worth telling."""
+
+    def render(self, task: Task) -> Text:
+        words = Text(task.description)
+        since = task.fields.get("since")
+        if since is not None and (seconds := task.get_time() - since) >= _WORTH_TELLING_SECONDS:
+            words.append(f"  {duration(seconds)}", "dim")
+        return words
+
+
+class PlainDisplay:
+    """One dated line for each change that began or ended, for each remark, and each minute of a long wait.
+
+    Its context is free of effect: nothing has to be set up or taken down.
+    """
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self._console = console
+        self._tally = _Tally(len(plan.changes))
+        self._told: dict[str, datetime] = {}
+
+    def __call__(self, event: Event) -> None:
+        self._tally.take(event)
+        line = self._waiting(event) or log_line(event, self._tally.facts(event))
+        if line is not None:
+            self._told[event.change_id] = event.at
+            count = f"[{self._tally.ended}/{self._tally.total}]"
+            print_lines(self._console, _dated(event, count, line, width_of(self._console)))
+
+    def _waiting(self, event: Event) -> Text | None:
+        """Say how long something has gone on, where nothing was said of it for a minute."""
+        told = self._told.get(event.change_id)
+        if event.kind is not EventKind.PROGRESS or told is None:
+            return None
+        if (event.at - told).total_seconds() < _MINUTE:
+            return None
+        said = f": {event.message}" if event.message else ""
+        done = f" {event.progress} %" if event.progress is not None else ""
+        line = Text.assemble((f"{'wait':<8}", "dim"), f"{event.change_id}{said}{done}")
+        return line.append(f"  {self._tally.facts(event)}", "dim")
+
+    def say(self, text: str) -> None:
+        print_lines(self._console, [Text(text)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class LiveDisplay:
+    """A bar and the step of each host or VM that is worked on, one for the whole, and lines of what ended.
+
+    A subject counts as ended when all its changes have. `auto_refresh` is off in tests,
+    and `get_time` tells the seconds from which the length of a step is taken.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        plan: Plan,
+        *,
+        auto_refresh: bool = True,
+        get_time: Callable[[], float] | None = None,
+    ) -> None:
+        self._console = console
+        self._tally = _Tally(len(plan.changes))
+        self._left: dict[str, int] = {}
+        for change in plan.changes:
+            self._left[change.subject.name] = self._left.get(change.subject.name, 0) + 1
+        self._all = dict(self._left)
+        self._removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+        self._bars: dict[str, TaskID] = {}
+        self._began: dict[str, datetime] = {}
+        self._progress = Progress(
+            TextColumn("{task.fields[name]}", markup=False),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            StepColumn(),
+            console=console,
+            auto_refresh=auto_refresh,
+            get_time=get_time,
+            transient=True,
+        )
+        self._whole = self._progress.add_task("", name=plan.name, total=max(1, len(plan.changes)))
+
+    def __call__(self, event: Event) -> None:
+        self._tally.take(event)
+        name = event.subject.name
+        match event.kind:
+            case EventKind.STARTED:
+                self._began.setdefault(name, event.at)
+                self._progress.update(self._bar(name, self._step(event)), since=self._progress.get_time())
+            case EventKind.TASK:
+                self._bar(name, f"{self._step(event)}  {event.task or ''}")
+            case EventKind.PROGRESS:
+                done = self._all[name] - self._left[name]
+                self._progress.update(self._bar(name), completed=done + (event.progress or 0) / 100)
+            case EventKind.NOTE:
+                self._print(event)
+            case EventKind.ENDED:
+                self._end(event)
+        self._progress.refresh()
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(Text(text))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def _step(self, event: Event) -> str:
+        """Say which step of its subject a change is: "5/6 reboot esx-01"."""
+        name = event.subject.name
+        all_steps = self._all[name]
+        return f"{all_steps - self._left[name] + 1}/{all_steps} {event.change_id}"
+
+    def _bar(self, name: str, description: str | None = None) -> TaskID:
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task("", name=name, total=self._all[name])
+        if description is not None:
+            self._progress.update(self._bars[name], description=description)
+        return self._bars[name]
+
+    def _end(self, event: Event) -> None:
+        name = event.subject.name
+        self._left[name] -= 1
+        self._progress.update(self._whole, completed=self._tally.ended)
+        if event.status in (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED) or event.message:
+            self._print(event)
+        if name in self._bars:
+            self._progress.update(
+                self._bars[name],
+                completed=self._all[name] - self._left[name],
+                description="",
+                since=None,
+            )
+        if self._left[name] == 0 and name in self._bars:
+            self._progress.remove_task(self._bars.pop(name))
+            if event.status is OutcomeStatus.DONE:
+                took = duration((event.at - self._began[name]).total_seconds())
+                word = "gone" if name in self._removed else "ready"
+                ended = Text.assemble((f"{word:<8}", "green"), name, (f"  {took}", "dim"))
+                print_lines(self._progress.console, _dated(event, "", ended, width_of(self._console)))
+
+    def _print(self, event: Event) -> None:
+        line = log_line(event, self._tally.facts(event))
+        if line is not None:
+            print_lines(self._progress.console, _dated(event, "", line, width_of(self._console)))
+
+
+def log_line(event: Event, facts: str = "") -> Text | None:
+    """Say in one line what an event is; None for those that are only for bars."""
+    match event.kind:
+        case EventKind.STARTED:
+            return Text(f"{'start':<8}{event.change_id}")
+        case EventKind.TASK | EventKind.PROGRESS:
+            return None
+        case EventKind.NOTE:
+            return Text.assemble((f"{'note':<8}", "cyan"), f"{event.change_id}: {event.message}")
+        case EventKind.ENDED:
+            status = event.status or OutcomeStatus.DONE
+            word = {OutcomeStatus.FAILED: "FAILED", OutcomeStatus.NOT_NEEDED: "as is"}.get(
+                status, status.value
+            )
+            message = event.message.removeprefix(f"{event.change_id}: ")
+            line = Text.assemble((f"{word:<8}", _STYLES[status]), event.change_id)
+            if message:
+                line.append(f": {message}")
+            if facts:
+                line.append(f"  {facts}", style="dim")
+            return line
+
+
+def _dated(event: Event, count: str, line: Text, width: int) -> list[Text]:
+    start = (
+        f"{event.at.astimezone():%H:%M:%S} {count:>7} " if count else f"{event.at.astimezone():%H:%M:%S}  "
+    )
+    first, *rest = fold(line, width - len(start), hang=8)
+    margin = " " * len(start)
+    return [Text.assemble((start, "dim"), first), *(Text(margin) + part for part in rest)]
+
+
+OnEvent = Callable[[Event], None]
+
+
+def tee(*takers: OnEvent) -> OnEvent:
+    """Hand every event to several takers, as to the display and the journal.
+
+    One whose stream has gone (a closed pipe) is left out from then on: a run goes on unseen.
+    """
+    listening = list(takers)
+
+    def hand_out(event: Event) -> None:
+        for taker in tuple(listening):
+            try:
+                taker(event)
+            except OSError:
+                listening.remove(taker)
+
+    return hand_out

@@ -1,0 +1,290 @@
+"""How a run ends: one line, tables of its hosts and VMs, a block for each failure, what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Change, CreateVm, DestroyVm, ManualStep, Plan
+from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.render.layout.commands import proofs
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    both_ends,
+    counted,
+    duration,
+    fold,
+    fold_names,
+    hanging,
+    table,
+    without_domain,
+)
+from vgpu_cfg.render.text.run.hosts import render_hosts
+from vgpu_cfg.render.text.status import guest_word, node_word, state_word
+from vgpu_cfg.render.views.host_result import (
+    host_result_counts,
+    host_rows,
+    is_settled,
+    other_left_behind,
+    reading_words,
+    standing_words,
+)
+from vgpu_cfg.render.views.inventory import profile_words
+from vgpu_cfg.render.views.vm_result import ResultRow, result_rows, seconds_of
+
+_COLUMNS = (
+    Column("VM"),
+    Column("STATE"),
+    Column("HOST", is_flexible=True),
+    Column("GPU", is_flexible=True),
+    Column("PROFILE", is_flexible=True),
+    Column("NODE"),
+    Column("TASKS", is_right=True, drop=1),
+    Column("TIME", is_right=True),
+)
+_GUEST_COLUMN = Column("GUEST", is_flexible=True)
+_MOST_FAILURES = 10
+_MANY_STEPS = 3
+
+
+def render_summary(  # noqa: PLR0913 - what was done, and each command that may come after it
+    plan: Plan,
+    report: Report,
+    width: int,
+    *,
+    after: Inventory | None = None,
+    journal: str = "",
+    next_command: str = "",
+    check_command: str = "",
+    prove_command: str = "",
+) -> list[Text]:
+    """Lay out the end of a run.
+
+    `after` is a reading made after it, from which the table takes host, GPU and node.
+    `check_command` shows that a whole run is whole, `next_command` goes on with a partial one.
+    `prove_command` tests what the guests that were staged can do.
+    """
+    changes = {change.id: change for change in plan.changes}
+    lines = _head(plan, report, width)
+    hosts_done = host_rows(plan, report, after)
+    lines += render_hosts(hosts_done, width)
+    rows = [row for row in result_rows(plan, report, after) if row.status is not OutcomeStatus.SKIPPED]
+    if rows:
+        hosts = without_domain(row.vm.host for row in rows if row.vm is not None)
+        gone = {
+            outcome.subject.name
+            for outcome in report.outcomes
+            if isinstance(changes[outcome.change_id], DestroyVm)
+            and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+        }
+        lines += [Text("")] if hosts_done else []
+        has_guests = any(row.vm is not None and row.vm.guest is not None for row in rows)
+        columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
+        cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in rows]
+        lines += table(columns, cells, width)
+    standing = standing_words(plan, report, hosts_done)
+    if standing:
+        lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
+    for outcome in report.failed[:_MOST_FAILURES]:
+        lines += [Text(""), *_failure(outcome, plan, width)]
+    if len(report.failed) > _MOST_FAILURES:
+        lines += [
+            Text(""),
+            Text(f"  and {len(report.failed) - _MOST_FAILURES} more failures, in the journal"),
+        ]
+    lines += _skipped(report, width)
+    for change_id in report.waiting_for:
+        lines += [Text(""), *_manual_step(changes[change_id], plan, next_command, width)]
+    left_behind = other_left_behind(report, hosts_done)
+    if left_behind:
+        lines += [Text("")]
+        for index, text in enumerate(left_behind):
+            lines += hanging(
+                "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
+            )
+    is_whole = not report.failed and not report.waiting_for and not report.is_interrupted
+    if not is_whole:
+        commands = {"NEXT": next_command}
+    elif _has_staged(report, changes):
+        commands = {"CHECK": check_command, "PROVE": prove_command}
+    else:
+        commands = {"CHECK": check_command}
+    return [*lines, *_tail({**commands, "LOG": journal}, width)]
+
+
+def step_number(plan: Plan, change_id: str) -> int:
+    """Return a change's number as the plan shows it, from 1."""
+    return next((index for index, change in enumerate(plan.changes, 1) if change.id == change_id), 0)
+
+
+def _head(plan: Plan, report: Report, width: int) -> list[Text]:
+    took = f" in {duration(seconds_of(report.outcomes))}" if report.outcomes else ""
+    if report.is_interrupted:
+        word = Text(f"STOPPED{took}", "bold yellow")
+    elif report.failed:
+        word = Text(f"FAILED{took}", "bold red")
+    elif report.waiting_for:
+        word = Text(f"WAITING{took}", "bold magenta")
+    else:
+        word = Text(f"DONE{took}", "bold green")
+    left = Text.assemble(word, f".  {_counts(plan, report)}")
+    right = Text(f"plan {report.digest}", "dim")
+    has_room = left.cell_len + right.cell_len + 2 <= width
+    return both_ends(left, right, width) if has_room else fold(left, width, hang=2)
+
+
+def _counts(plan: Plan, report: Report) -> str:
+    changes = {change.id: change for change in plan.changes}
+    counts: Counter[str] = Counter()
+    for outcome in report.outcomes:
+        if outcome.status is OutcomeStatus.DONE:
+            word = _done_word(changes[outcome.change_id])
+            counts.update([word] if word else [])
+        elif outcome.status is not OutcomeStatus.NOT_NEEDED and outcome.change_id not in report.waiting_for:
+            counts[outcome.status.value] += 1
+    words = [f"{number} {word}" for word, number in counts.items()]
+    words = [*host_result_counts(plan, report), *words]
+    return ", ".join([*words, counted(report.tasks, "task")])
+
+
+def _done_word(change: Change) -> str:
+    """Say what was done; nothing for what is counted by host, or only leads to what is."""
+    match change:
+        case CreateVm():
+            return "made"
+        case DestroyVm():
+            return "deleted"
+        case _:
+            return {
+                "set_rule": "rule set",
+                "set_host_rule": "rule set",
+                "remove_rule": "rule removed",
+                "set_overrides": "overrides set",
+                "set_attributes": "attributes set",
+                "remove_vm_group": "VM group removed",
+                "power_on_vm": "powered on",
+                "power_off_vm": "powered off",
+                "reconfigure_vm": "reconfigured",
+                "upgrade_vm": "upgraded",
+                "set_cluster_option": "option set",
+                "set_vcenter_option": "option set",
+                "change_network": "network changed",
+                "restart_service": "service restarted",
+                "stage_guest": "staged",
+                "manual_step": "done by hand",
+            }.get(change.kind, "")
+
+
+def _cells(
+    row: ResultRow, hosts: Mapping[str, str], gone: Collection[str], *, with_guest: bool
+) -> list[Cell]:
+    times: list[Cell] = [str(row.tasks), duration(row.seconds)]
+    name = Text(row.name, "bold red" if row.status is OutcomeStatus.FAILED else "")
+    if row.vm is None:
+        state = "gone" if row.name in gone else row.status.value
+        return [name, Text(state), "", "", "", "", *([""] if with_guest else []), *times]
+    vm = row.vm
+    guest: list[Cell] = [guest_word(vm)] if with_guest else []
+    return [
+        name,
+        state_word(vm.state),
+        hosts.get(vm.host, ""),
+        " ".join(vm.gpu_pci_ids),
+        profile_words(vm.profiles),
+        node_word(vm),
+        *guest,
+        *times,
+    ]
+
+
+def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
+    left = Text.assemble(
+        ("FAILED", "bold red"),
+        f"  step {step_number(plan, outcome.change_id)}, ",
+        (outcome.change_id, "bold"),
+    )
+    facts = [outcome.tasks[-1]] if outcome.tasks else []
+    if outcome.ended_at is not None:
+        facts.append(f"{outcome.ended_at.astimezone():%H:%M:%S}")
+    lines = both_ends(left, Text(", ".join(facts), "dim"), width)
+    message = outcome.message.removeprefix(f"{outcome.change_id}: ")
+    is_servers_word = bool(outcome.cause) or (bool(outcome.tasks) and outcome.subject.kind != "host")
+    is_guests_word = any(one.id == outcome.change_id and one.kind == "stage_guest" for one in plan.changes)
+    who = "vCenter" if is_servers_word else "why"
+    lines += hanging("guest" if is_guests_word else who, message, width)
+    lines += hanging("cause", outcome.cause, width) if outcome.cause else []
+    pending = [reading_words(one) for one in outcome.readings if not is_settled(one)]
+    lines += hanging("reads", "; ".join(pending), width) if pending else []
+    return lines + (hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else [])
+
+
+def _skipped(report: Report, width: int) -> list[Text]:
+    """Name what was skipped, by reason."""
+    waiting = set(report.waiting_for)
+    by_reason: dict[str, list[Outcome]] = {}
+    for outcome in report.outcomes:
+        if outcome.status is OutcomeStatus.SKIPPED and outcome.change_id not in waiting:
+            by_reason.setdefault(outcome.message, []).append(outcome)
+    if not by_reason:
+        return []
+    lines = [Text("")]
+    for reason, outcomes in by_reason.items():
+        text = f"{fold_names(_skipped_names(outcomes))}: {reason}"
+        label = "SKIPPED" if len(lines) == 1 else ""
+        lines += hanging(label, text, width, indent=0, label_width=8, style="yellow")
+    return lines
+
+
+def _skipped_names(outcomes: Sequence[Outcome]) -> list[str]:
+    """Name changes, or only the host where there are many of one: "esx-01 (6 steps)"."""
+    counts = Counter(outcome.subject.name for outcome in outcomes if outcome.subject.kind == "host")
+    names = []
+    for outcome in outcomes:
+        count = counts[outcome.subject.name]
+        is_many = count >= _MANY_STEPS
+        names.append(f"{outcome.subject.name} ({count} steps)" if is_many else outcome.change_id)
+    return list(dict.fromkeys(names))
+
+
+def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> list[Text]:
+    """Tell a step that waits: what to do, what to type, what shows that it is done, and how to go on."""
+    title = f"  step {step_number(plan, change.id)}, {change.subject.name}"
+    lines = [Text.assemble(("YOUR TURN", "bold magenta"), title)]
+    if not isinstance(change, ManualStep):
+        return lines
+    lines += hanging("do", change.text, width, style="bold")
+    for index, command in enumerate(change.commands):
+        lines.append(_to_type("" if index else "type", command))
+    for index, proof in enumerate(proofs(change)):
+        lines += hanging("" if index else "proof", proof, width)
+    if next_command and change.needs_word:
+        done = f"{next_command} --done {shlex.quote(change.id)}"
+        lines.append(_to_type("then", done))
+    elif next_command:
+        lines += hanging("then", f"{next_command}, which reads whether it is done", width)
+    return lines
+
+
+def _to_type(label: str, command: str) -> Text:
+    """Leave a command on one line, however long: broken in two it could not be copied."""
+    return Text.assemble(f"  {label:<8} ", (command, "bold"))
+
+
+def _has_staged(report: Report, changes: Mapping[str, Change]) -> bool:
+    return any(
+        outcome.status is OutcomeStatus.DONE and changes[outcome.change_id].kind == "stage_guest"
+        for outcome in report.outcomes
+    )
+
+
+def _tail(words: Mapping[str, str], width: int) -> list[Text]:
+    lines: list[Text] = []
+    for label, text in words.items():
+        style = "dim" if label == "LOG" else "bold"
+        lines += hanging(label, text, width, indent=0, label_width=6, style=style) if text else []
+    return [Text(""), *lines] if lines else []

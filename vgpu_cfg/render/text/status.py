@@ -1,0 +1,181 @@
+"""How the state of a plan's hosts and VMs reads: a table of each, and the findings under them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    both_ends,
+    by_row,
+    counted,
+    fold,
+    hanging,
+    short,
+    table,
+    without_domain,
+)
+from vgpu_cfg.render.text.findings import render_findings
+from vgpu_cfg.render.text.guests import guest_lines, guest_state
+from vgpu_cfg.render.views.host_status import HostStatus
+from vgpu_cfg.render.views.inventory import profile_words
+from vgpu_cfg.render.views.status import StatusView, VmRow
+
+_MOST_DRIFT = 6
+_COLUMNS = (
+    Column("VM"),
+    Column("STATE"),
+    Column("HOST", is_flexible=True),
+    Column("GPU", is_flexible=True),
+    Column("PROFILE", is_flexible=True),
+    Column("NODE"),
+)
+_GUEST_COLUMN = Column("GUEST", is_flexible=True)
+_HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
+
+
+def render_status(view: StatusView, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out one row per VM, what differs under it, and the findings at the end."""
+    place = f"{view.server}, {view.datacenter}" if view.datacenter else view.server
+    left = Text.assemble((view.plan, "bold"), f" on {place}")
+    counts = [counted(len(view.hosts), "host")] if view.hosts else []
+    counts += [counted(len(view.vms), "VM")] if view.vms or not counts else []
+    right = Text.assemble(f"{', '.join(counts)}, ", _verdict(view))
+    lines = both_ends(left, right, width)
+    if view.hosts:
+        lines += [Text(""), *_host_rows(view, width, with_all=with_all)]
+    if view.vms:
+        lines += [Text(""), *_rows(view, width, with_all=with_all)]
+    if view.others:
+        shown = view.others if with_all else view.others[:_MOST_DRIFT]
+        rest = len(view.others) - len(shown)
+        words = "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
+        lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
+    findings = render_findings(view.findings, width, with_all=with_all)
+    if findings:
+        lines += [Text(""), *findings]
+    return lines
+
+
+def _verdict(view: StatusView) -> Text:
+    """Say whether all is as the plan file says; what could not be read may differ."""
+    differing = len(view.others)
+    differing += sum(not row.is_in_sync for row in view.hosts)
+    differing += sum(not row.is_in_sync for row in view.vms)
+    unread = sum(not row.is_read for row in view.hosts)
+    errors = sum(found.severity is Severity.ERROR for found in view.findings)
+    if differing:
+        return Text(f"{differing} {'differs' if differing == 1 else 'differ'}", "yellow")
+    if errors:
+        return Text(f"not in sync: {counted(errors, 'error')}", "red")
+    if unread:
+        return Text(f"in sync but for {counted(unread, 'host')} not all read", "yellow")
+    return Text("in sync", "green") if view.is_in_sync else Text("not in sync: see the findings", "yellow")
+
+
+def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+    hosts = without_domain(row.host for row in view.vms)
+    has_guests = any(row.guest is not None for row in view.vms)
+    columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
+    cells = [_cells(row, hosts, with_guest=has_guests) for row in view.vms]
+    heading, *rows = by_row(table(columns, cells, width))
+    lines = heading
+    for row, shown in zip(view.vms, rows, strict=True):
+        lines += shown
+        if row.drift:
+            words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
+            lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
+        if row.guest is not None:
+            trouble = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
+            lines += [Text("    ") + part for text in trouble for part in fold(text, width - 4, hang=2)]
+    return lines
+
+
+def _host_rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+    """Lay out a row per host; under it what differs, what waits for a restart, and why it is down."""
+    shortened = without_domain(row.name for row in view.hosts)
+    cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_word(row)] for row in view.hosts]
+    heading, *rows = by_row(table(_HOST_COLUMNS, cells, width))
+    lines = heading
+    for row, shown in zip(view.hosts, rows, strict=True):
+        lines += shown
+        told = [("~", _drift_words(row.drift, with_all=with_all), "yellow")]
+        told.append(("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow"))
+        told.append(("!", _standing(row), "magenta"))
+        for sign, words, style in told:
+            if words:
+                parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
+                lines += [Text("    ") + part for part in parts]
+    return lines
+
+
+def _drift_words(drift: Sequence[str], *, with_all: bool) -> str:
+    """Join what differs; each may hold commas of its own."""
+    shown = drift if with_all else drift[:_MOST_DRIFT]
+    rest = len(drift) - len(shown)
+    return "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
+
+
+def _host_state(row: HostStatus) -> Text:
+    if row.drift:
+        return Text("differs", "yellow")
+    if row.pending:
+        return Text("waits", "yellow")
+    if row.plan:
+        return Text("held", "magenta")
+    return Text("in sync", "green") if row.is_read else Text("not all read", "yellow")
+
+
+def _mode_word(row: HostStatus) -> str:
+    return "maintenance" if row.is_in_maintenance_mode else ""
+
+
+def _standing(row: HostStatus) -> str:
+    if not row.plan:
+        return row.reason
+    since = f" since {row.since:%Y-%m-%d %H:%M}" if row.since is not None else ""
+    return f"in maintenance mode for plan {row.plan}{since}: {row.reason or 'no reason was kept'}"
+
+
+def state_word(state: str) -> Text:
+    """Spell a power state as readers do: on, off, suspended, missing."""
+    match state:
+        case PowerState.ON.value:
+            return Text("on", "green")
+        case PowerState.OFF.value:
+            return Text("off", "yellow")
+        case "missing":
+            return Text("missing", "red")
+        case _:
+            return Text(state)
+
+
+def node_word(row: VmRow) -> Text:
+    """Say the affinity, and the GPU's node where it is another."""
+    real = ",".join(str(node) for node in row.gpu_nodes)
+    if not real or real == row.affinity:
+        return Text(row.affinity)
+    return Text(f"{row.affinity or '-'}, GPU {real}", "yellow")
+
+
+def guest_word(row: VmRow) -> Text:
+    """Say how the guest stands, nothing where none is staged."""
+    return guest_state(row.guest) if row.guest is not None else Text("")
+
+
+def _cells(row: VmRow, hosts: Mapping[str, str], *, with_guest: bool) -> list[Cell]:
+    guest: list[Cell] = [guest_word(row)] if with_guest else []
+    return [
+        row.name,
+        state_word(row.state),
+        hosts.get(row.host, ""),
+        " ".join(row.gpu_pci_ids),
+        profile_words(row.profiles),
+        node_word(row),
+        *guest,
+    ]

@@ -1,0 +1,131 @@
+"""How a verification reads on a terminal: a table per host, VM and pair, what failed, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, fold_names, table
+from vgpu_cfg.render.text.findings import lay_out
+from vgpu_cfg.render.views.verification import (
+    Block,
+    Part,
+    codes_of,
+    count_states,
+    is_folded,
+    parts_of,
+    result_words,
+    shown_results,
+    verdict_words,
+)
+
+_STYLES = {
+    CheckState.PASSED: "green",
+    CheckState.FAILED: "bold red",
+    CheckState.NOT_ASKED: "yellow",
+    CheckState.SKIPPED: "dim",
+}
+_SIGNS = {
+    CheckState.PASSED: "ok",
+    CheckState.FAILED: "FAIL",
+    CheckState.NOT_ASKED: "-",
+    CheckState.SKIPPED: "skip",
+}
+_COLUMNS = (Column("", drop=0), Column("CHECK"), Column("RESULT", is_flexible=True))
+_MOST_NAME_WIDTH = 16
+
+
+def render_verification(
+    found: Verification, width: int, *, next_command: str = "", with_all: bool = False
+) -> list[Text]:
+    """Lay out a verification. `next_command` is what to type when what failed is mended."""
+    quick = ", quick" if found.is_quick else ""
+    left = Text.assemble(
+        (found.plan, "bold"), f" on {found.server}, verified {found.begun:%Y-%m-%d %H:%M}{quick}"
+    )
+    right = Text(verdict_words(found), "bold red" if found.failed else "green" if found.passes else "yellow")
+    lines = both_ends(left, right, width)
+    for part in parts_of(found):
+        lines += [Text(""), Text(part.title, style="bold")]
+        lines += _blocks(part, width, with_all=with_all)
+    lines += _failures(found.failed, width)
+    hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
+    lines += _end(found, width, next_command, hides_skipped=hides_skipped)
+    return lines
+
+
+def _blocks(part: Part, width: int, *, with_all: bool) -> list[Text]:
+    """Lay out a heading per subject with its results below; the columns are the same throughout."""
+    open_blocks = [block for block in part.blocks if not is_folded(part, block, with_all=with_all)]
+    rows = [row for block in open_blocks for row in _rows(block, with_all=with_all)]
+    laid = _without_heading(table(_COLUMNS, rows, width, indent=4)) if rows else []
+    lines: list[Text] = []
+    for block in part.blocks:
+        about = f"  {block.about}" if block.about else ""
+        head = Text.assemble("  ", (block.name, "bold"), (about, ""))
+        lines += both_ends(head, Text(block.counts, "yellow" if block.has_trouble else "dim"), width)
+        if block in open_blocks:
+            count = len(shown_results(block, with_all=with_all))
+            for _ in range(count):
+                lines.append(laid.pop(0))
+                while laid and not laid[0].plain[4:5].strip():
+                    lines.append(laid.pop(0))
+    return lines
+
+
+def _without_heading(lines: list[Text]) -> list[Text]:
+    return lines[1:]
+
+
+def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
+    return [
+        [
+            Text(_SIGNS[result.state], _STYLES[result.state]),
+            result.title,
+            Text(result_words(result), "" if result.state is not CheckState.SKIPPED else "dim"),
+        ]
+        for result in shown_results(block, with_all=with_all)
+    ]
+
+
+def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
+    """Lay out failures as findings are: code, whom it is about, what it means, what to do; like ones once."""
+    if not failed:
+        return []
+    lines = [Text(""), Text.assemble(("FAILED", "bold"), f"  {len(failed)}")]
+    alike: dict[tuple[str, ...], list[CheckResult]] = {}
+    for one in failed:
+        alike.setdefault((one.code, one.title, one.message, one.remedy), []).append(one)
+    named = [(fold_names(one.subject.name for one in same), same[0]) for same in alike.values()]
+    longest = min(max(len(name) for name, _ in named), _MOST_NAME_WIDTH)
+    for name, one in named:
+        lines += finding_lines(one, longest, width, name=name)
+    return lines
+
+
+def finding_lines(one: CheckResult, name_width: int, width: int, *, name: str = "") -> list[Text]:
+    """Lay out a failure of one subject, or of several under one `name`."""
+    head = (one.code, "bold red", name or one.subject.name)
+    return lay_out(head, f"{one.title}: {one.message}", one.remedy, name_width, width)
+
+
+def _end(found: Verification, width: int, next_command: str, *, hides_skipped: bool) -> list[Text]:
+    hint = "  (-v shows what was skipped)" if hides_skipped else ""
+    total = f"TOTAL  {count_states(found.results) or 'nothing'} in {duration(found.seconds)}{hint}"
+    shares = found.thresholds
+    least = (
+        f"at least {shares.host_memory:.0%} of the line rate from host memory, "
+        f"{shares.gpu_memory:.0%} from GPU memory, {shares.busbw:.0%} as bus bandwidth"
+    )
+    measured = any(one.measured.get("share") for one in found.results)
+    lines = [Text(""), *fold(Text(total), width, hang=7)]
+    if measured:
+        lines += fold(Text(f"ASKED  {least}"), width, hang=7)
+    codes = codes_of(found.failed)
+    if codes:
+        lines += fold(Text(f"MORE   vgpu-cfg explain {' '.join(codes)}"), width, hang=7)
+    if next_command:
+        lines += fold(Text(f"NEXT   {next_command}"), width, hang=7)
+    return lines

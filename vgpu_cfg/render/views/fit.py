@@ -1,0 +1,28 @@
+"""The answer to how many more fit, with what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.planning.pool.fit import next_step
+from vgpu_cfg.planning.pool.gpus import PooledGpu
+from vgpu_cfg.planning.pool.shapes import Fits
+
+
+@dataclass(frozen=True, slots=True)
+class FitView:
+    """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid."""
+
+    server: str
+    read_at: str
+    asked: str
+    fits: Fits
+    clusters: Mapping[str, str]
+    gpus: Mapping[str, Sequence[PooledGpu]]
+    left_out: Sequence[str] = ()
+
+    @property
+    def next_step(self) -> str:
+        """What would make room, where nothing fits."""
+        return next_step(self.fits.hosts)

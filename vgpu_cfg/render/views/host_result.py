@@ -1,0 +1,211 @@
+"""What became of the hosts of a run: what was set and read back, how often each restarted, who is down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import (
+    Change,
+    ChangeHost,
+    EnterMaintenance,
+    ExitMaintenance,
+    ManualStep,
+    Plan,
+    RebootHost,
+    ShutDownHost,
+)
+from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.render.layout.lines import counted
+
+_SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+
+
+_SSH_STILL_RUNS = "SSH service still runs"
+"""What a run says of a host whose SSH it could not stop (`Report.left_behind`)."""
+
+
+_STANDS = ": in maintenance mode: "
+"""What stands between a host's name and the reason, where a run tells of one that is left down."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """What became of one host.
+
+    `state` is "ready", "waiting", "failed", "skipped" or "as it was"; `standing` says why the host is
+    still in maintenance mode, and is empty where it is not. `readings` are the last of each setting.
+    """
+
+    name: str
+    moid: str
+    state: str
+    set: int
+    reboots: int
+    cold_boots: int
+    standing: str
+    seconds: float
+    readings: tuple[SettingReading, ...]
+
+    @property
+    def unsettled(self) -> tuple[SettingReading, ...]:
+        """The settings that were read back otherwise than wanted, or wait for a restart."""
+        return tuple(one for one in self.readings if not is_settled(one))
+
+
+def is_settled(reading: SettingReading) -> bool:
+    """Whether a reading shows that the setting is as wanted, and in force."""
+    return reading.configured is not None and not (reading.waits_for or reading.differs)
+
+
+def host_rows(plan: Plan, report: Report, after: Inventory | None = None) -> tuple[HostRow, ...]:
+    """Make a row for each host that the run was about, in the plan's order."""
+    outcomes = {outcome.change_id: outcome for outcome in report.outcomes}
+    by_host: dict[str, list[tuple[Change, Outcome]]] = {}
+    for change in plan.changes:
+        outcome = outcomes.get(change.id)
+        if change.subject.kind == "host" and outcome is not None:
+            by_host.setdefault(change.subject.name, []).append((change, outcome))
+    waiting = set(report.waiting_for)
+    left = dict(line.split(_STANDS, 1) for line in report.left_behind if _STANDS in line)
+    rows = (_row(name, steps, waiting, after) for name, steps in by_host.items())
+    return tuple(
+        replace(row, standing=left[row.name])
+        if row.name in left and not row.standing and not _is_back(row.moid, after)
+        else row
+        for row in rows
+    )
+
+
+def _is_back(moid: str, after: Inventory | None) -> bool:
+    """Whether a reading after the run shows a host out of maintenance mode."""
+    host = after.host_by_moid.get(moid) if after is not None else None
+    return host is not None and not host.is_in_maintenance_mode
+
+
+def other_left_behind(report: Report, rows: Sequence[HostRow]) -> tuple[str, ...]:
+    """Return what a run left that no row tells already."""
+    told = tuple(f"{row.name}{_STANDS}" for row in rows if row.standing)
+    return tuple(line for line in report.left_behind if not line.startswith(told))
+
+
+def _row(
+    name: str, steps: Sequence[tuple[Change, Outcome]], waiting: set[str], after: Inventory | None
+) -> HostRow:
+    moid = next((change.host_moid for change, _ in steps if change.host_moid), "")
+    readings: dict[tuple[str, str], SettingReading] = {}
+    for _, outcome in steps:
+        readings |= {(one.setting, one.device): one for one in outcome.readings}
+    began = [outcome.started_at for _, outcome in steps if outcome.started_at is not None]
+    ended = [outcome.ended_at for _, outcome in steps if outcome.ended_at is not None]
+    return HostRow(
+        name=name,
+        moid=moid,
+        state=_state(steps, waiting),
+        set=len(_set(steps)),
+        reboots=sum(isinstance(change, RebootHost) for change in _done(steps)),
+        cold_boots=_cold_boots(steps),
+        standing=_standing(steps, waiting, moid, after),
+        seconds=(max(ended) - min(began)).total_seconds() if began and ended else 0.0,
+        readings=tuple(readings.values()),
+    )
+
+
+def _done(steps: Iterable[tuple[Change, Outcome]]) -> list[Change]:
+    return [change for change, outcome in steps if outcome.status is OutcomeStatus.DONE]
+
+
+def _set(steps: Sequence[tuple[Change, Outcome]]) -> set[str]:
+    """Return the settings that were written in this run."""
+    return {
+        target.id for change in _done(steps) if isinstance(change, ChangeHost) for target in change.settings
+    }
+
+
+def _cold_boots(steps: Sequence[tuple[Change, Outcome]]) -> int:
+    """Count the cold boots that were shown to be done: the step by hand after a shutdown."""
+    downs = {change.id for change, _ in steps if isinstance(change, ShutDownHost)}
+    return sum(
+        isinstance(change, ManualStep) and bool(downs & {*change.needs}) and outcome.status in _SETTLED
+        for change, outcome in steps
+    )
+
+
+def _state(steps: Sequence[tuple[Change, Outcome]], waiting: set[str]) -> str:
+    found = {outcome.status for _, outcome in steps}
+    if OutcomeStatus.FAILED in found:
+        return "failed"
+    if any(change.id in waiting for change, _ in steps):
+        return "waiting"
+    if OutcomeStatus.SKIPPED in found:
+        return "skipped"
+    return "ready" if OutcomeStatus.DONE in found else "as it was"
+
+
+def _standing(
+    steps: Sequence[tuple[Change, Outcome]], waiting: set[str], moid: str, after: Inventory | None
+) -> str:
+    """Say why a host is still in maintenance mode: by a reading after the run, else by what was done."""
+    enters = next((outcome for change, outcome in steps if isinstance(change, EnterMaintenance)), None)
+    leaves = next((outcome for change, outcome in steps if isinstance(change, ExitMaintenance)), None)
+    is_down = enters is not None and enters.status in _SETTLED and _is_undone(leaves)
+    host = after.host_by_moid.get(moid) if after is not None else None
+    if host is not None:
+        is_down = host.is_in_maintenance_mode
+    if not is_down:
+        return ""
+    for change, outcome in steps:
+        if outcome.status is OutcomeStatus.FAILED:
+            return f"{change.id} failed"
+        if change.id in waiting:
+            return f"waits for {change.id!r}, which is done by hand"
+    return next(
+        (outcome.message for _, outcome in steps if outcome.status is OutcomeStatus.SKIPPED),
+        "somebody else holds it there",
+    )
+
+
+def _is_undone(outcome: Outcome | None) -> bool:
+    return outcome is None or outcome.status not in _SETTLED
+
+
+def reading_words(reading: SettingReading) -> str:
+    """Say what a setting showed: "ats TRUE", "ats TRUE, in force FALSE: waits for a reboot"."""
+    name = f"{reading.setting} {reading.device}".rstrip()
+    if reading.configured is None:
+        return f"{name}: {reading.wanted} was wanted, and it could not be read"
+    if reading.differs:
+        return f"{name} is {reading.configured}, and {reading.wanted} was wanted"
+    words = f"{name} {reading.configured}"
+    if reading.runtime not in (None, reading.configured):
+        words += f", in force {reading.runtime}"
+    return f"{words}: waits for a {reading.waits_for}" if reading.waits_for else words
+
+
+def standing_words(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
+    """Say which hosts are still in maintenance mode and why, and whether SSH was closed again."""
+    if not rows:
+        return ""
+    standing = [f"{row.name} ({row.standing})" for row in rows if row.standing]
+    is_taken = any(isinstance(change, EnterMaintenance) for change in plan.changes)
+    words = []
+    if standing:
+        words.append(f"In maintenance mode: {'; '.join(standing)}.")
+    elif is_taken:
+        words.append("No host in maintenance mode.")
+    opens = any(entry.access.ssh == "open-and-close" for entry in plan.desired.hosts)
+    if opens and not any(_SSH_STILL_RUNS in line for line in report.left_behind):
+        words.append("SSH closed again wherever it was opened.")
+    return " ".join(words)
+
+
+def host_result_counts(plan: Plan, report: Report) -> list[str]:
+    """Count what was done to hosts, in words; what only leads there, like maintenance mode, is left out."""
+    rows = host_rows(plan, report)
+    counts = (
+        (sum(row.set for row in rows), "setting"),
+        (sum(row.reboots for row in rows), "reboot"),
+        (sum(row.cold_boots for row in rows), "cold boot"),
+    )
+    return [counted(number, noun) for number, noun in counts if number]

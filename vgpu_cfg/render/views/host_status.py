@@ -1,0 +1,145 @@
+"""The prepared hosts of a plan as rows: what differs, what waits for a restart, who is down, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import (
+    Change,
+    ChangeHost,
+    Diagnostic,
+    ManualStep,
+    Plan,
+    RebootHost,
+    RestartService,
+)
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.render.layout.edits import edit_words
+
+_UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, Code.FIRMWARE_IN_GUEST})
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """A host that the plan prepares.
+
+    `drift` is what differs, `pending` what is set and waits for a restart, and `is_read` whether
+    everything could be read: what was not may differ. `plan`, `since` and
+    `reason` tell for which plan this tool holds it in maintenance mode; they are empty where it does not.
+    """
+
+    name: str
+    moid: str
+    is_in_maintenance_mode: bool
+    drift: tuple[str, ...]
+    pending: tuple[str, ...] = ()
+    plan: str = ""
+    since: datetime | None = None
+    reason: str = ""
+    is_read: bool = True
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether nothing differs, waits, or is left in maintenance mode by this tool."""
+        return not (self.drift or self.pending or self.plan)
+
+
+def view_hosts(plan: Plan, observed: Inventory) -> tuple[HostStatus, ...]:
+    """Make a row for each host that the plan prepares or has a finding about, by name."""
+    changes: dict[str, list[Change]] = {}
+    moids: dict[str, str] = {}
+    for change in plan.changes:
+        if change.subject.kind == "host":
+            changes.setdefault(change.subject.name, []).append(change)
+            moids.setdefault(change.subject.name, change.subject.moid or change.host_moid or "")
+    findings: dict[str, list[Diagnostic]] = {}
+    for found in plan.diagnostics:
+        if found.subject.kind == "host" and found.subject.moid is not None:
+            findings.setdefault(found.subject.name, []).append(found)
+            moids.setdefault(found.subject.name, found.subject.moid)
+    by_name = {host.name: host.moid for host in observed.hosts}
+    names = sorted({*plan.hosts_in_sync, *changes, *findings})
+    return tuple(
+        _row(
+            name,
+            moids.get(name) or by_name.get(name, ""),
+            changes.get(name, []),
+            findings.get(name, []),
+            observed,
+            is_in_sync=name in plan.hosts_in_sync,
+        )
+        for name in names
+    )
+
+
+def _row(
+    name: str,
+    moid: str,
+    changes: Sequence[Change],
+    findings: Sequence[Diagnostic],
+    observed: Inventory,
+    *,
+    is_in_sync: bool,
+) -> HostStatus:
+    host = observed.host_by_moid.get(moid)
+    facts = observed.facts.hosts.get(moid, HostFacts())
+    mark = facts.mark if facts.mark is not None and facts.mark.maintenance else None
+    drift = [*_drift(changes), *(found.message for found in findings if found.code == Code.SETTING_DIFFERS)]
+    pending = _pending(changes, facts)
+    if any(found.code == Code.SHELL_LEFT_OPEN for found in findings):
+        pending += ("its SSH service is to be stopped",)
+    standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
+    is_read = not any(found.code in _UNREAD for found in findings)
+    is_told = drift or pending or is_in_sync or mark is not None or standing or not is_read
+    if findings and not is_told:
+        drift.append("see the findings")
+    is_work = any(not isinstance(change, ChangeHost) for change in changes)
+    if is_work and not (drift or pending or mark is not None):
+        drift.append("`plan` shows what is left to do")
+    return HostStatus(
+        name=name,
+        moid=moid,
+        is_in_maintenance_mode=host.is_in_maintenance_mode if host is not None else bool(standing),
+        drift=tuple(dict.fromkeys(drift)),
+        pending=pending,
+        plan=mark.plan if mark is not None else "",
+        since=mark.since if mark is not None else None,
+        reason=mark.reason if mark is not None else standing,
+        is_read=is_read,
+    )
+
+
+def _drift(changes: Sequence[Change]) -> list[str]:
+    """Say what is to be written or done by hand; what a reboot would drop is right as long as none comes."""
+    words = []
+    for change in changes:
+        if isinstance(change, ChangeHost):
+            words += [edit_words(edit) for edit in change.edits if edit.before != edit.after]
+        elif isinstance(change, ManualStep):
+            words += [edit_words(edit) for edit in change.edits]
+    steps = [change for change in changes if isinstance(change, ManualStep)]
+    return words or [f"by hand: {step.text}" for step in steps]
+
+
+def _pending(changes: Sequence[Change], facts: HostFacts) -> tuple[str, ...]:
+    """Name what is configured as wanted and waits: nothing writes it, and a restart settles it."""
+    written = {
+        target.id for change in changes if isinstance(change, ChangeHost) for target in change.settings
+    }
+    settled = [
+        target
+        for change in changes
+        if isinstance(change, RebootHost | RestartService)
+        for target in change.settles
+        if target.id not in written
+    ]
+    waiting = [
+        name
+        for name, boot_time in (facts.mark.waiting if facts.mark is not None else {}).items()
+        if boot_time == facts.boot_time
+    ]
+    return tuple(dict.fromkeys([*(f"{target.id} {target.value}" for target in settled), *waiting]))

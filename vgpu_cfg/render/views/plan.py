@@ -1,0 +1,189 @@
+"""What a plan does to each host, what waits for which restart, and what all of it comes to, counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.plan.change import (
+    Change,
+    ChangeHost,
+    CreateVm,
+    DestroyVm,
+    EnterMaintenance,
+    ExitMaintenance,
+    Impact,
+    ManualStep,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    RebootHost,
+    ReconfigureVm,
+    RestartService,
+    SetAttributes,
+    SetOverrides,
+    SettingTarget,
+    SetVCenterOption,
+    ShutDownHost,
+    UpgradeVm,
+)
+from vgpu_cfg.render.layout.lines import counted
+
+Numbered = Sequence[tuple[int, Change]]
+
+
+@dataclass(frozen=True, slots=True)
+class HostEffort:
+    """What is done to one host, counted, and whom it concerns.
+
+    `moved` and `switched_off` are VMs, `by_hand` the numbers of manual steps in the plan,
+    `right` the settings that are asked for and need nothing.
+    """
+
+    name: str
+    settings: int
+    reboots: int
+    cold_boots: int
+    services: tuple[str, ...]
+    enters: EnterMaintenance | None
+    moved: tuple[str, ...]
+    switched_off: tuple[str, ...]
+    by_hand: tuple[int, ...]
+    right: tuple[SettingTarget, ...]
+
+    @property
+    def words(self) -> str:
+        """What is disturbed: "maintenance mode, 1 reboot"; empty where nothing is."""
+        words = []
+        if self.enters is not None:
+            words.append("in maintenance mode already" if self.enters.is_held else "maintenance mode")
+        if self.reboots:
+            words.append(counted(self.reboots, "reboot"))
+        if self.cold_boots:
+            words.append(counted(self.cold_boots, "cold boot"))
+        words += [f"restart of {service}" for service in self.services]
+        return ", ".join(words)
+
+
+def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffort:
+    """Count what is done to a host; `changes` are its own, `plan` all of them."""
+    own = [change for _, change in changes]
+    needs = {need for change in own for need in change.needs}
+    enters = next((change for change in own if isinstance(change, EnterMaintenance)), None)
+    touched = {target.id for target in _written(own)}
+    settles = next((change.settles for change in own if isinstance(change, ExitMaintenance)), ())
+    return HostEffort(
+        name=name,
+        settings=len(touched),
+        reboots=sum(isinstance(change, RebootHost) for change in own),
+        cold_boots=sum(isinstance(change, ShutDownHost) for change in own) or _waits_for_power(own),
+        services=tuple(dict.fromkeys(change.service for change in own if isinstance(change, RestartService))),
+        enters=enters,
+        moved=enters.evacuates if enters is not None else (),
+        switched_off=tuple(
+            change.vm.name for change in plan if isinstance(change, PowerOffVm) and change.id in needs
+        ),
+        by_hand=tuple(number for number, change in changes if isinstance(change, ManualStep)),
+        right=tuple(target for target in settles if target.id not in touched),
+    )
+
+
+def _waits_for_power(changes: Sequence[Change]) -> int:
+    """Count 1 for a host that an earlier run shut down, and that only waits to be switched on."""
+    return int(
+        len(changes) == 1 and isinstance(changes[0], ManualStep) and changes[0].id.startswith("cold boot ")
+    )
+
+
+def _written(changes: Iterable[Change]) -> Iterable[SettingTarget]:
+    """Yield the settings that are written, and those that are set by hand."""
+    for change in changes:
+        if isinstance(change, ChangeHost):
+            yield from change.settings
+        elif isinstance(change, ManualStep) and change.edits:
+            yield from change.proves
+
+
+def waits_for(target: SettingTarget, later: Numbered, *, is_numbered: bool = False) -> str:
+    """Say which restart further on settles a setting, with the restart's number where that is asked for."""
+    is_down = False
+    for number, change in later:
+        match change:
+            case RebootHost(settles=settles) if target.id in {one.id for one in settles}:
+                return f"reboot {number}" if is_numbered else "reboot"
+            case RestartService(settles=settles) if target.id in {one.id for one in settles}:
+                return f"restart of {change.service}"
+            case ShutDownHost():
+                is_down = True
+            case ManualStep(proves=proves) if is_down and target.id in {one.id for one in proves}:
+                return f"cold boot {number}" if is_numbered else "cold boot"
+            case _:
+                continue
+    return ""
+
+
+def host_efforts(plan: Sequence[Change]) -> Mapping[str, HostEffort]:
+    """Count by host what a plan does, in the order in which hosts first appear."""
+    found: dict[str, list[tuple[int, Change]]] = {}
+    for number, change in enumerate(plan, 1):
+        if change.subject.kind == "host":
+            found.setdefault(change.subject.name, []).append((number, change))
+    return {name: effort_of(name, changes, plan) for name, changes in found.items()}
+
+
+def host_counts(plan: Sequence[Change]) -> list[str]:
+    """Count what is done to hosts, in words: "7 host settings", "1 reboot"."""
+    efforts = host_efforts(plan).values()
+    kinds = Counter(change.kind for change in plan)
+    counts = [
+        (sum(effort.settings for effort in efforts), "host setting"),
+        (sum(effort.reboots for effort in efforts), "reboot"),
+        (sum(effort.cold_boots for effort in efforts), "cold boot"),
+        (kinds["set_cluster_option"] + kinds["set_vcenter_option"], "option"),
+        (kinds["change_network"], "network change"),
+    ]
+    return [counted(number, noun) for number, noun in counts if number]
+
+
+def plan_counts(plan: Plan) -> list[str]:
+    """Count what a plan comes to, in words: "2 VMs new", "1 power cycle"."""
+    kinds = Counter(change.kind for change in plan.changes)
+    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+    new = {change.subject.name for change in plan.changes if isinstance(change, CreateVm)}
+    changed = {
+        change.subject.name
+        for change in plan.changes
+        if isinstance(change, ReconfigureVm | UpgradeVm | SetAttributes)
+    } - new
+    switched = (
+        {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
+        - new
+        - removed
+        - changed
+    )
+    cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
+    rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
+    overridden = sum(len(change.overrides) for change in plan.changes if isinstance(change, SetOverrides))
+    counts = [
+        (len(new), "VM new", "VMs new"),
+        (len(changed), "VM changed", "VMs changed"),
+        (len(switched), "VM switched", "VMs switched"),
+        (len(removed), "VM removed", "VMs removed"),
+        (kinds["stage_guest"], "guest staged", "guests staged"),
+        (rules, "DRS rule", "DRS rules"),
+        (overridden, "VM overridden in its cluster", "VMs overridden in their cluster"),
+        (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
+        (len(cycled), "power cycle", "power cycles"),
+    ]
+    words = [counted(number, one, many) for number, one, many in counts if number]
+    words += host_counts(plan.changes)
+    if kinds["manual_step"]:
+        words.append(counted(kinds["manual_step"], "step by hand", "steps by hand"))
+    tasks = sum(is_task(change) for change in plan.changes)
+    return [*words, f"about {counted(tasks, 'task')}"] if words else ["no changes"]
+
+
+def is_task(change: Change) -> bool:
+    """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
+    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetAttributes | SetVCenterOption)

@@ -1,0 +1,184 @@
+"""The hosts and VMs of a plan as rows for readers: where each VM is, and what differs from the plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.plan.change import (
+    Change,
+    CreateVm,
+    Diagnostic,
+    Impact,
+    ManualStep,
+    Plan,
+    SetOverrides,
+    StageGuest,
+)
+from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.render.layout.edits import edit_words
+from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
+from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
+
+
+@dataclass(frozen=True, slots=True)
+class VmRow:
+    """A VM. `state` is vSphere's power state, "missing".
+
+    `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
+    where the plan stages none.
+    """
+
+    name: str
+    moid: str
+    state: str
+    host: str
+    gpu_pci_ids: tuple[str, ...]
+    gpu_nodes: tuple[int, ...]
+    profiles: tuple[str, ...]
+    affinity: str
+    drift: tuple[str, ...]
+    guest: GuestStatus | None = None
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether nothing differs."""
+        return not self.drift
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """All rows of one plan, in the plan file's order, orphans last.
+
+    `others` are the changes left to do that no row tells of: to clusters, networks and vCenter itself.
+    """
+
+    plan: str
+    server: str
+    datacenter: str
+    read_at: str
+    vms: tuple[VmRow, ...]
+    findings: tuple[Diagnostic, ...]
+    is_in_sync: bool
+    hosts: tuple[HostStatus, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def view_status(plan: Plan, observed: Inventory) -> StatusView:
+    """Make the rows of a plan that was just made from what was just read."""
+    own = {
+        vm.name: vm
+        for vm in observed.vms_marked(plan.name)
+        if vm.mark is not None and vm.mark.vm == vm.name and not vm.is_template
+    }
+    holders = gpus_by_vm(observed)
+    changes: dict[str, list[Change]] = {}
+    for change in plan.changes:
+        if isinstance(change, SetOverrides):
+            for one in change.overrides:
+                changes.setdefault(one.vm.name, []).append(only_about(change, one.vm.name))
+        else:
+            changes.setdefault(change.subject.name, []).append(change)
+    desired = {vm.name: vm for vm in plan.desired.vms}
+    stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
+    guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
+    names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
+    return StatusView(
+        plan=plan.name,
+        server=plan.target.address,
+        datacenter=plan.target.datacenter,
+        read_at=plan.read_at.isoformat(),
+        vms=tuple(
+            replace(
+                _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, []))),
+                guest=guests.get(name),
+            )
+            for name in names
+        ),
+        findings=plan.diagnostics,
+        is_in_sync=is_in_sync(plan),
+        hosts=view_hosts(plan, observed),
+        others=tuple(
+            change.id
+            for change in plan.changes
+            if change.subject.kind not in ("host", "vm") and not isinstance(change, SetOverrides)
+        ),
+    )
+
+
+def only_about(change: SetOverrides, name: str) -> SetOverrides:
+    """Return the part of a cluster's change that is about one VM, its edits named without the VM."""
+    own = f"{name} "
+    edits = (edit for edit in change.edits if edit.key.startswith(own))
+    return change.model_copy(
+        update={
+            "overrides": tuple(one for one in change.overrides if one.vm.name == name),
+            "edits": tuple(edit.model_copy(update={"key": edit.key.removeprefix(own)}) for edit in edits),
+        }
+    )
+
+
+def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
+    """Map the moid of each VM that holds GPUs to their addresses and NUMA nodes."""
+    found: dict[str, list[tuple[str, int | None]]] = {}
+    for host in observed.hosts:
+        for gpu in host.gpus:
+            for moid in gpu.vm_moids:
+                found.setdefault(moid, []).append((gpu.pci_id, gpu.numa_node))
+        nodes = {device.pci_id: device.numa_node for device in host.pci_devices}
+        for vm in observed.vms_by_host.get(host.moid, ()):
+            for device in vm.detail.passthrough_gpus if vm.detail and vm.is_on else ():
+                pci_id = device.pci_id or device.assigned_id
+                if pci_id is not None:
+                    found.setdefault(vm.moid, []).append((pci_id, nodes.get(pci_id)))
+    return {moid: tuple(dict.fromkeys(gpus)) for moid, gpus in found.items()}
+
+
+def make_row(vm: Vm, observed: Inventory, holders: Mapping[str, tuple[tuple[str, int | None], ...]]) -> VmRow:
+    """Make the row of a VM that exists, with no say on what differs."""
+    return _row(vm.name, vm, observed, holders, ())
+
+
+def _row(
+    name: str,
+    vm: Vm | None,
+    observed: Inventory,
+    holders: Mapping[str, tuple[tuple[str, int | None], ...]],
+    drift: tuple[str, ...],
+) -> VmRow:
+    if vm is None:
+        return VmRow(name, "", "missing", "", (), (), (), "", drift)
+    host = observed.host_by_moid.get(vm.host_moid or "")
+    gpus = holders.get(vm.moid, ())
+    return VmRow(
+        name=name,
+        moid=vm.moid,
+        state=vm.power_state.value,
+        host=host.name if host else "",
+        gpu_pci_ids=tuple(pci_id for pci_id, _ in gpus),
+        gpu_nodes=tuple(sorted({node for _, node in gpus if node is not None})),
+        profiles=tuple(vgpu.profile for vgpu in vm.detail.vgpus) if vm.detail else (),
+        affinity=vm.detail.extra_config.get(AFFINITY_KEY, "") if vm.detail else "",
+        drift=drift,
+    )
+
+
+def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
+    if name in plan.orphans:
+        return ("not in the plan file",)
+    if not changes and name not in plan.in_sync:
+        return ("see the findings",)
+    words: list[str] = []
+    for change in changes:
+        if isinstance(change, CreateVm):
+            return ("not made yet",)
+        if isinstance(change, ManualStep):
+            continue
+        if isinstance(change, StageGuest):
+            words.append(f"guest: {', '.join(change.modules)}")
+            continue
+        is_cycle = change.impact is Impact.POWER_CYCLE
+        words += [edit_words(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]
+    return tuple(dict.fromkeys(words)) or (("`plan` shows what is left to do",) if changes else ())

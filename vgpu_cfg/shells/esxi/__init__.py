@@ -1,0 +1,1 @@
+"""How the shell of an ESXi host is reached, and what its tools are asked."""

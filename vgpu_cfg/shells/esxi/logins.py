@@ -1,0 +1,99 @@
+"""Who may log in to which host's shell, with what, and how long a service that just started is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import tenacity
+
+from vgpu_cfg.errors import HostShellError
+from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.shells.esxi.shell import EsxiShell
+
+ATTEMPTS = 6
+"""Waits of 0.5, 1, 2, 4 and 5 s lie between them: 12.5 s for a service to begin to listen."""
+
+
+class EsxiShells:
+    """Logs in to ESXi hosts by SSH, as `ports.HostShells`.
+
+    secrets: what the names in `access` stand for; nothing else is read from the surroundings but files.
+    pinned: this tool's own known_hosts file, in its state folder; first keys are written there.
+    known_hosts: files that are read besides; the user's own where none is given.
+    ssh_config: an OpenSSH configuration whose HostName, Port, User and IdentityFile are honoured. Its
+        User counts only where the plan file leaves the default, root.
+    timeout_seconds: for the connection, the greeting and the login, each.
+    """
+
+    def __init__(
+        self,
+        secrets: Mapping[str, str],
+        pinned: Path,
+        *,
+        known_hosts: Sequence[Path] | None = None,
+        ssh_config: Path | None = None,
+        timeout_seconds: float = 15.0,
+        sleep: Callable[[float], None] = tenacity.nap.sleep,
+    ) -> None:
+        self._secrets = secrets
+        self._pinned = pinned
+        self._known_hosts = (
+            tuple(known_hosts) if known_hosts is not None else (Path.home() / ".ssh" / "known_hosts",)
+        )
+        self._ssh_config = ssh_config
+        self._timeout_seconds = timeout_seconds
+        self._sleep = sleep
+
+    def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
+        """Log in, as the plan file says.
+
+        Where the plan file lets the SSH service be started for the work, one that does not answer yet is
+        tried again, for some seconds; a key or a login that is refused never is.
+        Raises HostShellError.
+        """
+        from vgpu_cfg.shells.esxi.ssh import ConnectionRefused, Login, open_channel
+        from vgpu_cfg.shells.ssh import Endpoint
+        from vgpu_cfg.shells.ssh_config import options_for
+
+        if access.ssh == "off":
+            raise HostShellError(
+                "the plan file does not allow the host's shell",
+                subject=host_name,
+                remedy="set `ssh: on` or `ssh: open-and-close` in `access`, or do the step by hand",
+            )
+        options = options_for(host_name, self._ssh_config, HostShellError)
+        is_default_user = access.user == AccessEntry().user
+        login = Login(
+            Endpoint(
+                host=options.host,
+                user=(options.user if is_default_user else None) or access.user,
+                port=options.port,
+                password=self._secret(host_name, access.password),
+                key=self._secret(host_name, access.key),
+                key_files=options.key_files,
+                timeout_seconds=self._timeout_seconds,
+            ),
+            pinned=self._pinned,
+            known_hosts=self._known_hosts,
+            policy=access.host_keys,
+        )
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(ConnectionRefused),
+            stop=tenacity.stop_after_attempt(ATTEMPTS if access.ssh == "open-and-close" else 1),
+            wait=tenacity.wait_exponential(multiplier=0.5, max=5),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        return EsxiShell(retrying(open_channel, login), host_name)
+
+    def _secret(self, host_name: str, name: str | None) -> str | None:
+        if name is None:
+            return None
+        if name not in self._secrets:
+            raise HostShellError(
+                f"the secret {name} has no value",
+                subject=host_name,
+                remedy=f"give {name} a value where the plan file's `secrets` say that it comes from",
+            )
+        return self._secrets[name]

@@ -1,0 +1,125 @@
+"""What a failed login or command on an ESXi host means to a user, and what they can do about it.
+
+ESXi's SSH server takes a password by keyboard-interactive, or a key; it locks an account after a few wrong
+tries (Security.AccountLockFailures), so only what the plan file names is tried where it names something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import paramiko
+
+from vgpu_cfg.errors import HostShellError
+from vgpu_cfg.shells.esxi import host_keys
+from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshFailure, Trouble, connect
+
+
+class ConnectionRefused(HostShellError):
+    """Nothing answered yet; straight after the service was started it may answer soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where to log in, and whose key to believe.
+
+    `known_hosts` are read, `pinned` is read and, under policy "pin", written.
+    """
+
+    endpoint: Endpoint = field(repr=False)
+    pinned: Path
+    known_hosts: tuple[Path, ...] = ()
+    policy: Literal["known", "pin"] = "known"
+
+
+def open_channel(login: Login) -> SshChannel:
+    """Log in once.
+
+    Raises ConnectionRefused where nothing listens or answers, UnknownHostKey or ChangedHostKey for the
+    host's key, and HostShellError for everything else.
+    """
+    files = (*login.known_hosts, login.pinned)
+
+    def trust(client: paramiko.SSHClient) -> None:
+        host_keys.load(client, files)
+        client.set_missing_host_key_policy(
+            host_keys.JudgeFirstKeys(login.policy, login.pinned, login.known_hosts)
+        )
+
+    try:
+        connection = connect(login.endpoint, trust)
+    except paramiko.BadHostKeyException as error:
+        raise host_keys.changed_key(error, files) from error
+    except SshFailure as failure:
+        raise _login_error(login.endpoint, failure) from failure
+    return SshChannel(connection, lambda failure, line: _command_error(login.endpoint.subject, failure, line))
+
+
+def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellError:
+    match failure.trouble:
+        case Trouble.LATE:
+            remedy = "the command may still run on the host: look there before you run it again"
+        case Trouble.FLOOD:
+            remedy = "run the command by hand and see why it prints so much"
+        case _:
+            remedy = "see whether the host is up and its SSH service runs, then run the command again"
+    return HostShellError(f"{failure.said}: {line}", subject=subject, remedy=remedy)
+
+
+def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
+    """Say what a failed login means."""
+    subject = endpoint.subject
+    match failure.trouble:
+        case Trouble.NOT_LET_IN:
+            return HostShellError(
+                f"the host does not let {endpoint.user} in: {failure.said}",
+                subject=subject,
+                remedy=(
+                    "check the secret that `access` names and whether the account is locked, and whether "
+                    "lockdown mode keeps this user out"
+                ),
+            )
+        case Trouble.REFUSED:
+            return ConnectionRefused(
+                "nothing takes SSH connections there",
+                subject=subject,
+                remedy="start the host's SSH service, or let `ssh: open-and-close` do it; see the firewall",
+            )
+        case Trouble.UNRESOLVED:
+            return HostShellError(
+                f"the name cannot be resolved: {failure.said}",
+                subject=subject,
+                remedy="use a name that this machine can resolve, or give it one in the SSH configuration",
+            )
+        case Trouble.SILENT:
+            return ConnectionRefused(
+                f"no answer within {endpoint.timeout_seconds:g} s",
+                subject=subject,
+                remedy="see whether the host is up and whether a firewall drops port 22 on the way",
+            )
+        case Trouble.NOTHING_TO_LOG_IN_WITH:
+            return HostShellError(
+                "there is nothing to log in with",
+                subject=subject,
+                remedy="name a secret with a password or a key in `access`, or load a key into the SSH agent",
+            )
+        case Trouble.LOCKED_KEY:
+            return HostShellError(
+                "the private key has a passphrase",
+                subject=subject,
+                remedy="give one without, or load it into the SSH agent and name no key in `access`",
+            )
+        case Trouble.NO_KEY:
+            return HostShellError(
+                "the secret that `access` names as key holds no private key",
+                subject=subject,
+                remedy="give the whole text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
+            )
+        case _:
+            return ConnectionRefused(
+                f"cannot be reached: {failure.said}",
+                subject=subject,
+                remedy="see whether the host is up, and that its SSH service answers on this port",
+            )

@@ -1,0 +1,1 @@
+"""How the shell of a guest is reached over SSH: whose host key is believed, and who logs in."""

@@ -1,0 +1,113 @@
+"""Who logs in to which guest by SSH, with what, and under which of its addresses it is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from vgpu_cfg.errors import GuestError, GuestNotReady
+from vgpu_cfg.model.guests.modules import UsersModule
+from vgpu_cfg.model.plan_file import LoginEntry
+from vgpu_cfg.ports import GuestShell, GuestTarget
+from vgpu_cfg.shells.keys import PlanKeyRing
+from vgpu_cfg.shells.root import RootShell
+from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint
+from vgpu_cfg.shells.ssh_config import HostOptions, options_for
+
+OWN_USER: str = UsersModule.model_fields["machine_user"].default
+"""The account that this tool makes for itself."""
+
+
+class SshGuestShells:
+    """Logs in to guests by SSH, as `ports.GuestShells`.
+
+    keys: the plan's own; the host key of every guest, and the login where the plan file names none.
+    secrets: what the names in a login stand for.
+    known_hosts: files that vouch for host keys besides; the user's own where none is given.
+    ssh_config: an OpenSSH configuration whose HostName, Port and IdentityFile are honoured, looked up by the
+        VM's name, then by its addresses.
+    timeout_seconds: for the connection, the greeting and the login, each.
+    """
+
+    def __init__(
+        self,
+        keys: PlanKeyRing,
+        secrets: Mapping[str, str],
+        *,
+        known_hosts: Sequence[Path] | None = None,
+        ssh_config: Path | None = None,
+        timeout_seconds: float = 10.0,
+    ) -> None:
+        self._keys = keys
+        self._secrets = secrets
+        self._known_hosts = (
+            tuple(known_hosts) if known_hosts is not None else (Path.home() / ".ssh" / "known_hosts",)
+        )
+        self._ssh_config = ssh_config
+        self._timeout_seconds = timeout_seconds
+
+    def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
+        """Log in at the first address that is the guest's. Raises GuestError.
+
+        GuestNotReady where no address answers, or none is known yet.
+        """
+        from vgpu_cfg.shells.guest.host_key import GuestHostKeys
+        from vgpu_cfg.shells.guest.ssh import open_channel
+
+        host_keys = GuestHostKeys(target.name, self._keys.host_key(target.name).public, self._known_hosts)
+        failures: list[GuestError] = []
+        for options in self._places(target):
+            endpoint = self._endpoint(target, login, options)
+            try:
+                shell = RootShell(open_channel(endpoint, host_keys), target.name, endpoint.user)
+                shell.check_rights()
+            except GuestError as error:
+                failures.append(error)
+            else:
+                return shell
+        # An address may be old, or another network's: what a guest has said counts more than silence.
+        telling = [error for error in failures if not isinstance(error, GuestNotReady)]
+        raise (telling or failures or [_no_address(target)])[0]
+
+    def _places(self, target: GuestTarget) -> Iterator[HostOptions]:
+        named = options_for(target.name, self._ssh_config, GuestError)
+        if named.host != target.name:
+            yield named
+            return
+        for address in target.addresses:
+            yield options_for(address, self._ssh_config, GuestError)
+
+    def _endpoint(self, target: GuestTarget, login: LoginEntry, options: HostOptions) -> Endpoint:
+        password, key = self._secret(target, login.password), self._secret(target, login.key)
+        if not login.user:
+            password, key = None, self._keys.login_key().private
+        return Endpoint(
+            host=options.host,
+            user=login.user or OWN_USER,
+            port=options.port if login.port == DEFAULT_PORT else login.port,
+            # A key goes first; sshd may count a wrong password against the account.
+            password=None if key is not None else password,
+            key=key,
+            key_files=options.key_files,
+            timeout_seconds=self._timeout_seconds,
+        )
+
+    def _secret(self, target: GuestTarget, name: str | None) -> str | None:
+        if name is None:
+            return None
+        if name not in self._secrets:
+            raise GuestError(
+                f"the secret {name} has no value",
+                subject=target.name,
+                remedy=f"give {name} a value where the plan file's `secrets` say that it comes from",
+            )
+        return self._secrets[name]
+
+
+def _no_address(target: GuestTarget) -> GuestNotReady:
+    return GuestNotReady(
+        "no address of the guest is known yet",
+        subject=target.name,
+        remedy="VMware Tools in the guest tell it; or give a NIC of the VM an `ip` in the plan file, or the "
+        "VM a HostName in the SSH configuration",
+    )

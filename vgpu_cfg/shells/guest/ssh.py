@@ -1,0 +1,131 @@
+"""What a failed login or command in a guest means to a user, and how a command is left running there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.errors import GuestError, GuestNotReady
+from vgpu_cfg.shells.guest.host_key import GuestHostKeys
+from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshConnection, SshFailure, Trouble, connect
+
+if TYPE_CHECKING:
+    import paramiko
+
+START_SECONDS = 60.0
+# What systemd runs outlives the login, whatever logind is told to kill; else it gets a session of its own.
+_DETACH = """\
+if command -v systemd-run >/dev/null 2>&1 && [ -d /run/systemd/system ]; then
+  exec systemd-run --quiet --collect -- "$@"
+fi
+setsid nohup "$@" </dev/null >/dev/null 2>&1 &
+"""
+
+
+class SshGuestChannel(SshChannel):
+    """A `remote.GuestChannel` over one SSH connection.
+
+    A connection that breaks raises GuestNotReady, a command that takes longer or prints too much GuestError.
+    """
+
+    def __init__(self, connection: SshConnection, subject: str) -> None:
+        super().__init__(connection, lambda failure, _line: _command_error(subject, failure))
+        self._subject = subject
+
+    def start(self, prefix: Sequence[str], words: Sequence[str]) -> None:
+        """Begin a command that goes on when the connection ends. Raises GuestError."""
+        done = self.execute(shlex.join([*prefix, "sh", "-c", _DETACH, "sh", *words]), START_SECONDS)
+        if done.status != 0:
+            said = done.as_text.stderr.strip().splitlines()
+            raise GuestError(
+                f"{words[0]} cannot be started in the guest: {said[-1] if said else f'status {done.status}'}",
+                subject=self._subject,
+                remedy="start it by hand in the guest to see why",
+            )
+
+
+def _command_error(subject: str, failure: SshFailure) -> GuestError:
+    match failure.trouble:
+        case Trouble.LATE:
+            remedy = "the command may still run in the guest: look there before you run it again"
+            return GuestError(failure.said, subject=subject, remedy=remedy)
+        case Trouble.FLOOD:
+            remedy = "run the command by hand in the guest and see why it prints so much"
+            return GuestError(failure.said, subject=subject, remedy=remedy)
+        case _:
+            remedy = "see whether the guest is up and its SSH service runs; then run the same command again"
+            return GuestNotReady(failure.said, subject=subject, remedy=remedy)
+
+
+def open_channel(endpoint: Endpoint, host_keys: GuestHostKeys) -> SshGuestChannel:
+    """Log in once.
+
+    Raises GuestNotReady where nothing listens or answers, and GuestError for everything else, the host key
+    included.
+    """
+
+    def trust(client: paramiko.SSHClient) -> None:
+        client.set_missing_host_key_policy(host_keys)
+
+    try:
+        connection = connect(endpoint, trust)
+    except SshFailure as failure:
+        raise _login_error(endpoint, failure) from failure
+    return SshGuestChannel(connection, endpoint.subject)
+
+
+def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
+    """Say what a failed login means."""
+    subject = endpoint.subject
+    match failure.trouble:
+        case Trouble.NOT_LET_IN:
+            return GuestError(
+                f"the guest does not let {endpoint.user} in: {failure.said}",
+                subject=subject,
+                remedy="check the user and the secret under `guest.login`; without one it is the account "
+                "that this tool makes at the first boot, which a template without cloud-init has not",
+            )
+        case Trouble.NOTHING_TO_LOG_IN_WITH:
+            return GuestError(
+                "there is nothing to log in with",
+                subject=subject,
+                remedy="name a secret with a password or a key under `guest.login`, or load a key into the "
+                "SSH agent",
+            )
+        case Trouble.LOCKED_KEY:
+            return GuestError(
+                "the private key has a passphrase",
+                subject=subject,
+                remedy="give one without, or load it into the SSH agent and name no key under `guest.login`",
+            )
+        case Trouble.NO_KEY:
+            return GuestError(
+                "the secret that `guest.login` names as key holds no private key",
+                subject=subject,
+                remedy="give the whole text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
+            )
+        case Trouble.UNRESOLVED:
+            return GuestError(
+                f"the name cannot be resolved: {failure.said}",
+                subject=subject,
+                remedy="give the VM a HostName in the SSH configuration that this machine can resolve",
+            )
+        case Trouble.REFUSED:
+            return GuestNotReady(
+                "nothing takes SSH connections there",
+                subject=subject,
+                remedy="see whether the guest has booted, and that its SSH server is installed and enabled",
+            )
+        case Trouble.SILENT:
+            return GuestNotReady(
+                f"no answer within {endpoint.timeout_seconds:g} s",
+                subject=subject,
+                remedy="see whether the guest has booted, and that this machine can reach its network",
+            )
+        case _:
+            return GuestNotReady(
+                f"cannot be reached: {failure.said}",
+                subject=subject,
+                remedy="see whether the guest has booted, and that its SSH server answers on this port",
+            )

@@ -1,0 +1,284 @@
+"""How a machine is reached by SSH: the login, its time limits, and what kinds of failure there are.
+
+What a failure means to a user depends on the machine, so it is told here by its kind alone; the rooms of
+hosts and guests put their own words and remedies to it. No agent is ever forwarded, and no terminal is asked
+for.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import logging
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import paramiko
+
+from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.shells.channel import Executed
+
+DEFAULT_PORT = 22
+OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
+"""Nothing that this tool asks prints a hundredth of it."""
+_CHUNK = 65536
+_SEND_SECONDS = 0.05
+"""So long is waited for what a command prints while it does not take its input."""
+_KEY_TYPES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+
+# What went wrong is raised; without a handler Python would print paramiko's log to the user's console.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+
+class Trouble(StrEnum):
+    """The kinds of failure of a login or a command."""
+
+    REFUSED = "refused"
+    """The machine answers, and nothing listens on the port."""
+    SILENT = "silent"
+    """No answer in time."""
+    UNREACHABLE = "unreachable"
+    """No way there, or one that broke off before the login."""
+    UNRESOLVED = "unresolved"
+    NOT_LET_IN = "not let in"
+    NOTHING_TO_LOG_IN_WITH = "nothing to log in with"
+    LOCKED_KEY = "locked key"
+    """The private key has a passphrase."""
+    NO_KEY = "no key"
+    """What was given as a private key is none."""
+    LATE = "late"
+    BROKEN = "broken"
+    """The connection broke, or a command ended without a status."""
+    FLOOD = "flood"
+    """More was printed than anybody asked for."""
+
+
+class SshFailure(Exception):
+    """A failure by its kind; `said` is what is known of it, in words."""
+
+    def __init__(self, trouble: Trouble, said: str = "") -> None:
+        super().__init__(said or trouble)
+        self.trouble = trouble
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to log in, as whom, with what.
+
+    `key` is the text of a private key; `key_files` are tried only where neither it nor a password is given,
+    as are the agent's. `timeout_seconds` is for the connection, the greeting and the login, each.
+    """
+
+    host: str
+    user: str
+    port: int = DEFAULT_PORT
+    password: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
+    key_files: tuple[str, ...] = ()
+    timeout_seconds: float = 15.0
+
+    @property
+    def subject(self) -> str:
+        """How it is named in errors."""
+        port = "" if self.port == DEFAULT_PORT else f":{self.port}"
+        return f"{self.user}@{self.host}{port}"
+
+
+class SshConnection:
+    """One login; every command has a session of its own. Raises `SshFailure`."""
+
+    def __init__(self, client: paramiko.SSHClient) -> None:
+        self._client = client
+
+    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+        """Run one command line, give it its input, and wait for its end."""
+        deadline = time.monotonic() + timeout_seconds
+        transport = self._client.get_transport()
+        if transport is None or not transport.is_active():
+            raise SshFailure(Trouble.BROKEN, "the connection is closed")
+        try:
+            channel = transport.open_session(timeout=max(timeout_seconds, 0.001))
+            # paramiko waits without a limit for a command to start; closing the channel ends the wait.
+            watchdog = threading.Timer(timeout_seconds, _hang_up, [channel])
+            watchdog.daemon = True
+            watchdog.start()
+            try:
+                channel.exec_command(line)
+                return _converse(channel, memoryview(stdin), deadline)
+            finally:
+                watchdog.cancel()
+                _hang_up(channel)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
+                raise SshFailure(Trouble.LATE, f"took longer than {timeout_seconds:g} s") from error
+            raise SshFailure(Trouble.BROKEN, f"the connection broke: {_said(error)}") from error
+
+    def close(self) -> None:
+        """Hang up; a second time does nothing."""
+        self._client.close()
+
+
+class SshChannel:
+    """A `remote.Channel` over one login; `told` makes of a failure and the line what it means to a user."""
+
+    def __init__(self, connection: SshConnection, told: Callable[[SshFailure, str], VgpuCfgError]) -> None:
+        self._connection = connection
+        self._told = told
+
+    def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
+        """Run one command line and wait for its end.
+
+        Raises what `told` makes, where it takes longer, prints too much, or the connection breaks.
+        """
+        try:
+            return self._connection.execute(line, timeout_seconds, stdin)
+        except SshFailure as failure:
+            raise self._told(failure, line) from failure
+
+    def close(self) -> None:
+        """Hang up; a second time does nothing."""
+        self._connection.close()
+
+
+def connect(endpoint: Endpoint, trust: Callable[[paramiko.SSHClient], None]) -> SshConnection:
+    """Log in once; `trust` tells the client whose host key to believe.
+
+    Raises SshFailure; what `trust` and its policy raise leaves as it is, and so does
+    `paramiko.BadHostKeyException`.
+    """
+    client = paramiko.SSHClient()
+    is_named = endpoint.password is not None or endpoint.key is not None
+    key_files = None if is_named else list(endpoint.key_files)
+    try:
+        trust(client)
+        client.connect(
+            endpoint.host,
+            port=endpoint.port,
+            username=endpoint.user,
+            password=endpoint.password,
+            pkey=None if endpoint.key is None else private_key(endpoint.key),
+            key_filename=key_files,  # type: ignore[arg-type] # a list is taken too, as paramiko's own docstring says
+            allow_agent=not is_named,
+            look_for_keys=not is_named,
+            timeout=endpoint.timeout_seconds,
+            banner_timeout=endpoint.timeout_seconds,
+            auth_timeout=endpoint.timeout_seconds,
+            channel_timeout=endpoint.timeout_seconds,
+        )
+    except BaseException as error:
+        client.close()
+        failure = _failure(error)
+        if failure is None:
+            raise
+        raise failure from error
+    return SshConnection(client)
+
+
+def private_key(text: str) -> paramiko.PKey:
+    """Read a private key from its text, whatever its kind. Raises SshFailure where it is none, or locked."""
+    for kind in _KEY_TYPES:
+        try:
+            return kind.from_private_key(io.StringIO(text.strip() + "\n"))
+        except paramiko.PasswordRequiredException as error:
+            raise SshFailure(Trouble.LOCKED_KEY, "the private key has a passphrase") from error
+        except (paramiko.SSHException, ValueError, IndexError, UnicodeError):
+            continue
+    raise SshFailure(Trouble.NO_KEY, "there is no private key in it")
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """Spell a key's SHA-256 as OpenSSH does: `SHA256:` and base64 without padding."""
+    digest = hashlib.sha256(key.asbytes()).digest()
+    return f"SHA256:{base64.b64encode(digest).decode('ascii').rstrip('=')}"
+
+
+def _failure(error: BaseException) -> SshFailure | None:
+    """Say which kind of failure an error is; None where it is not the connection's."""
+    match error:
+        case VgpuCfgError() | SshFailure() | paramiko.BadHostKeyException():
+            return None
+        case paramiko.AuthenticationException():
+            return SshFailure(Trouble.NOT_LET_IN, _said(error))
+        case paramiko.ssh_exception.NoValidConnectionsError() if _is_refused(error):
+            return SshFailure(Trouble.REFUSED, _said(error))
+        case socket.gaierror() | UnicodeError():
+            return SshFailure(Trouble.UNRESOLVED, _said(error))
+        case TimeoutError():
+            return SshFailure(Trouble.SILENT, _said(error))
+        case paramiko.SSHException() if "No authentication methods" in str(error):
+            return SshFailure(Trouble.NOTHING_TO_LOG_IN_WITH, _said(error))
+        case paramiko.SSHException() | EOFError() | OSError():
+            return SshFailure(Trouble.UNREACHABLE, _said(error))
+        case _:
+            return None
+
+
+def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float) -> Executed:
+    """Write the input and read both streams as they come, so that none can block another."""
+    out, err = bytearray(), bytearray()
+    is_writing = True
+    while True:
+        stdin = _feed(channel, stdin) if is_writing else stdin
+        if is_writing and not stdin:
+            is_writing = False
+            channel.shutdown_write()
+        is_over = channel.eof_received or channel.closed
+        while channel.recv_ready():
+            out += channel.recv(_CHUNK)
+        while channel.recv_stderr_ready():
+            err += channel.recv_stderr(_CHUNK)
+        if len(out) + len(err) > OUTPUT_LIMIT_BYTES:
+            raise SshFailure(Trouble.FLOOD, f"printed more than {OUTPUT_LIMIT_BYTES // 2**20} MiB")
+        # It was over before the last look, so nothing can have come since.
+        if is_over:
+            break
+        left = _left(deadline)
+        select.select([channel], [], [], min(left, _SEND_SECONDS) if is_writing else left)
+    channel.status_event.wait(_left(deadline))
+    _left(deadline)
+    if channel.exit_status < 0:
+        why = "was killed there, or the connection closed" if channel.closed else "tells no status"
+        raise SshFailure(Trouble.BROKEN, f"the command {why} before it ended")
+    return Executed(status=channel.exit_status, stdout=bytes(out), stderr=bytes(err))
+
+
+def _feed(channel: paramiko.Channel, stdin: memoryview) -> memoryview:
+    """Write as much of the input as is taken now; return the rest, none where the command has ended."""
+    while stdin and channel.send_ready():
+        try:
+            stdin = stdin[channel.send(bytes(stdin[:_CHUNK])) :]
+        except OSError:
+            if channel.closed or channel.eof_received:
+                return memoryview(b"")
+            raise
+    return memoryview(b"") if channel.closed or channel.eof_received else stdin
+
+
+def _is_refused(error: paramiko.ssh_exception.NoValidConnectionsError) -> bool:
+    """Whether at least one address answered, by refusing; the others cannot be reached."""
+    return any(isinstance(each, ConnectionRefusedError) for each in error.errors.values())
+
+
+def _hang_up(channel: paramiko.Channel) -> None:
+    """Close a channel; where the connection has gone, the channel has gone with it, and that is no news."""
+    with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+        channel.close()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,32 @@
+"""How NVIDIA's guest driver comes into a guest, and how its branch is held against the host's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from vgpu_cfg.model.guests.modules import DriverModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.scripts import halves
+
+_BRANCH = re.compile(r"[0-9]{3,4}")
+_KINDS = (".deb", ".rpm", ".run")
+
+
+def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Install the package where no driver of a branch that the host takes is there."""
+    for branch in module.branches:
+        if not _BRANCH.fullmatch(branch):
+            raise values.refuse("a driver branch", branch, "write its number, such as 580")
+    package = values.package(module.package) if module.package else ""
+    suffix = PurePosixPath(package.partition("?")[0]).suffix
+    if package and suffix not in _KINDS:
+        raise values.refuse("the driver's package", package, f"name a file that ends in {', '.join(_KINDS)}")
+    return halves(
+        "driver.sh.j2",
+        package=package,
+        file=f"driver{suffix}",
+        sha256=values.sha256(module.sha256),
+        branches=module.branches,
+    )

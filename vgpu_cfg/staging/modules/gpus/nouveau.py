@@ -1,0 +1,14 @@
+"""How the nouveau driver is kept from loading, so that NVIDIA's own finds the GPU free (NVAIE5 3.4)."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.modules import NouveauModule
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.scripts import halves, source_file
+
+_BLACKLIST = "blacklist nouveau\noptions nouveau modeset=0\n"
+
+
+def stage(module: NouveauModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Write the blacklist and the initramfs; a restart is due only where nouveau runs and does not let go."""
+    return halves("nouveau.sh.j2", source_file("blacklist-nouveau.conf", _BLACKLIST))

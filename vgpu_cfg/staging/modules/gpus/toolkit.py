@@ -1,0 +1,37 @@
+"""How containers get at the GPUs: NVIDIA's container toolkit, and the runtime told of it.
+
+https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
+"""
+
+from __future__ import annotations
+
+import re
+
+from vgpu_cfg.model.guests.training_modules import ToolkitModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.runtimes import SERVICES
+
+NVIDIA = "https://nvidia.github.io/libnvidia-container"
+CONFIGURATIONS = {
+    "docker": "/etc/docker/daemon.json",
+    "containerd": "/etc/containerd/config.toml",
+    "apptainer": "",
+}
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
+
+
+def stage(module: ToolkitModule, context: StagingContext) -> Staged:  # noqa: ARG001 - as all modules
+    """Install the toolkit and configure the runtime; Apptainer's --nv needs neither."""
+    repository = module.repository.rstrip("/")
+    if not _PLAIN_URL.fullmatch(repository):
+        raise values.refuse("the toolkit's repository", module.repository, "write an http or https URL")
+    words = {
+        "runtime": module.runtime,
+        "repository": repository,
+        "nvidia": NVIDIA,
+        "configuration": CONFIGURATIONS[module.runtime],
+        "service": SERVICES[module.runtime],
+    }
+    return Staged(check=render("toolkit.check.sh.j2", **words), apply=render("toolkit.apply.sh.j2", **words))

@@ -1,0 +1,17 @@
+"""How the plan's hosts stand in a guest's /etc/hosts: in a block of ours, and never behind the loopback."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.modules import HostsModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.scripts import halves, source_file
+
+
+def stage(module: HostsModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Write the block; the file is rewritten in place, since containers have it mounted."""
+    lines = [
+        " ".join([values.address(entry.address), *(values.domain_name(name) for name in entry.names)])
+        for entry in module.entries
+    ]
+    return halves("hosts.sh.j2", source_file("hosts", "".join(f"{line}\n" for line in lines)))

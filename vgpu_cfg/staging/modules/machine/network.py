@@ -1,0 +1,28 @@
+"""How a guest's NICs get their addresses after the first boot, without a fight with cloud-init.
+
+At the first boot cloud-init renders the same configuration from the metadata. This module then owns it:
+it writes a file of its own, takes cloud-init's away, and tells cloud-init to leave the network alone.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.documents.foreign import write_foreign
+from vgpu_cfg.model.guests.modules import NetworkModule
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.netplan import network_config
+from vgpu_cfg.staging.network_manager import keyfile, link_file
+from vgpu_cfg.staging.nics import nic_words
+from vgpu_cfg.staging.scripts import halves, source_file
+
+
+def stage(module: NetworkModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Write netplan's file, or NetworkManager's where netplan is not; apply it where it is not so yet."""
+    files = [
+        source_file("network.yaml", write_foreign({"network": network_config(module.nics)})),
+        source_file("cloud-network.cfg", write_foreign({"network": {"config": "disabled"}})),
+    ]
+    for index, nic in enumerate(module.nics):
+        files.append(source_file(f"vgpu-cfg-{index}.nmconnection", keyfile(nic, index)))
+        if nic.name:
+            files.append(source_file(f"vgpu-cfg-{index}.link", link_file(nic)))
+    return halves("network.sh.j2", *files, nics=nic_words(module.nics))

@@ -1,0 +1,49 @@
+"""How the management NIC is shared out: the control plane is sure of its part, others may borrow it.
+
+HTB shapes what leaves this guest; what arrives is shaped where it leaves. Each class ends in fq_codel.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.modules import TrafficModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.words import port_word
+
+FILES = {
+    "/opt/vgpu-cfg/traffic": ("traffic.sh.j2", "755"),
+    "/etc/systemd/system/vgpu-cfg-traffic.service": ("traffic.service.j2", "644"),
+}
+
+
+def stage(module: TrafficModule, context: StagingContext) -> Staged:
+    """Write the classes and the unit that sets them at each boot."""
+    if not 0 < module.control_mbps < module.link_mbps:
+        raise GuestError(
+            f"the control plane cannot be sure of {module.control_mbps} of {module.link_mbps} Mbit/s",
+            subject=context.spec.vm,
+            remedy="write training.traffic with control_mbps below link_mbps",
+        )
+    nic = module.nic
+    words = {
+        "name": values.interface_name(nic.name) if nic.name else "",
+        "mac": values.mac_address(nic.mac) if nic.mac else "",
+        "driver": values.driver_name(nic.driver) if nic.driver else "",
+        "link": module.link_mbps,
+        "control": module.control_mbps,
+        "rest": module.link_mbps - module.control_mbps,
+        "ports": sorted({port_word(port, "training.traffic") for port in module.control_ports}),
+    }
+    named = [(path, f"traffic/{number}", mode) for number, (path, (_, mode)) in enumerate(FILES.items(), 1)]
+    files = [
+        source_file(name, render(template, **words))
+        for (_, name, _), (template, _) in zip(named, FILES.values(), strict=True)
+    ]
+    return Staged(
+        check=render("traffic.check.sh.j2", files=named),
+        apply=render("traffic.apply.sh.j2", files=named),
+        files=tuple(files),
+    )

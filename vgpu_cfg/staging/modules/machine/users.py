@@ -1,0 +1,68 @@
+"""How accounts are made: with their keys in a block of ours, and sudo by a file that visudo has checked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import itertools
+import re
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.modules import UsersModule
+from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.scripts import halves, source_file
+
+_KEY_TYPE = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+")
+_SHELL = re.compile(r"/[A-Za-z0-9/_.+-]+")
+
+
+def stage(module: UsersModule, context: StagingContext) -> Staged:
+    """Make the accounts; an account's other keys stay, and no account is removed."""
+    users = accounts(module, context)
+    sudoers = "".join(
+        f"{one.name} ALL=(ALL) NOPASSWD:ALL\n" for one in users if one.sudo and one.name != "root"
+    )
+    files = [source_file("sudoers", f"# Written by vgpu-cfg.\n{sudoers}")]
+    files += [source_file(f"keys.{one.name}", "".join(f"{key}\n" for key in one.keys)) for one in users]
+    return halves("users.sh.j2", *files, users=users)
+
+
+def accounts(module: UsersModule, context: StagingContext) -> tuple[UserEntry, ...]:
+    """Return the accounts, that of this tool among them. Raises `GuestError` for what no guest can carry."""
+    found = [_checked(one) for one in module.users]
+    if module.machine_user:
+        key = context.keys.login_key().public
+        found.append(UserEntry(name=values.user_name(module.machine_user), keys=(key,), sudo=True))
+    names = [one.name for one in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise GuestError(
+            f"the account {twice} is asked for twice",
+            subject=context.spec.vm,
+            remedy="keep one of them; vgpu-cfg makes an account of its own by that name",
+        )
+    return tuple(found)
+
+
+def _checked(user: UserEntry) -> UserEntry:
+    shell = user.shell
+    if not _SHELL.fullmatch(shell):
+        raise values.refuse("a login shell", shell, "write an absolute path, such as /bin/bash")
+    keys = tuple(_key(line) for line in user.keys)
+    return UserEntry(name=values.user_name(user.name), keys=keys, sudo=user.sudo, shell=shell)
+
+
+def _key(line: str) -> str:
+    """Return a line of authorized_keys that holds a key; its options may stand before it."""
+    text = values.key_line(line)
+    words = text.split()
+    for kind, body in itertools.pairwise(words):
+        if _KEY_TYPE.fullmatch(kind):
+            try:
+                base64.b64decode(body, validate=True)
+            except (binascii.Error, ValueError):
+                break
+            return text
+    raise values.refuse("a key", text, "write a line as it stands in a .pub file")

@@ -1,0 +1,3 @@
+"""How a guest gets at its NICs for RDMA."""
+
+from __future__ import annotations

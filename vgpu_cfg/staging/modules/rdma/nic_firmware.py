@@ -1,0 +1,25 @@
+"""How firmware parameters of a passed-through NIC are set in the guest, which alone can reach it."""
+
+from __future__ import annotations
+
+import re
+
+from vgpu_cfg.model.guests.modules import NicFirmwareModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.nics import nic_words
+from vgpu_cfg.staging.scripts import halves
+
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_VALUE = re.compile(r"[A-Za-z0-9_]+")
+
+
+def stage(module: NicFirmwareModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Set what differs; what then waits for the next boot needs the host's power cycle: a hand's work."""
+    parameters = sorted((name, value) for name, value in module.parameters.items())
+    for name, value in parameters:
+        if not _NAME.fullmatch(name):
+            raise values.refuse("a firmware parameter", name, "write it as mlxconfig prints it: ATS_ENABLED")
+        if not _VALUE.fullmatch(value):
+            raise values.refuse("the value of a firmware parameter", value, "write a number, true or false")
+    return halves("nic-firmware.sh.j2", nics=nic_words(module.nics), parameters=parameters)

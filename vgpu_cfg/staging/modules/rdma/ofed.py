@@ -1,0 +1,42 @@
+"""How the RDMA stack comes into a guest, and with it the way from the NIC into GPU memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.modules import OfedModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.scripts import halves, source_file
+
+_NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA tools"}
+_MLNX_VERSION = re.compile(r"MLNX_OFED_LINUX-([0-9][0-9.]*-[0-9][0-9.]*)-")
+"""MLNX_OFED_LINUX-5.8-6.0.4.2-ubuntu22.04-x86_64.tgz; `ofed_info -s` begins alike."""
+
+_SUFFIXES = {"mlnx": (".tgz",), "doca": (".deb", ".rpm"), "inbox": ("",)}
+
+
+def stage(module: OfedModule, context: StagingContext) -> Staged:
+    """Install the stack where it is missing, and have nvidia-peermem loaded now and at every boot."""
+    package = values.package(module.package) if module.package else ""
+    suffix = PurePosixPath(package.partition("?")[0]).suffix
+    if package and suffix not in _SUFFIXES[module.stack]:
+        raise GuestError(
+            f"{package!r} is no package of the stack {module.stack}",
+            subject=context.spec.vm,
+            remedy="mlnx takes a .tgz, doca its repository's .deb or .rpm, inbox none",
+        )
+    found = _MLNX_VERSION.search(package)
+    return halves(
+        "ofed.sh.j2",
+        source_file("peermem.conf", "nvidia-peermem\n"),
+        stack=module.stack,
+        names=_NAMES,
+        version=found[1] if found else "",
+        package=package,
+        file=f"doca-host{suffix}",
+        sha256=values.sha256(module.sha256),
+        peermem=module.peermem,
+    )

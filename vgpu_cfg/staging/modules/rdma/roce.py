@@ -1,0 +1,37 @@
+"""How RoCE packets of a guest are marked and, where it owns the port, how that port treats them."""
+
+from __future__ import annotations
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.modules import RoceModule
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.nics import nic_words
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.scripts import halves, source_file
+
+PROGRAM = "/usr/local/sbin/vgpu-cfg-roce"
+
+
+def stage(module: RoceModule, context: StagingContext) -> Staged:
+    """Write a program and the unit that runs it at every boot, and run it now."""
+    if not (0 <= module.dscp <= 63 and 0 <= module.priority <= 7):
+        raise GuestError(
+            f"DSCP {module.dscp} with priority {module.priority} is none that RoCE packets can have",
+            subject=context.spec.vm,
+            remedy="DSCP is 0 to 63, the priority 0 to 7; 26 and 3 are usual",
+        )
+    program = render(
+        "vgpu-cfg-roce.sh.j2",
+        trust=module.trust,
+        dscp=module.dscp,
+        priority=module.priority,
+        pfc=",".join("1" if number == module.priority else "0" for number in range(8)),
+        traffic_class=module.traffic_class,
+        owns_port=module.owns_port,
+        nics=nic_words(module.nics),
+    )
+    return halves(
+        "roce.sh.j2",
+        source_file("vgpu-cfg-roce", program),
+        source_file("vgpu-cfg-roce.service", render("vgpu-cfg-roce.service.j2", program=PROGRAM)),
+    )

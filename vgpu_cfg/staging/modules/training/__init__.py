@@ -1,0 +1,3 @@
+"""How guests train together: containers, data, the mesh, the launcher, watching."""
+
+from __future__ import annotations

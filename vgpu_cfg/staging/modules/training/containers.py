@@ -1,0 +1,22 @@
+"""How a container runtime comes into a guest: the distribution's own, unless the template has one."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.training_modules import ContainersModule
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.runtimes import COMMANDS, SERVICES, STORES
+
+
+def stage(module: ContainersModule, context: StagingContext) -> Staged:  # noqa: ARG001 - as all modules
+    """Install the runtime and start it; what is there already is taken, wherever it came from."""
+    words = {
+        "runtime": module.runtime,
+        "command": COMMANDS[module.runtime],
+        "service": SERVICES[module.runtime],
+        "store": STORES[module.runtime],
+        "minimum": module.minimum_free_gib,
+    }
+    return Staged(
+        check=render("containers.check.sh.j2", **words), apply=render("containers.apply.sh.j2", **words)
+    )

@@ -1,0 +1,38 @@
+"""How a container image comes into a guest, and the proof that it holds what training relies on."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.training_modules import ImageModule, WorkerModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.runtimes import COMMANDS, STORES, image_file
+from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.words import image_word
+
+PROBE = "image/probe"
+
+
+def stage(module: ImageModule, context: StagingContext) -> Staged:
+    """Pull or load the image, and run a probe in it once per image."""
+    image = image_word(module.image, "training.image")
+    worker = context.spec.get(WorkerModule)
+    registry = image.split("/", 1)[0] if "/" in image else ""
+    words = {
+        "runtime": module.runtime,
+        "command": COMMANDS[module.runtime],
+        "image": image,
+        "registry": registry if "." in registry or ":" in registry else "docker.io",
+        "archive": values.package(module.archive) if module.archive else "",
+        "store": STORES[module.runtime],
+        "minimum": module.minimum_free_gib,
+        "path": image_file(image),
+        "gpus": worker is not None and worker.gpus,
+        "login": bool(module.server),
+    }
+    probe = render("image-probe.sh.j2", horovod=module.framework == "horovod", worker=worker is not None)
+    return Staged(
+        check=render("image.check.sh.j2", **words),
+        apply=render("image.apply.sh.j2", **words),
+        files=(source_file(PROBE, probe),),
+    )

@@ -1,0 +1,131 @@
+"""How training starts: the host file, the environment, and the command `train` on the first VM.
+
+What is known beforehand stands in files; what only the guests can tell (interfaces, RDMA devices, GID
+indexes) `train` asks them at each start, by `look`, over the mesh.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
+from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import quote_sh, render
+from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
+from vgpu_cfg.staging.scripts import source_file
+from vgpu_cfg.staging.words import image_word, port_word, variable_word
+
+FOLDER = "/opt/vgpu-cfg"
+FILES = {
+    f"{FOLDER}/hostfile": "644",
+    f"{FOLDER}/training.env": "644",
+    f"{FOLDER}/look": "755",
+    f"{FOLDER}/train": "755",
+    "/usr/local/bin/train": "755",
+}
+"""What the module puts in place, by permissions."""
+
+
+def stage(module: LauncherModule, context: StagingContext) -> Staged:
+    """Write the launcher. Raises `GuestError` for a name that a host file or an environment cannot carry."""
+    if not module.workers:
+        raise GuestError(
+            "no VM is named that training runs on",
+            subject=context.spec.vm,
+            remedy="name them in training.workers",
+        )
+    for worker in module.workers:
+        _check(worker)
+    own = _own_names(context)
+    texts = {
+        f"{FOLDER}/hostfile": host_file(module),
+        f"{FOLDER}/training.env": environment_file(module, context),
+        f"{FOLDER}/look": render("look.sh.j2"),
+        f"{FOLDER}/train": render(
+            "train.sh.j2",
+            framework=module.framework,
+            port=port_word(module.port, "training.port"),
+            workers=module.workers,
+            own=own if module.runs_work else (),
+            asked=" ".join(
+                [
+                    *map(_asked_for, module.nics),
+                    *(f"control:{_asked_for(nic)}" for nic in module.control_nics),
+                ]
+            ),
+        ),
+        "/usr/local/bin/train": _outer(module, context),
+    }
+    named = [(path, f"launcher/{number}", mode) for number, (path, mode) in enumerate(FILES.items(), 1)]
+    return Staged(
+        check=render("files.check.sh.j2", files=named),
+        apply=render("files.apply.sh.j2", files=named),
+        files=tuple(source_file(name, texts[path]) for path, name, _ in named),
+    )
+
+
+def host_file(module: LauncherModule) -> str:
+    """Return the host file as horovodrun and mpirun both read it.
+
+    Horovod 0.28 takes the first word of each line and what follows the first `=`: no comment, no empty
+    line, nothing after the number of slots (horovod/runner/common/util/hosts.py).
+    """
+    return "".join(f"{worker.name} slots={worker.slots}\n" for worker in module.workers)
+
+
+def environment_file(module: LauncherModule, context: StagingContext) -> str:
+    """Return what training starts with, to be read by a shell; RoCE's traffic class unless one is given."""
+    roce = context.spec.get(RoceModule)
+    known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
+    lines = [
+        f"export {variable_word(name, 'training.environment')}={quote_sh(value)}\n"
+        for name, value in sorted({**known, **module.environment}.items())
+    ]
+    return "".join(
+        ["# Written by vgpu-cfg: what training starts with. What the caller has set goes first.\n", *lines]
+    )
+
+
+def _outer(module: LauncherModule, context: StagingContext) -> str:
+    worker = context.spec.get(WorkerModule)
+    if not module.image or worker is None:
+        return render("train-on-guest.sh.j2")
+    return render(
+        "train-in-container.sh.j2",
+        image=image_word(module.image, "training.image"),
+        runtime=worker.runtime,
+        container=CONTAINER,
+        words=exec_command(worker, context),
+        image_path=image_file(worker.image),
+        mounts=mount_pairs(worker, context),
+    )
+
+
+def _check(worker: TrainWorker) -> None:
+    values.domain_name(worker.name)
+    if worker.address:
+        values.address(worker.address)
+    if worker.slots < 1:
+        raise GuestError(
+            "a worker has no slot", subject=worker.name, remedy="write training.slots: 1 or more"
+        )
+
+
+def _own_names(context: StagingContext) -> tuple[str, ...]:
+    """Return the names of the VM that training starts on, by which the host file may mean it."""
+    host_name, mesh = context.spec.get(HostNameModule), context.spec.get(SshMeshModule)
+    names = [context.spec.vm]
+    if host_name is not None:
+        names.append(host_name.host_name)
+    if mesh is not None:
+        names += [name for peer in mesh.peers if peer.vm == mesh.vm for name in peer.names]
+    return tuple(dict.fromkeys(names))
+
+
+def _asked_for(nic: GuestNic) -> str:
+    """Say how `look` finds a NIC: by its name, which holds on every worker, where it has one."""
+    if nic.name:
+        return f"name={values.interface_name(nic.name)}"
+    return f"mac={values.mac_address(nic.mac)}" if nic.mac else f"driver={values.driver_name(nic.driver)}"

@@ -1,0 +1,210 @@
+"""How the GPUs are watched: exporters on workers, Prometheus and Grafana on the head, all pinned.
+
+The nvidia-smi way writes what it reads under the names that DCGM exporter uses, so one dashboard shows both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from vgpu_cfg.documents.foreign import write_foreign
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.training_modules import MonitoringModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_unit import container_files
+from vgpu_cfg.staging.dashboard import dashboard
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.runtimes import COMMANDS
+from vgpu_cfg.staging.scripts import secret_file, source_file
+from vgpu_cfg.staging.words import image_word, port_word
+
+IMAGES = {
+    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
+    "node-exporter": "docker.io/prom/node-exporter:v1.8.2",
+    "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
+    "grafana": "docker.io/grafana/grafana:12.1.1",
+}
+"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
+
+DCGM_PORT, NODE_PORT = 9400, 9100
+SECRET = "grafana-password"  # noqa: S105 - the name of a file
+_ETC = "/etc/vgpu-cfg/monitoring"
+_UNITS = {
+    "vgpu-cfg-dcgm-exporter.service",
+    "vgpu-cfg-gpu-metrics.service",
+    "vgpu-cfg-gpu-metrics.timer",
+    "vgpu-cfg-node-exporter.service",
+    "vgpu-cfg-prometheus.service",
+    "vgpu-cfg-grafana.service",
+}
+_METRICS = "/var/lib/vgpu-cfg/metrics"
+
+
+def stage(module: MonitoringModule, context: StagingContext) -> Staged:
+    """Write the units of the exporters, or of Prometheus and Grafana with all that they read."""
+    unknown = sorted(set(module.images) - set(IMAGES))
+    if unknown:
+        raise GuestError(
+            f"monitoring has no image called {unknown[0]}",
+            subject="training.monitoring.images",
+            remedy=f"write one of {', '.join(IMAGES)}",
+        )
+    images = {
+        name: image_word(image, f"training.monitoring.images.{name}")
+        for name, image in {**IMAGES, **module.images}.items()
+    }
+    files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
+    secrets = []
+    if module.role == "server" and module.grafana_password:
+        password = context.secrets.get(module.grafana_password)
+        if not password:
+            raise GuestError(
+                "the password of Grafana is not known",
+                subject=f"secrets.{module.grafana_password}",
+                remedy="give it a value, as secrets are given",
+            )
+        secrets.append(secret_file(SECRET, password.strip("\r\n")))
+    named = [
+        (path, f"monitoring/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)
+    ]
+    units = [path.rsplit("/", 1)[1] for path in files if path.endswith((".service", ".timer"))]
+    words = {
+        "files": named,
+        # What a timer starts is not held up by itself.
+        "started": [unit for unit in units if f"{unit.removesuffix('.service')}.timer" not in units],
+        "others": sorted(_UNITS - set(units)),
+        "reload": f"{_ETC}/prometheus.yml",
+        "role": module.role,
+        "secret": SECRET if secrets else "",
+        "password": f"{_ETC}/grafana-password",
+    }
+    return Staged(
+        check=render("monitoring.check.sh.j2", **words),
+        apply=render("monitoring.apply.sh.j2", **words),
+        files=(*(source_file(name, files[path][0]) for path, name, _ in named), *secrets),
+    )
+
+
+def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    command = COMMANDS[module.runtime]
+    node = [command, "run", "--rm", "--name", "vgpu-cfg-node-exporter", "--network=host", "--pid=host"]
+    node += ["--volume", "/:/host:ro,rslave"]
+    arguments = ["--path.rootfs=/host", f"--web.listen-address=:{NODE_PORT}"]
+    files: dict[str, tuple[str, str]] = {}
+    if module.exporter == "nvidia-smi":
+        arguments.append(f"--collector.textfile.directory=/host{_METRICS}")
+        files["/opt/vgpu-cfg/gpu-metrics"] = (render("gpu-metrics.sh.j2", folder=_METRICS), "755")
+        for kind in ("service", "timer"):
+            text = render(f"gpu-metrics.{kind}.j2")
+            files[f"/etc/systemd/system/vgpu-cfg-gpu-metrics.{kind}"] = (text, "644")
+    else:
+        dcgm = [command, "run", "--rm", "--name", "vgpu-cfg-dcgm-exporter", "--gpus", "all", "--network=host"]
+        # What profiling counters want; without it the exporter serves the others.
+        dcgm += ["--cap-add=SYS_ADMIN", "--volume", f"{_ETC}/counters.csv:/etc/vgpu-cfg/counters.csv:ro"]
+        dcgm += [images["dcgm-exporter"], "-f", "/etc/vgpu-cfg/counters.csv"]
+        files[f"{_ETC}/counters.csv"] = (render("counters.csv.j2"), "644")
+        files |= container_files(
+            "vgpu-cfg-dcgm-exporter", command=command, words=dcgm, description="metrics of the GPUs"
+        )
+    files |= container_files(
+        "vgpu-cfg-node-exporter",
+        command=command,
+        words=[*node, images["node-exporter"], *arguments],
+        description="metrics of the guest and its RDMA ports",
+    )
+    return files
+
+
+def _servers(module: MonitoringModule, images: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    command = COMMANDS[module.runtime]
+    run = [command, "run", "--rm", "--network=host", "--name"]
+    prometheus = [*run, "vgpu-cfg-prometheus", "--user", "65534:65534"]
+    prometheus += ["--volume", f"{_ETC}:/etc/prometheus:ro"]
+    prometheus += ["--volume", "/var/lib/vgpu-cfg/prometheus:/prometheus", images["prometheus"]]
+    prometheus += ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
+    # Only Grafana asks it, on this host.
+    prometheus += ["--storage.tsdb.retention.time=30d", "--web.listen-address=127.0.0.1:9090"]
+    settings = {
+        "GF_ANALYTICS_REPORTING_ENABLED": "false",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "GF_USERS_ALLOW_SIGN_UP": "false",
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": "/etc/vgpu-cfg/dashboards/training.json",
+    }
+    if module.grafana_password:
+        settings["GF_SECURITY_ADMIN_PASSWORD__FILE"] = "/etc/vgpu-cfg/grafana-password"  # noqa: S105 - a path
+    else:
+        settings |= {
+            "GF_AUTH_ANONYMOUS_ENABLED": "true",
+            "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+            "GF_AUTH_DISABLE_LOGIN_FORM": "true",
+            "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true",
+        }
+    grafana = [*run, "vgpu-cfg-grafana", "--user", "472:0"]
+    grafana += [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
+    grafana += ["--volume", f"{_ETC}/provisioning:/etc/grafana/provisioning:ro"]
+    grafana += ["--volume", f"{_ETC}/dashboards:/etc/vgpu-cfg/dashboards:ro"]
+    if module.grafana_password:
+        grafana += ["--volume", f"{_ETC}/grafana-password:/etc/vgpu-cfg/grafana-password:ro"]
+    grafana += ["--volume", "/var/lib/vgpu-cfg/grafana:/var/lib/grafana", images["grafana"]]
+    source = {"apiVersion": 1, "datasources": [_DATASOURCE]}
+    provider = {"apiVersion": 1, "providers": [_PROVIDER]}
+    return {
+        f"{_ETC}/prometheus.yml": (scrape_configuration(module), "644"),
+        f"{_ETC}/provisioning/datasources/prometheus.yaml": (write_foreign(source), "644"),
+        f"{_ETC}/provisioning/dashboards/training.yaml": (write_foreign(provider), "644"),
+        f"{_ETC}/dashboards/training.json": (json.dumps(dashboard(), indent=1) + "\n", "644"),
+        **container_files(
+            "vgpu-cfg-prometheus", command=command, words=prometheus, description="metrics of the workers"
+        ),
+        **container_files(
+            "vgpu-cfg-grafana", command=command, words=grafana, description="the dashboard of the workers"
+        ),
+    }
+
+
+_DATASOURCE = {
+    "name": "Prometheus",
+    "uid": "vgpu-cfg",
+    "type": "prometheus",
+    "access": "proxy",
+    "url": "http://127.0.0.1:9090",
+    "isDefault": True,
+    "editable": False,
+}
+_PROVIDER = {
+    "name": "vgpu-cfg",
+    "type": "file",
+    "allowUiUpdates": False,
+    "options": {"path": "/etc/vgpu-cfg/dashboards"},
+}
+
+
+def scrape_configuration(module: MonitoringModule) -> str:
+    """Return prometheus.yml: a job for each kind of exporter, and each VM by its name."""
+    jobs: dict[str, list[dict[str, object]]] = {}
+    listed = list(module.targets)
+    if module.exporter == "dcgm":
+        # Beside each DCGM exporter runs a node exporter, which knows the RDMA ports.
+        listed += [one.model_copy(update={"port": NODE_PORT}) for one in listed if one.port == DCGM_PORT]
+    for target in dict.fromkeys(listed):
+        address = (
+            values.address(target.address)
+            if _is_address(target.address)
+            else values.domain_name(target.address)
+        )
+        place = f"[{address}]" if ":" in address else address
+        port = port_word(target.port, f"the metrics of {target.vm}")
+        job = {DCGM_PORT: "gpu", NODE_PORT: "node"}.get(port, f"port-{port}")
+        jobs.setdefault(job, []).append({"targets": [f"{place}:{port}"], "labels": {"vm": target.vm}})
+    return write_foreign(
+        {
+            "global": {"scrape_interval": "15s", "scrape_timeout": "10s"},
+            "scrape_configs": [{"job_name": job, "static_configs": found} for job, found in jobs.items()],
+        }
+    )
+
+
+def _is_address(text: str) -> bool:
+    return ":" in text or text.replace(".", "").isdigit()

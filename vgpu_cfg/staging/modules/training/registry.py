@@ -1,0 +1,43 @@
+"""How a guest logs in at a container registry: the password goes from its file into standard input."""
+
+from __future__ import annotations
+
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.training_modules import RegistryModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.runtimes import COMMANDS
+from vgpu_cfg.staging.scripts import secret_file
+from vgpu_cfg.staging.words import registry_word
+
+SECRET = "registry-password"  # noqa: S105 - the name of a file
+
+
+def stage(module: RegistryModule, context: StagingContext) -> Staged:
+    """Log in; done again whenever a password is brought. Raises `GuestError` where it is not known."""
+    password = context.secrets.get(module.password)
+    if password is None:
+        raise GuestError(
+            f"the password of {module.server} is not known",
+            subject=f"secrets.{module.password}",
+            remedy="give it a value, as secrets are given",
+        )
+    words = {
+        "runtime": module.runtime,
+        "command": COMMANDS[module.runtime],
+        "server": registry_word(module.server, "training.registry.server"),
+        "user": _user(module.user),
+        "secret": SECRET,
+    }
+    return Staged(
+        check=render("registry.check.sh.j2", **words),
+        apply=render("registry.apply.sh.j2", **words),
+        files=(secret_file(SECRET, password.strip("\r\n")),),
+    )
+
+
+def _user(text: str) -> str:
+    if not text or text.startswith("-") or not text.isprintable():
+        raise values.refuse("a registry's user", text, "write its name; NGC's is $oauthtoken")
+    return text

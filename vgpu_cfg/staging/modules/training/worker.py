@@ -1,0 +1,32 @@
+"""The container in which training runs: one per VM, held up by systemd, with the mesh's sshd."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.training_modules import WorkerModule
+from vgpu_cfg.staging.container_unit import container_files
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.runtimes import COMMANDS, CONTAINER, run_command
+from vgpu_cfg.staging.scripts import source_file
+
+START = "/opt/vgpu-cfg/worker-start"
+
+
+def stage(module: WorkerModule, context: StagingContext) -> Staged:
+    """Write the unit and what it runs; it is started anew only where these changed."""
+    files = container_files(
+        CONTAINER,
+        command=COMMANDS[module.runtime],
+        words=[*run_command(module, context), START],
+        description="the container in which training runs",
+        gpus=module.gpus,
+        rdma=module.rdma,
+    )
+    files[START] = (render("worker-start.sh.j2"), "755")
+    named = [(path, f"worker/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)]
+    words = {"files": named, "unit": CONTAINER, "what": "the worker's container"}
+    return Staged(
+        check=render("container.check.sh.j2", **words),
+        apply=render("container.apply.sh.j2", **words),
+        files=tuple(source_file(name, files[path][0]) for path, name, _ in named),
+    )

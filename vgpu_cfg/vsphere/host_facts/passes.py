@@ -1,0 +1,72 @@
+"""The fixed list of properties that reading facts asks for, and the names that are asked of each host.
+
+Like the list of a whole reading it does not depend on the plan, so that a recording answers any plan.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.vsphere.wire.collector import Paths
+
+HOST = "vim.HostSystem"
+COMPUTE = "vim.ComputeResource"
+CUSTOM_FIELDS = "vim.CustomFieldsManager"
+LICENCES = "vim.LicenseManager"
+PROFILE = "vim.profile.Profile"
+HOST_PROFILE = "vim.profile.host.HostProfile"
+
+HOST_BASE = (
+    "name",
+    "parent",
+    "network",
+    "customValue",
+    "runtime.connectionState",
+    "runtime.bootTime",
+    "summary.rebootRequired",
+    "summary.config.product.version",
+    "capability.deviceRebindWithoutRebootSupported",
+    "config.lockdownMode",
+    "config.service.service",
+    "config.firewall.ruleset",
+    "config.network.vnic",
+    "config.network.vswitch",
+    "config.network.proxySwitch",
+    "config.network.opaqueSwitch",
+    # Switches name their uplinks by keys that only this list resolves.
+    "config.network.pnic",
+    "config.virtualNicManagerInfo.netConfig",
+    "configManager.advancedOption",
+    "configManager.kernelModuleSystem",
+    "configManager.imageConfigManager",
+)
+
+HOST_PASS = (
+    Paths(HOST, HOST_BASE),
+    # API 6.9.1 and 8.0.0.0; an older server is not asked for them.
+    Paths(COMPUTE, ("lifecycleManaged", "configManagerEnabled")),
+    # Whole: its declared type has none of a cluster's fields, so no path into them is sure to be taken.
+    Paths("vim.ClusterComputeResource", ("configurationEx",)),
+    Paths(CUSTOM_FIELDS, ("field",)),
+    Paths(LICENCES, ("licenseAssignmentManager",)),
+)
+"""Hosts with their clusters, and what is kept at vCenter itself, in one round trip."""
+
+NETWORK_PASS = (
+    Paths("vim.Network", ("name",)),
+    Paths("vim.dvs.DistributedVirtualPortgroup", ("key", "config.defaultPortConfig")),
+    # Whole, for the same reason: the MTU is a field of VMware's own switch.
+    Paths("vim.DistributedVirtualSwitch", ("name", "uuid", "config", "portgroup")),
+)
+"""Every network and distributed switch."""
+
+PROFILE_PASS = (Paths(PROFILE, ("name",)),)
+"""The names of host profiles."""
+
+BOOT_OPTIONS = "VMkernel.Boot."
+"""With its dot, all advanced options below it (govmomi, `govc host.option.ls`)."""
+SINGLE_OPTIONS = ("Net.PVRDMAVmknic",)
+SINGLE_OPTIONS_9 = ("Numa.DeviceAffinity",)
+"""ESXi has these from 9.0 on."""
+MODULES = ("nvidia", "nmlx5_core", "nmlx5_rdma")
+KERNEL_SETTINGS = ("atsSupport", "vtdAtsSupport")
+"""One setting and the name it had up to ESXi 7.0 U1."""
+VCENTER_OPTIONS = ("vgpu.hotmigrate.enabled",)

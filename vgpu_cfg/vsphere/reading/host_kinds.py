@@ -1,0 +1,214 @@
+"""What the API tells per host only, asked once per kind of host.
+
+Hosts of one ESXi build with the same boards under the same driver give the same answers,
+so one of them is asked for all. The driver itself shows in no bulk property; the names and
+memory it gives the GPUs stand for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Host, ProfileInfo
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.vsphere.reading.vms import hardware_version
+from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.faults import is_host_silent, is_not_offered, to_error
+from vgpu_cfg.vsphere.wire.session import Session
+
+PROFILE_INFO_API = "7.0.3.0"
+DEVICE_GROUP_API = "8.0.0.1"
+ANY_GUEST = "other3xLinux64Guest"
+"""Config options list every guest unless one is named; the devices are the same for all."""
+
+_SHARING: Mapping[str, Sharing] = {"timeSliced": Sharing.TIME_SLICED, "mig": Sharing.MIG}
+
+Answer = TypeVar("Answer")
+Kind = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindFacts:
+    """What all hosts of one kind have in common; `profiles` is None where the API is too old."""
+
+    profiles: tuple[ProfileInfo, ...] | None = None
+    device_groups: tuple[DeviceGroupInfo, ...] = ()
+    max_vgpus_by_hardware_version: Mapping[int, int] = field(default_factory=dict)
+
+
+def kind_of(host: Host) -> Kind:
+    """Return what makes two hosts answer alike: build, boards, driver, and which GPUs are cut by MIG."""
+    gpus = sorted(
+        (
+            gpu.pci.vendor_id,
+            gpu.pci.device_id,
+            gpu.pci.subdevice_id,
+            gpu.name,
+            gpu.memory_mib,
+            str(gpu.sharing),
+        )
+        for gpu in host.gpus
+    )
+    offers_mig = any(sharing_of(profile) is Sharing.MIG for profile in host.creatable_profiles)
+    return (host.version, host.build, host.max_hardware_version, offers_mig, tuple(gpus))
+
+
+def sharing_of(profile: str) -> Sharing | None:
+    """Return how a profile shares its GPU, None for a name that does not parse."""
+    try:
+        return VgpuProfile.parse(profile).sharing
+    except ValueError:
+        return None
+
+
+def read_max_hardware_versions(computes: Iterable[Item]) -> dict[str, int]:
+    """Return the newest hardware version of each host: one round trip per cluster."""
+    newest: dict[str, int] = {}
+    for compute in computes:
+        browser = compute.get("environmentBrowser")
+        if browser is None:
+            continue
+        descriptors = _asked(browser.QueryConfigOptionDescriptor, "reading hardware versions", compute.moid)
+        for descriptor in descriptors or ():
+            version = hardware_version(descriptor.key)
+            if version is None or descriptor.createSupported is False:
+                continue
+            for host in descriptor.host or ():
+                moid = str(host._moId)
+                newest[moid] = max(version, newest.get(moid, 0))
+    return newest
+
+
+def read_kinds(
+    session: Session, hosts: Sequence[Host], items: Mapping[str, Item], computes: Mapping[str, Item]
+) -> dict[str, KindFacts]:
+    """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
+
+    Two round trips per kind, and one per ESXi build for how many vGPUs a VM may have. Hosts that
+    are not connected are not asked; they get what others of their kind told.
+    """
+    limits: dict[Kind, Mapping[int, int]] = {}
+    kinds: dict[Kind, list[Host]] = defaultdict(list)
+    for host in hosts:
+        kinds[kind_of(host)].append(host)
+    facts: dict[str, KindFacts] = {}
+    for alike in kinds.values():
+        found = KindFacts()
+        for host in alike:
+            if host.connection is not Connection.CONNECTED:
+                continue
+            try:
+                build = (host.version, host.build, host.max_hardware_version)
+                if build not in limits:
+                    limits[build] = _max_vgpus(session, host, computes.get(host.compute_moid))
+                found = KindFacts(
+                    profiles=_profiles(session, items[host.moid]),
+                    device_groups=_device_groups(session, items[host.moid]),
+                    max_vgpus_by_hardware_version=limits[build],
+                )
+            except vmodl.MethodFault as fault:
+                if not is_host_silent(fault):
+                    raise to_error(fault, "reading what a host offers", host.inventory_path) from fault
+                continue
+            break
+        facts.update((host.moid, found) for host in alike)
+    return facts
+
+
+def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[str, Item]) -> dict[str, str]:
+    """Return the system id of each host, which a fixed passthrough device must name."""
+    found: dict[str, str] = {}
+    for host in hosts:
+        browser = _browser(computes.get(host.compute_moid))
+        if browser is None or host.connection is not Connection.CONNECTED:
+            continue
+        subject = vim.HostSystem(host.moid, session.stub)
+        target = _asked(lambda: browser.QueryConfigTarget(subject), "reading devices", host.inventory_path)  # noqa: B023 - called at once
+        for entry in getattr(target, "pciPassthrough", None) or ():
+            if entry.systemId:
+                found[host.moid] = entry.systemId
+                break
+    return found
+
+
+def _profiles(session: Session, item: Item) -> tuple[ProfileInfo, ...] | None:
+    manager = item.get("configManager.graphicsManager")
+    if manager is None or not session.speaks(PROFILE_INFO_API):
+        return None
+    answer = _offered(manager.RetrieveVgpuProfileInfo)
+    if answer is None:
+        return None
+    return tuple(
+        ProfileInfo(
+            name=entry.profileName,
+            sharing=_SHARING.get(str(entry.profileSharing)),
+            stun_ms={
+                one.migrationBW: one.stunTime for one in getattr(entry, "stunTimeEstimates", None) or ()
+            },
+        )
+        for entry in answer
+    )
+
+
+def _device_groups(session: Session, item: Item) -> tuple[DeviceGroupInfo, ...]:
+    manager = item.get("configManager.assignableHardwareManager")
+    if manager is None or not session.speaks(DEVICE_GROUP_API):
+        return ()
+    return tuple(
+        DeviceGroupInfo(
+            name=group.deviceGroupName,
+            description=group.deviceGroupDescription or "",
+            components=tuple(
+                (part.type, getattr(getattr(part.device, "backing", None), "vgpu", None))
+                for part in group.componentDeviceInfo or ()
+            ),
+        )
+        for group in _offered(manager.RetrieveVendorDeviceGroupInfo) or ()
+    )
+
+
+def _max_vgpus(session: Session, host: Host, compute: Item | None) -> Mapping[int, int]:
+    browser = _browser(compute)
+    if browser is None or host.max_hardware_version is None:
+        return {}
+    question = vim.EnvironmentBrowser.ConfigOptionQuerySpec(
+        key=f"vmx-{host.max_hardware_version}",
+        host=vim.HostSystem(host.moid, session.stub),
+        guestId=[ANY_GUEST],
+    )
+    options = _offered(lambda: browser.QueryConfigOptionEx(question))
+    passthrough = vim.vm.device.VirtualPCIPassthroughOption
+    for device in getattr(getattr(options, "hardwareOptions", None), "virtualDeviceOption", None) or ():
+        for backing in device.backingOption or () if isinstance(device, passthrough) else ():
+            if isinstance(backing, passthrough.VmiopBackingOption):
+                return {host.max_hardware_version: backing.maxInstances}
+    return {}
+
+
+def _browser(compute: Item | None) -> Any:
+    return None if compute is None else compute.get("environmentBrowser")
+
+
+def _offered(call: Callable[[], Answer]) -> Answer | None:
+    """Return a call's answer, None where the server does not offer the call."""
+    try:
+        return call()
+    except vmodl.MethodFault as fault:
+        if is_not_offered(fault):
+            return None
+        raise
+
+
+def _asked(call: Callable[[], Answer], what: str, subject: str) -> Answer | None:
+    """Return a call's answer, None where it is not offered or the host is silent; else raise VCenterError."""
+    try:
+        return _offered(call)
+    except vmodl.MethodFault as fault:
+        if is_host_silent(fault):
+            return None
+        raise to_error(fault, what, subject) from fault

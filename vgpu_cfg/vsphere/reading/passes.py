@@ -1,0 +1,127 @@
+"""The fixed list of properties that a reading asks for, pass by pass.
+
+The list does not depend on the plan: that is what makes a recording answer any plan.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY
+from vgpu_cfg.planning.vms.settings.table import READ_PATHS
+from vgpu_cfg.vsphere.wire.collector import Paths
+
+HOST = "vim.HostSystem"
+VM = "vim.VirtualMachine"
+
+
+def extra_config_path(key: str) -> str:
+    """Return the property path of one extraConfig key."""
+    return f'config.extraConfig["{key}"]'
+
+
+VM_LIGHT = (
+    "name",
+    "parent",
+    "runtime.host",
+    "runtime.powerState",
+    "config.template",
+    "config.instanceUuid",
+    extra_config_path(MARK_PLAN_KEY),
+    extra_config_path(MARK_VM_KEY),
+)
+
+VM_DETAIL = (
+    "config.changeVersion",
+    "config.version",
+    "config.guestId",
+    "config.firmware",
+    "config.hardware.numCPU",
+    "config.hardware.numCoresPerSocket",
+    "config.hardware.memoryMB",
+    "config.hardware.device",
+    "config.memoryAllocation.reservation",
+    "config.memoryReservationLockedToMax",
+    # What the rows of the table of VM settings read besides.
+    *READ_PATHS,
+    # Names of attributes stand in `availableField`, values in `customValue`.
+    "availableField",
+    "customValue",
+    # Whole, since keys like pciPassthru<n>.cfg.* cannot be listed beforehand.
+    "config.extraConfig",
+    # Left out where the API does not know them.
+    "config.deviceGroups",
+    "config.numaInfo",
+    "resourcePool",
+    "datastore",
+    "snapshot.currentSnapshot",
+    # Of VMs that run; whose configuration is read costs no round trip more.
+    "summary.quickStats.overallCpuUsage",
+    "summary.quickStats.uptimeSeconds",
+    "runtime.maxCpuUsage",
+    # What the guest's tools tell; absent where none ever ran.
+    "guest.toolsRunningStatus",
+    "guest.hostName",
+    "guest.ipAddress",
+    "guest.net",
+)
+
+HOST_LIGHT = (
+    "name",
+    "parent",
+    "runtime.connectionState",
+    "runtime.inMaintenanceMode",
+    "summary.config.product.version",
+    "summary.config.product.build",
+    "summary.hardware.model",
+    "summary.hardware.numCpuCores",
+    "summary.hardware.numCpuThreads",
+    "summary.hardware.cpuMhz",
+    "summary.hardware.memorySize",
+    "config.graphicsInfo",
+    "config.graphicsConfig",
+    "config.sharedPassthruGpuTypes",
+    "network",
+    "datastore",
+)
+
+HOST_DETAIL = (
+    "hardware.pciDevice",
+    "hardware.numaInfo",
+    "config.pciPassthruInfo",
+    "config.network.pnic",
+    "configManager.graphicsManager",
+    "configManager.assignableHardwareManager",
+)
+
+FIRST_PASS = (
+    Paths("vim.Datacenter", ("name", "parent", "vmFolder")),
+    Paths("vim.Folder", ("name", "parent")),
+    Paths("vim.ComputeResource", ("name", "parent", "host", "resourcePool", "environmentBrowser")),
+    # Whole: its declared type has none of a cluster's fields, so no path into them is sure to be taken.
+    Paths("vim.ClusterComputeResource", ("configurationEx",)),
+    Paths(HOST, HOST_LIGHT),
+    Paths("vim.ResourcePool", ("name", "parent", "owner")),
+    Paths(
+        "vim.Datastore",
+        ("name", "parent", "summary.type", "summary.freeSpace", "summary.capacity", "summary.accessible"),
+    ),
+    Paths("vim.Network", ("name", "parent")),
+    Paths("vim.dvs.DistributedVirtualPortgroup", ("key", "config.distributedVirtualSwitch", "config.uplink")),
+    Paths("vim.DistributedVirtualSwitch", ("name", "uuid", "config.uplinkPortgroup")),
+    Paths(VM, VM_LIGHT),
+)
+"""Every object once, light."""
+
+HOST_PASS = (Paths(HOST, HOST_DETAIL),)
+"""Hosts that have GPUs, or may have."""
+
+HOST_AGAIN = (Paths(HOST, HOST_LIGHT + HOST_DETAIL),)
+"""A few hosts once more, whole."""
+
+VM_PASS = (Paths(VM, VM_DETAIL),)
+"""VMs on GPU hosts, and those that the plan is about."""
+
+VM_AGAIN = (Paths(VM, VM_LIGHT + VM_DETAIL),)
+"""A few VMs once more, whole."""
+
+HOLDERS = (Paths(HOST, ("config.graphicsInfo",)),)
+"""Which VMs hold which GPUs now."""

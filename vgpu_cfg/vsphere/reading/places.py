@@ -1,0 +1,254 @@
+"""Where things stand in the inventory: names, paths, datacenters, and the places a VM can go to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.inventory import (
+    Cluster,
+    Datastore,
+    Folder,
+    Network,
+    NetworkKind,
+    ResourcePool,
+)
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.ports import HostScope
+from vgpu_cfg.vsphere.reading.overrides import vm_overrides
+from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.names import unescaped
+
+_CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
+
+
+class Places:
+    """The tree of one reading: every object by its id, with its parent."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items: dict[str, Item] = {item.moid: item for item in items}
+        self._paths: dict[str, str] = {}
+        self._vm_roots = {
+            root: item.moid
+            for item in self._items.values()
+            if item.type_name == "Datacenter" and (root := item.moid_of("vmFolder")) is not None
+        }
+
+    def of_type(self, *type_names: str) -> list[Item]:
+        """List the objects of these WSDL types, in vCenter's order."""
+        return [item for item in self._items.values() if item.type_name in type_names]
+
+    def find(self, moid: str | None) -> Item | None:
+        """Return an object, None where it was not read."""
+        return self._items.get(moid or "")
+
+    def name(self, item: Item) -> str:
+        """Return an object's name; its id stands in where the name could not be read."""
+        return unescaped(item.get("name", item.moid))
+
+    def path(self, moid: str | None) -> str:
+        """Return an inventory path such as "/dc1/vm/training/hvd-01"; "" for what was not read.
+
+        A slash inside a name stays written as %2f.
+        """
+        if moid is None or moid not in self._items:
+            return ""
+        if moid not in self._paths:
+            item = self._items[moid]
+            self._paths[moid] = self.path_under(item.moid_of("parent"), item.get("name", moid))
+        return self._paths[moid]
+
+    def path_under(self, parent_moid: str | None, name: str) -> str:
+        """Return the path of something by its parent and its name as vCenter stores it."""
+        return f"{self.path(parent_moid)}/{name}"
+
+    def datacenter(self, moid: str | None) -> str:
+        """Return the name of the datacenter above an object, "" where there is none."""
+        item = self.find(moid)
+        while item is not None and item.type_name != "Datacenter":
+            item = self.find(item.moid_of("parent"))
+        return "" if item is None else self.name(item)
+
+    def is_below_vm_folder(self, moid: str) -> bool:
+        """Whether an object is a datacenter's VM folder or below it."""
+        item = self.find(moid)
+        while item is not None:
+            if item.moid in self._vm_roots:
+                return True
+            item = self.find(item.moid_of("parent"))
+        return False
+
+    def is_vm_root(self, moid: str) -> bool:
+        """Whether a folder is the VM folder of a datacenter."""
+        return moid in self._vm_roots
+
+    def common(self, item: Item) -> dict[str, Any]:
+        """Return what every `ManagedObject` has."""
+        return {"moid": item.moid, "name": self.name(item), "inventory_path": self.path(item.moid)}
+
+
+def datacenters(places: Places) -> tuple[ManagedObject, ...]:
+    """List the datacenters."""
+    return tuple(ManagedObject(**places.common(item)) for item in places.of_type("Datacenter"))
+
+
+def named_hosts(places: Places, scopes: Iterable[HostScope]) -> set[str]:
+    """Return the moids of the hosts that some scopes mean, whatever the case; none where there are none."""
+    wanted = list(scopes)
+    hosts = places.of_type("HostSystem")
+    return {host.moid for host in hosts if any(_is_in(places, host, one) for one in wanted)}
+
+
+def _is_in(places: Places, host: Item, scope: HostScope) -> bool:
+    name = places.name(host).casefold()
+    if scope.names and not any(fnmatchcase(name, glob.casefold()) for glob in scope.names):
+        return False
+    if scope.cluster is None:
+        return True
+    cluster = places.find(host.moid_of("parent"))
+    if cluster is None:
+        return False
+    wanted = scope.cluster.strip().rstrip("/").casefold()
+    path = places.path(cluster.moid).casefold()
+    # A slash asks for a path, or for the end of one; a name that holds a slash has it escaped in both.
+    return f"{path}/".endswith(f"/{wanted.lstrip('/')}/") or places.name(cluster).casefold() == wanted
+
+
+def folders(places: Places) -> tuple[Folder, ...]:
+    """List the folders that hold VMs."""
+    return tuple(
+        Folder(
+            **places.common(item),
+            datacenter=places.datacenter(item.moid),
+            is_root=places.is_vm_root(item.moid),
+        )
+        for item in places.of_type("Folder")
+        if places.is_below_vm_folder(item.moid)
+    )
+
+
+def resource_pools(places: Places) -> tuple[ResourcePool, ...]:
+    """List the resource pools; a vApp is none."""
+    return tuple(
+        ResourcePool(**places.common(item), owner_moid=item.moid_of("owner") or "")
+        for item in places.of_type("ResourcePool")
+    )
+
+
+def datastores(places: Places) -> tuple[Datastore, ...]:
+    """List the datastores."""
+    return tuple(
+        Datastore(
+            **places.common(item),
+            kind=item.get("summary.type", ""),
+            free_mib=item.get("summary.freeSpace", 0) >> 20,
+            capacity_mib=item.get("summary.capacity", 0) >> 20,
+            is_accessible=item.get("summary.accessible", False),
+        )
+        for item in places.of_type("Datastore")
+    )
+
+
+def networks(places: Places) -> tuple[Network, ...]:
+    """List the portgroups; of distributed ones with what a vNIC's backing needs."""
+    switches = {
+        item.moid: item
+        for item in places.of_type("DistributedVirtualSwitch", "VmwareDistributedVirtualSwitch")
+    }
+    uplinks = {moid for switch in switches.values() for moid in switch.moids_of("config.uplinkPortgroup")}
+    found = []
+    for item in places.of_type("Network", "DistributedVirtualPortgroup", "OpaqueNetwork"):
+        switch = switches.get(item.moid_of("config.distributedVirtualSwitch") or "")
+        found.append(
+            Network(
+                **places.common(item),
+                kind=_NETWORK_KINDS[item.type_name],
+                portgroup_key=item.get("key"),
+                switch_uuid=None if switch is None else switch.get("uuid"),
+                is_uplink=item.moid in uplinks or item.get("config.uplink", False),
+            )
+        )
+    return tuple(found)
+
+
+_NETWORK_KINDS: Mapping[str, NetworkKind] = {
+    "Network": NetworkKind.STANDARD,
+    "DistributedVirtualPortgroup": NetworkKind.DISTRIBUTED,
+    "OpaqueNetwork": NetworkKind.OPAQUE,
+}
+
+
+def clusters(places: Places) -> tuple[Cluster, ...]:
+    """List the clusters, and single hosts that stand outside of one."""
+    return tuple(_cluster(places, item) for item in places.of_type(*_CLUSTER_TYPES))
+
+
+def _cluster(places: Places, item: Item) -> Cluster:
+    config = item.get("configurationEx")
+    drs = getattr(config, "drsConfig", None)
+    ha = getattr(config, "dasConfig", None)
+    return Cluster(
+        **places.common(item),
+        datacenter=places.datacenter(item.moid),
+        resource_pool_moid=item.moid_of("resourcePool") or "",
+        host_moids=item.moids_of("host"),
+        is_standalone=item.type_name == "ComputeResource",
+        drs_enabled=bool(getattr(drs, "enabled", False)),
+        drs_behavior=str(getattr(drs, "defaultVmBehavior", None) or ""),
+        heeds_vm_levels=getattr(drs, "enableVmBehaviorOverrides", None) is not False,
+        ha_enabled=bool(getattr(ha, "enabled", False)),
+        rules=tuple(_rules(getattr(config, "rule", None) or ())),
+        vm_groups=tuple(_vm_groups(getattr(config, "group", None) or ())),
+        host_groups=tuple(_host_groups(getattr(config, "group", None) or ())),
+        host_rules=tuple(_host_rules(getattr(config, "rule", None) or ())),
+        vm_overrides=vm_overrides(config),
+    )
+
+
+def _rules(found: Iterable[Any]) -> Iterable[ClusterRule]:
+    for rule in found:
+        match rule:
+            case vim.cluster.AffinityRuleSpec():
+                kind = "affinity"
+            case vim.cluster.AntiAffinityRuleSpec():
+                kind = "anti_affinity"
+            case _:
+                continue
+        yield ClusterRule(
+            key=rule.key,
+            name=rule.name,
+            kind=kind,
+            is_enabled=bool(rule.enabled),
+            is_mandatory=bool(rule.mandatory),
+            vm_moids=tuple(str(vm._moId) for vm in rule.vm),
+        )
+
+
+def _host_rules(found: Iterable[Any]) -> Iterable[VmHostRule]:
+    for rule in found:
+        if isinstance(rule, vim.cluster.VmHostRuleInfo):
+            yield VmHostRule(
+                key=rule.key or 0,
+                name=rule.name or "",
+                is_enabled=bool(rule.enabled),
+                is_mandatory=bool(rule.mandatory),
+                vm_group=rule.vmGroupName or "",
+                host_group=rule.affineHostGroupName or "",
+                avoided_group=rule.antiAffineHostGroupName or "",
+            )
+
+
+def _vm_groups(found: Iterable[Any]) -> Iterable[VmGroup]:
+    for group in found:
+        if isinstance(group, vim.cluster.VmGroup):
+            yield VmGroup(name=group.name, vm_moids=tuple(str(vm._moId) for vm in group.vm))
+
+
+def _host_groups(found: Iterable[Any]) -> Iterable[HostGroup]:
+    for group in found:
+        if isinstance(group, vim.cluster.HostGroup):
+            yield HostGroup(name=group.name, host_moids=tuple(str(host._moId) for host in group.host))

@@ -1,0 +1,68 @@
+"""Which privileges the account lacks, asked in one call for all objects that need the same ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pyVmomi import VmomiSupport
+
+from vgpu_cfg.vsphere.wire.collector import renewing
+from vgpu_cfg.vsphere.wire.faults import translated
+from vgpu_cfg.vsphere.wire.session import Session
+
+_TYPES_BY_PREFIX = (
+    ("datacenter-", "vim.Datacenter"),
+    ("datastore-", "vim.Datastore"),
+    ("domain-c", "vim.ClusterComputeResource"),
+    ("domain-s", "vim.ComputeResource"),
+    ("dvportgroup-", "vim.dvs.DistributedVirtualPortgroup"),
+    ("dvs-", "vim.DistributedVirtualSwitch"),
+    ("group-", "vim.Folder"),
+    ("host-", "vim.HostSystem"),
+    ("network-", "vim.Network"),
+    ("resgroup-", "vim.ResourcePool"),
+    ("vm-", "vim.VirtualMachine"),
+)
+
+
+def type_by_moid(moid: str) -> str:
+    """Guess an object's type from its id; vCenter goes by the id, so a plain entity does too."""
+    return next((name for prefix, name in _TYPES_BY_PREFIX if moid.startswith(prefix)), "vim.ManagedEntity")
+
+
+def vmodl_name(wsdl_name: str) -> str:
+    """Return pyvmomi's name of a type ("vim.HostSystem") by its name on the wire ("HostSystem")."""
+    return str(VmomiSupport.GetWsdlType("urn:vim25", wsdl_name).__name__)
+
+
+def read_missing_privileges(
+    session: Session, needed: Mapping[str, Sequence[str]], type_of: Callable[[str], str] = type_by_moid
+) -> dict[str, tuple[str, ...]]:
+    """Return, per entity, those of the needed privileges that the account lacks, in the order asked.
+
+    `type_of` gives the vmodl type of an entity's id. One round trip per distinct list of privileges.
+    """
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for moid, privileges in needed.items():
+        if privileges:
+            alike[tuple(dict.fromkeys(privileges))].append(moid)
+    missing: dict[str, tuple[str, ...]] = {}
+    for privileges, moids in alike.items():
+        entities = [VmomiSupport.GetVmodlType(type_of(moid))(moid, session.stub) for moid in moids]
+        with translated("checking the account's privileges", session.address):
+            # The key is asked for at each attempt: a session that was renewed has another.
+            answers = renewing(session, partial(_asked, session, entities, privileges))
+        for answer in answers or ():
+            granted = {entry.privId for entry in answer.privAvailability or () if entry.isGranted}
+            lacking = tuple(privilege for privilege in privileges if privilege not in granted)
+            if lacking:
+                missing[str(answer.entity._moId)] = lacking
+    return missing
+
+
+def _asked(session: Session, entities: Sequence[Any], privileges: Sequence[str]) -> Any:
+    manager = session.service_content.authorizationManager
+    return manager.HasPrivilegeOnEntities(list(entities), session.key, list(privileges))

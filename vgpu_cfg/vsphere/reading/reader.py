@@ -1,0 +1,333 @@
+"""A whole reading of a vCenter in few round trips, and small readings between changes.
+
+The round trips of a reading, after the four that open a session: the first pass over every
+object (three and a page for each 2,000 objects), the second over hosts that have or may have
+GPUs, the third over the VMs there; one, and one each, for VMs of the plan that its file does not
+name; then one per cluster with GPUs, two per kind of host and one per ESXi build. Those of facts: see
+`host_facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+
+from vgpu_cfg.catalog import Catalog, load_catalog
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.ports import Clock, ReadScope
+from vgpu_cfg.vsphere.history.origins import read_origins
+from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
+from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
+from vgpu_cfg.vsphere.reading import passes
+from vgpu_cfg.vsphere.reading import places as reader_places
+from vgpu_cfg.vsphere.reading.host_kinds import (
+    KindFacts,
+    read_kinds,
+    read_max_hardware_versions,
+    read_system_ids,
+)
+from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
+from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
+from vgpu_cfg.vsphere.reading.nics import tell_nics
+from vgpu_cfg.vsphere.reading.places import Places
+from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges, type_by_moid, vmodl_name
+from vgpu_cfg.vsphere.reading.sharing import infer_sharing
+from vgpu_cfg.vsphere.reading.vms import make_vm, mark_plan
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from
+from vgpu_cfg.vsphere.wire.session import Session
+
+MOST_HOSTS_WITHOUT_LISTED_GPU = 64
+"""So many hosts whose graphics list names no NVIDIA GPU are still searched for GPUs in passthrough.
+
+A list of PCI functions is long. Where there are more such hosts, only those are searched
+whose cluster has a host that lists a GPU.
+"""
+
+EVERYTHING = ReadScope(everything=True, system_ids=True, key_providers=True)
+"""The one scope of a recording: whatever is asked later, it holds the answer."""
+
+
+_OF_THE_KIND = (
+    "profiles",
+    "device_groups",
+    "max_hardware_version",
+    "max_vgpus_by_hardware_version",
+    "system_id",
+)
+"""What is asked once per kind of host, and not again when one of them is read again."""
+
+
+class VCenterReader:
+    """An InventoryReader on a session."""
+
+    def __init__(self, session: Session, clock: Clock, catalog: Catalog | None = None) -> None:
+        self._session = session
+        self._clock = clock
+        self._catalog = catalog
+        self._places = Places(())
+        self._hosts: Mapping[str, Host] = {}
+        self._vms: Mapping[str, Vm] = {}
+
+    def read_inventory(self, scope: ReadScope) -> Inventory:
+        """Read hosts, GPUs, VMs and what VMs can be placed on."""
+        read_at = self._clock.now()
+        places = Places(collect_all(self._session, passes.FIRST_PASS))
+        self._places = places
+        hosts, items = self._read_hosts(places, scope)
+        details = self._read_details(places, scope, [host for host in hosts if host.gpus])
+        vms = {
+            item.moid: make_vm(places, item, details.get(item.moid), scope.extra_config_keys)
+            for item in places.of_type("VirtualMachine")
+        }
+        vms = self._tell_origins(tell_nics(vms, hosts), scope)
+        hosts = self._complete(places, hosts, items, vms, scope)
+        self._hosts, self._vms = {host.moid: host for host in hosts}, vms
+        inventory = self._inventory(places, read_at, hosts, vms)
+        if not scope.key_providers:
+            return inventory
+        vcenter = inventory.vcenter.model_copy(update={"key_providers": read_key_providers(self._session)})
+        return inventory.model_copy(update={"vcenter": vcenter})
+
+    def read_vms(
+        self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[Vm, ...]:
+        """Read some VMs again, in detail, in one round trip; what has gone is left out."""
+        items = self._items(passes.VM_AGAIN, passes.VM, moids)
+        vms = {item.moid: make_vm(self._places, item, item, extra_config_keys) for item in items}
+        return tuple(tell_nics(vms, self._hosts.values()).values())
+
+    def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """Return per host, per GPU address, the moids of the VMs that hold it now."""
+        items = self._items(passes.HOLDERS, passes.HOST, host_moids)
+        return {item.moid: gpu_holders(item) for item in items}
+
+    def read_everything(self) -> tuple[Inventory, EstateFacts]:
+        """Read all that a recording holds, whatever plan is made of it later."""
+        inventory = self.read_inventory(EVERYTHING)
+        return inventory, self.read_facts(preparable(inventory), ALL_GROUPS)
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        """Read what preparing these hosts needs, of them and their clusters; never their shells."""
+        return read_facts(self._session, host_moids, groups)
+
+    def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
+        """Read some hosts again, in one round trip; what has gone is left out.
+
+        What hosts of a kind have in common stays as the last `read_inventory` had it, as do names and
+        places, which only that reading knows.
+        """
+        items = self._items(passes.HOST_AGAIN, passes.HOST, moids)
+        return tuple(self._again(make_host(self._places, item)) for item in items)
+
+    def _again(self, host: Host) -> Host:
+        before = self._hosts.get(host.moid)
+        if before is not None:
+            host = host.model_copy(update={name: getattr(before, name) for name in _OF_THE_KIND})
+        return infer_sharing(host, self._vms, self._prefixes)
+
+    def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+        """Return, per entity moid, those of the needed privileges that the account lacks."""
+        return read_missing_privileges(self._session, needed, self._type_of)
+
+    def _type_of(self, moid: str) -> str:
+        item = self._places.find(moid)
+        return type_by_moid(moid) if item is None else vmodl_name(item.type_name)
+
+    def _items(self, wanted: Sequence[Paths], type_name: str, moids: Iterable[str]) -> list[Item]:
+        starts = [Start(type_name, moid) for moid in dict.fromkeys(moids)]
+        return collect_from(self._session, wanted, starts) if starts else []
+
+    def _read_hosts(self, places: Places, scope: ReadScope) -> tuple[list[Host], dict[str, Item]]:
+        """Return the hosts, and the properties read of them, with more of those that may have GPUs."""
+        items = {item.moid: item for item in places.of_type("HostSystem")}
+        searched = _searched(places, list(items.values()), scope)
+        for more in self._items(passes.HOST_PASS, passes.HOST, searched):
+            known = items[more.moid]
+            items[more.moid] = Item(known.type_name, known.moid, {**known.values, **more.values})
+        return [make_host(places, item) for item in items.values()], items
+
+    def _read_details(self, places: Places, scope: ReadScope, gpu_hosts: Sequence[Host]) -> dict[str, Item]:
+        """Read the VMs on GPU hosts, on hosts that the scope names, and those of the plan, in detail."""
+        on = {host.moid for host in gpu_hosts}
+        on.update(reader_places.named_hosts(places, scope.hosts))
+        if scope.everything:
+            on.update(item.moid for item in places.of_type("HostSystem"))
+        wanted = [
+            item.moid
+            for item in places.of_type("VirtualMachine")
+            if item.moid_of("runtime.host") not in on and (scope.everything or _is_named(places, item, scope))
+        ]
+        hosts = (item.moid for item in places.of_type("HostSystem") if item.moid in on)
+        starts = chain(
+            (Start(passes.HOST, moid, follow="vm") for moid in hosts),
+            (Start(passes.VM, moid) for moid in wanted),
+        )
+        found = collect_from(self._session, passes.VM_PASS, starts)
+        return {item.moid: item for item in found}
+
+    def _complete(
+        self,
+        places: Places,
+        hosts: Sequence[Host],
+        items: Mapping[str, Item],
+        vms: Mapping[str, Vm],
+        scope: ReadScope,
+    ) -> list[Host]:
+        """Add what is asked per cluster and per kind of host, and what follows from the VMs."""
+        computes = {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
+        with_gpus = [host for host in hosts if host.gpus]
+        concerned = dict.fromkeys(host.compute_moid for host in with_gpus)
+        newest = read_max_hardware_versions([computes[moid] for moid in concerned if moid in computes])
+        with_gpus = [
+            host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
+        ]
+        kinds = read_kinds(self._session, with_gpus, items, computes)
+        complete = {
+            host.moid: infer_sharing(_with_kind(host, kinds[host.moid]), vms, self._prefixes)
+            for host in with_gpus
+        }
+        if scope.system_ids:
+            through = [
+                host for host in hosts if any(device.passthrough_active for device in host.pci_devices)
+            ]
+            for moid, system_id in read_system_ids(self._session, through, computes).items():
+                host = complete.get(moid) or next(host for host in hosts if host.moid == moid)
+                complete[moid] = host.model_copy(update={"system_id": system_id})
+        return [complete.get(host.moid, host) for host in hosts]
+
+    def _tell_origins(self, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
+        """Say who made those VMs that carry the plan's mark and that the plan does not name."""
+        moids = [
+            vm.moid
+            for vm in vms.values()
+            if vm.mark is not None
+            and vm.mark.plan == scope.plan
+            and vm.name not in scope.vm_names
+            and not vm.is_template
+        ]
+        if not moids:
+            return vms
+        origins = read_origins(self._session, moids)
+        return {
+            moid: vm.model_copy(update={"origin": origins[moid]}) if moid in origins else vm
+            for moid, vm in vms.items()
+        }
+
+    def _prefixes(self, device: PciDevice) -> tuple[str, ...]:
+        if self._catalog is None:
+            self._catalog = load_catalog()
+        board = self._catalog.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
+        return () if board is None else board.prefixes
+
+    def _inventory(
+        self, places: Places, read_at: datetime, hosts: Sequence[Host], vms: Mapping[str, Vm]
+    ) -> Inventory:
+        return Inventory(
+            vcenter=self._session.vcenter,
+            read_at=read_at,
+            datacenters=reader_places.datacenters(places),
+            clusters=reader_places.clusters(places),
+            hosts=tuple(hosts),
+            vms=tuple(vms.values()),
+            networks=reader_places.networks(places),
+            datastores=reader_places.datastores(places),
+            folders=reader_places.folders(places),
+            resource_pools=reader_places.resource_pools(places),
+        )
+
+
+class RecordedReader:
+    """An InventoryReader on a recording: it asks for the one fixed set of reads and answers all from it.
+
+    What the account may do is not recorded, so it lacks nothing here.
+    """
+
+    def __init__(self, session: Session, clock: Clock, catalog: Catalog | None = None) -> None:
+        self._reader = VCenterReader(session, clock, catalog)
+        self._inventory: Inventory | None = None
+        self._facts: EstateFacts | None = None
+        self._keys: frozenset[str] = frozenset()
+
+    def read_inventory(self, scope: ReadScope) -> Inventory:
+        """Read what was recorded; of the scope only the extraConfig keys count."""
+        if self._inventory is None or not scope.extra_config_keys <= self._keys:
+            self._keys |= scope.extra_config_keys
+            whole = EVERYTHING.model_copy(update={"extra_config_keys": self._keys})
+            self._inventory = self._reader.read_inventory(whole)
+        return self._inventory
+
+    def read_vms(
+        self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[Vm, ...]:
+        """Return VMs as they were recorded."""
+        inventory = self.read_inventory(ReadScope(extra_config_keys=extra_config_keys))
+        wanted = dict.fromkeys(moids)
+        return tuple(inventory.vm_by_moid[moid] for moid in wanted if moid in inventory.vm_by_moid)
+
+    def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """Return who held which GPU when it was recorded."""
+        inventory = self.read_inventory(ReadScope())
+        return {
+            moid: {gpu.pci_id: gpu.vm_moids for gpu in inventory.host_by_moid[moid].gpus}
+            for moid in dict.fromkeys(host_moids)
+            if moid in inventory.host_by_moid
+        }
+
+    def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
+        """Return what was recorded of the hosts; of one that was left out, that it was.
+
+        Raises NotRecorded where the recording is older than facts are.
+        """
+        inventory = self.read_inventory(ReadScope())
+        if self._facts is None:
+            self._facts = self._reader.read_facts(preparable(inventory), ALL_GROUPS)
+        return narrowed(self._facts, inventory, host_moids, groups)
+
+    def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
+        """Return hosts as they were recorded."""
+        known = self.read_inventory(ReadScope()).host_by_moid
+        return tuple(known[moid] for moid in dict.fromkeys(moids) if moid in known)
+
+    def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
+        """Return nothing: a recording says nothing of privileges."""
+        return {}
+
+
+def _searched(places: Places, items: Sequence[Item], scope: ReadScope) -> list[str]:
+    """Return the hosts whose PCI functions are read."""
+    listed = {item.moid for item in items if lists_nvidia(item)}
+    others = [
+        item
+        for item in items
+        if item.moid not in listed
+        and (scope.datacenter is None or places.datacenter(item.moid) == scope.datacenter)
+    ]
+    if not scope.everything and len(others) > MOST_HOSTS_WITHOUT_LISTED_GPU:
+        clusters = {item.moid_of("parent") for item in items if item.moid in listed}
+        others = [item for item in others if item.moid_of("parent") in clusters]
+    also = {item.moid for item in others}
+    return [item.moid for item in items if item.moid in listed or item.moid in also]
+
+
+def _is_named(places: Places, item: Item, scope: ReadScope) -> bool:
+    """Whether the scope names a VM by its mark, its name or its path."""
+    if scope.plan is not None and mark_plan(item) == scope.plan:
+        return True
+    names = scope.vm_names | scope.template_names
+    if places.name(item) in names:
+        return True
+    path = places.path(item.moid)
+    return any("/" in name and (path == name or path.endswith(f"/{name.lstrip('/')}")) for name in names)
+
+
+def _with_kind(host: Host, facts: KindFacts) -> Host:
+    return host.model_copy(
+        update={
+            "profiles": facts.profiles,
+            "device_groups": facts.device_groups,
+            "max_vgpus_by_hardware_version": facts.max_vgpus_by_hardware_version,
+        }
+    )

@@ -1,0 +1,268 @@
+"""What a VM's properties mean: power, owner mark and, in detail, its hardware as plain values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.model.guests.guest import REDACTED, REPORT_KEY, USERDATA_KEY, WITHHELD
+from vgpu_cfg.model.observed.vm import (
+    MARK_PLAN_KEY,
+    MARK_VM_KEY,
+    DiskController,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    SettingValue,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+from vgpu_cfg.planning.vms.settings.table import READ_PATHS
+from vgpu_cfg.vsphere.reading.guests import guest_seen
+from vgpu_cfg.vsphere.reading.hosts import pci_address
+from vgpu_cfg.vsphere.reading.passes import extra_config_path
+from vgpu_cfg.vsphere.reading.places import Places
+from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.paths import plain
+
+OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
+"""Prefixes of the extraConfig keys that are always kept."""
+
+_HARDWARE = re.compile(r"vmx-(\d+)")
+
+_passthrough = vim.vm.device.VirtualPCIPassthrough
+_NIC_KINDS: Mapping[str, str] = {
+    "VirtualSriovEthernetCard": "sriov",
+    "VirtualVmxnet3Vrdma": "pvrdma",
+}
+_AUTOMATIC = "Automatic"
+"""How the id of a physical function begins that vSphere chooses from the network's device pool."""
+_CONTROLLER_KINDS: Mapping[Any, str] = {
+    vim.vm.device.VirtualSCSIController: "scsi",
+    vim.vm.device.VirtualNVMEController: "nvme",
+    vim.vm.device.VirtualSATAController: "sata",
+    vim.vm.device.VirtualIDEController: "ide",
+}
+
+
+def hardware_version(text: str | None) -> int | None:
+    """Return 21 for "vmx-21"; None for what is no hardware version."""
+    found = _HARDWARE.fullmatch(text or "")
+    return int(found.group(1)) if found else None
+
+
+def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str]) -> Vm:
+    """Make a VM of its light properties and, where its configuration was read, its detail."""
+    state = str(item.get("runtime.powerState", PowerState.OFF.value))
+    name = places.name(item)
+    return Vm(
+        moid=item.moid,
+        name=name,
+        inventory_path=places.path_under(item.moid_of("parent"), item.get("name", item.moid)),
+        folder_moid=item.moid_of("parent"),
+        host_moid=item.moid_of("runtime.host"),
+        power_state=PowerState(state),
+        is_template=item.get("config.template", False),
+        instance_uuid=item.get("config.instanceUuid", ""),
+        mark=_mark(item),
+        detail=make_detail(detail, keys) if detail is not None and _has_config(detail) else None,
+    )
+
+
+def _has_config(detail: Item) -> bool:
+    """Whether the VM's configuration could be read; it cannot where the VM is inaccessible."""
+    return detail.get("config.hardware.device") is not None
+
+
+def mark_plan(item: Item) -> str | None:
+    """Return the plan that a VM's owner mark names, None where it has none."""
+    option = item.get(extra_config_path(MARK_PLAN_KEY))
+    return str(option.value) if option is not None and option.value else None
+
+
+def _mark(item: Item) -> OwnerMark | None:
+    plan = mark_plan(item)
+    option = item.get(extra_config_path(MARK_VM_KEY))
+    return None if plan is None else OwnerMark(plan=plan, vm="" if option is None else str(option.value))
+
+
+def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
+    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own."""
+    devices = item.get("config.hardware.device") or ()
+    return VmDetail(
+        change_version=item.get("config.changeVersion", ""),
+        hardware_version=hardware_version(item.get("config.version")),
+        guest_id=item.get("config.guestId", ""),
+        firmware=item.get("config.firmware", ""),
+        cpus=item.get("config.hardware.numCPU", 0),
+        cores_per_socket=item.get("config.hardware.numCoresPerSocket", 1) or 1,
+        memory_mib=item.get("config.hardware.memoryMB", 0),
+        memory_reservation_mib=item.get("config.memoryAllocation.reservation", 0),
+        memory_reservation_locked=item.get("config.memoryReservationLockedToMax", False),
+        extra_config=dict(_extra_config(item, keys)),
+        vgpus=tuple(_vgpus(devices)),
+        device_groups=dict(_device_groups(item)),
+        cores_per_numa_node=_cores_per_numa_node(item),
+        passthrough=tuple(_passthroughs(devices)),
+        nics=tuple(_nics(devices)),
+        disks=tuple(_disks(devices)),
+        controllers=tuple(_controllers(devices)),
+        options=dict(_options(item)),
+        attributes=dict(_attributes(item)),
+        tpm_key=next(
+            (device.key for device in devices if isinstance(device, vim.vm.device.VirtualTPM)), None
+        ),
+        resource_pool_moid=item.moid_of("resourcePool") or "",
+        datastore_moids=item.moids_of("datastore"),
+        snapshot_moid=item.moid_of("snapshot.currentSnapshot"),
+        cpu_mhz=item.get("summary.quickStats.overallCpuUsage"),
+        max_cpu_mhz=item.get("runtime.maxCpuUsage"),
+        uptime_seconds=item.get("summary.quickStats.uptimeSeconds"),
+        guest=guest_seen(item),
+    )
+
+
+def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]:
+    """Yield the extraConfig pairs that are kept; of a guest's user data, which holds secrets, only its state.
+
+    User data that is named in `keys` stands in the plan file anyway.
+    """
+    for option in item.get("config.extraConfig") or ():
+        value = str(option.value)
+        if option.key in keys or option.key.startswith(OWN_KEYS) or option.key == REPORT_KEY:
+            yield option.key, value
+        elif option.key == USERDATA_KEY:
+            yield option.key, value if value in ("", REDACTED) else WITHHELD
+
+
+def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
+    """Yield what the rows of the table of VM settings read, by their keys."""
+    for path, setting in READ_PATHS.items():
+        value = item.get(path)
+        if value is not None:
+            yield setting.key, plain(value)
+
+
+def _attributes(item: Item) -> Iterable[tuple[str, str]]:
+    """Yield the VM's custom attributes by name."""
+    names = {field.key: field.name for field in item.get("availableField") or ()}
+    for value in item.get("customValue") or ():
+        text = str(getattr(value, "value", None) or "")
+        if value.key in names and text:
+            yield names[value.key], text
+
+
+def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
+    for device in devices:
+        backing = device.backing if isinstance(device, _passthrough) else None
+        if isinstance(backing, _passthrough.VmiopBackingInfo):
+            group = getattr(device, "deviceGroupInfo", None)
+            yield VgpuDevice(
+                key=device.key,
+                profile=backing.vgpu or "",
+                group_key=None if group is None else group.groupInstanceKey,
+                migrates=getattr(backing, "migrateSupported", None),
+                numa_node=_numa_node(device),
+            )
+
+
+def _device_groups(item: Item) -> Iterable[tuple[int, str]]:
+    """Yield key and name of the vendor's device groups; a group of another kind has no name."""
+    for group in getattr(item.get("config.deviceGroups"), "deviceGroup", None) or ():
+        yield group.groupInstanceKey, getattr(group, "deviceGroupName", None) or ""
+
+
+def _cores_per_numa_node(item: Item) -> int | None:
+    """Return the cores of a virtual NUMA node as they were set, 0 where ESXi shapes the nodes."""
+    info = item.get("config.numaInfo")
+    if info is None:
+        return None
+    return 0 if info.autoCoresPerNumaNode else info.coresPerNumaNode or 0
+
+
+def _numa_node(device: Any) -> int | None:
+    """Return the virtual NUMA node that a device is told to be of; a negative one is none."""
+    node = getattr(device, "numaNode", None)
+    return None if node is None or node < 0 else int(node)
+
+
+def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
+    for device in devices:
+        match device.backing if isinstance(device, _passthrough) else None:
+            case _passthrough.DeviceBackingInfo() as fixed:
+                yield PassthroughDevice(
+                    key=device.key,
+                    pci_id=pci_address(fixed.id or ""),
+                    system_id=fixed.systemId or None,
+                    numa_node=_numa_node(device),
+                )
+            case _passthrough.DynamicBackingInfo() as dynamic:
+                yield PassthroughDevice(
+                    key=device.key,
+                    allowed=tuple(
+                        (entry.vendorId & 0xFFFF, entry.deviceId & 0xFFFF)
+                        for entry in dynamic.allowedDevice or ()
+                    ),
+                    label=dynamic.customLabel or None,
+                    assigned_id=pci_address(dynamic.assignedId) if dynamic.assignedId else None,
+                    numa_node=_numa_node(device),
+                )
+            case _:
+                pass
+
+
+def _nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
+    for device in devices:
+        if isinstance(device, vim.vm.device.VirtualEthernetCard):
+            kind = type(device)._wsdlName
+            yield VirtualNic(
+                key=device.key,
+                kind=_NIC_KINDS.get(kind, kind.removeprefix("Virtual").lower()),
+                network=_network(device.backing),
+                mac=device.macAddress or "",
+                function=_physical_function(device),
+            )
+
+
+def _physical_function(device: Any) -> str | None:
+    """Return the address of the physical function behind a virtual one, None where vSphere chooses it."""
+    backing = getattr(device, "sriovBacking", None)
+    physical = None if backing is None else backing.physicalFunctionBacking
+    address = "" if physical is None else physical.id or ""
+    return None if not address or address.startswith(_AUTOMATIC) else pci_address(address)
+
+
+def _network(backing: Any) -> str:
+    card = vim.vm.device.VirtualEthernetCard
+    match backing:
+        case card.DistributedVirtualPortBackingInfo():
+            return backing.port.portgroupKey or ""
+        case card.NetworkBackingInfo():
+            return "" if backing.network is None else str(backing.network._moId)
+        case card.OpaqueNetworkBackingInfo():
+            return backing.opaqueNetworkId or ""
+        case _:
+            return ""
+
+
+def _disks(devices: Iterable[Any]) -> Iterable[VirtualDisk]:
+    for device in devices:
+        if isinstance(device, vim.vm.device.VirtualDisk):
+            yield VirtualDisk(
+                key=device.key,
+                capacity_mib=device.capacityInKB >> 10,
+                controller_key=device.controllerKey or 0,
+            )
+
+
+def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:
+    for device in devices:
+        for kind, word in _CONTROLLER_KINDS.items():
+            if isinstance(device, kind):
+                yield DiskController(key=device.key, kind=word)

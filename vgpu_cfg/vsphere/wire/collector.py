@@ -1,0 +1,193 @@
+"""How many properties of many objects are read in few round trips.
+
+Everything goes through RetrievePropertiesEx with the paths that are wanted and no
+others: a whole `config` costs ten times its leaves. A property that is unset, that
+the account may not see or that the server is too old to know is simply absent from
+the answer; so is an object that went away between two pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeVar
+
+from pyVmomi import VmomiSupport, vim, vmodl
+
+from vgpu_cfg.vsphere.wire.faults import is_session_over, translated
+from vgpu_cfg.vsphere.wire.session import Session
+
+PAGE_SIZE = 2000
+MOST_RESTARTS = 5
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The property paths that are read of a type, by its vmodl name ("vim.VirtualMachine").
+
+    Paths of a type hold for its subtypes too.
+    """
+
+    type_name: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One object's answer: WSDL type, managed object id, and those properties that are set.
+
+    `faults` says of properties that were refused why. Values and faults are pyvmomi's; they do
+    not leave this room.
+    """
+
+    type_name: str
+    moid: str
+    values: Mapping[str, Any]
+    faults: Mapping[str, Any] = field(default_factory=dict)
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return a property, or the default where it is absent."""
+        return self.values.get(path, default)
+
+    def moid_of(self, path: str) -> str | None:
+        """Return the id of the object that a property refers to."""
+        found = self.values.get(path)
+        return None if found is None else str(found._moId)
+
+    def moids_of(self, path: str) -> tuple[str, ...]:
+        """Return the ids of the objects that a property refers to."""
+        return tuple(str(found._moId) for found in self.values.get(path) or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a collection starts: one object, or what it refers to in the property `follow`.
+
+    With `is_read` the object itself is read as well as what it refers to.
+    """
+
+    type_name: str
+    moid: str
+    follow: str | None = None
+    is_read: bool = False
+
+
+def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
+    """Read every object of these types in the whole inventory, through one view."""
+
+    def attempt() -> list[Item]:
+        content = session.service_content
+        types = [VmomiSupport.GetVmodlType(paths.type_name) for paths in wanted]
+        view = content.viewManager.CreateContainerView(content.rootFolder, types, True)
+        through = vmodl.query.PropertyCollector.TraversalSpec(
+            name="view", type=vim.view.ContainerView, path="view", skip=False
+        )
+        start = vmodl.query.PropertyCollector.ObjectSpec(obj=view, skip=True, selectSet=[through])
+        try:
+            return _retrieve(session, wanted, [start])
+        finally:
+            # Where the session has ended the view is gone with it.
+            with contextlib.suppress(vmodl.MethodFault):
+                view.DestroyView()
+
+    with translated("reading the inventory", session.address):
+        return renewing(session, attempt)
+
+
+def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Start]) -> list[Item]:
+    """Read the named objects, or what they refer to; those that have gone are left out."""
+    left = list(starts)
+
+    def attempt() -> list[Item]:
+        return _retrieve(session, wanted, [_object_spec(session, start) for start in left])
+
+    with translated("reading the inventory", session.address):
+        for _ in range(MOST_RESTARTS):
+            try:
+                return renewing(session, attempt) if left else []
+            except vmodl.fault.ManagedObjectNotFound as fault:
+                gone = getattr(fault.obj, "_moId", None)
+                fewer = [start for start in left if start.moid != gone]
+                if len(fewer) == len(left):
+                    raise
+                left = fewer
+        return renewing(session, attempt)
+
+
+def renewing(session: Session, attempt: Callable[[], Answer]) -> Answer:
+    """Run a reading; where the session has ended, log in again and start the reading anew, once."""
+    renewals = session.renewals
+    try:
+        return attempt()
+    except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
+        if not is_session_over(fault):
+            raise
+        if session.renewals == renewals:
+            session.renew()
+        return attempt()
+
+
+def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) -> list[Item]:
+    collector = session.service_content.propertyCollector
+    specs = [
+        vmodl.query.PropertyCollector.PropertySpec(
+            type=VmomiSupport.GetVmodlType(paths.type_name),
+            all=False,
+            pathSet=[path for path in paths.paths if is_known(paths.type_name, path, session.stub.version)],
+        )
+        for paths in wanted
+    ]
+    options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
+    # Objects that went away since they were listed are no error; vcsim reports them all the same.
+    wish = vmodl.query.PropertyCollector.FilterSpec(
+        propSet=specs, objectSet=list(starts), reportMissingObjectsInResults=True
+    )
+    page = collector.RetrievePropertiesEx([wish], options)
+    items: list[Item] = []
+    while page is not None:
+        items.extend(_item(found) for found in page.objects)
+        page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
+    return items
+
+
+def _item(found: Any) -> Item:
+    return Item(
+        type_name=found.obj._wsdlName,
+        moid=str(found.obj._moId),
+        # Some servers send what is unset as an empty value.
+        values={entry.name: entry.val for entry in found.propSet or () if entry.val is not None},
+        faults={entry.path: entry.fault for entry in found.missingSet or ()},
+    )
+
+
+def _object_spec(session: Session, start: Start) -> Any:
+    kind = VmomiSupport.GetVmodlType(start.type_name)
+    collector = vmodl.query.PropertyCollector
+    if start.follow is None:
+        return collector.ObjectSpec(obj=kind(start.moid, session.stub), skip=False)
+    through = collector.TraversalSpec(name=start.follow, type=kind, path=start.follow, skip=False)
+    return collector.ObjectSpec(
+        obj=kind(start.moid, session.stub), skip=not start.is_read, selectSet=[through]
+    )
+
+
+@cache
+def is_known(type_name: str, path: str, version: str) -> bool:
+    """Whether an API version has a property path; a path that is too new would fail the whole reading.
+
+    Raises AttributeError for a path that no version has.
+    """
+    owner = VmomiSupport.GetVmodlType(type_name)
+    for step in path.split("[", 1)[0].split("."):
+        if issubclass(owner, list):
+            owner = owner.Item
+        # pyvmomi keeps the types of properties by their name on the wire, which is the path's.
+        found = owner._GetPropertyInfo(step)
+        if version != found.version and found.version not in VmomiSupport.GetVersionParents(version):
+            return False
+        owner = found.type
+    return True

@@ -1,0 +1,208 @@
+"""esxcli without a shell: how a command goes to a host through vCenter, and what a refusal of it means.
+
+vCenter passes the call on to the object on the host that serves the command's name space
+(`ha-cli-handler-…`). The mechanism is not published; govmomi and older pyvmomi show it. Which
+privilege it takes is documented nowhere, so a refusal names the command that was tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+from xml.sax.saxutils import escape
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
+from vgpu_cfg.vsphere.wire.declared_types import retrieve_executer, soap_argument
+from vgpu_cfg.vsphere.wire.faults import is_not_offered, to_error
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.transport import patient
+
+SOFTWARE_SECONDS = 900.0
+"""How long a command of `esxcli software` may take: it answers only once packages are fetched and installed.
+A number of this tool's own."""
+
+_SOFTWARE = "software."
+_COMMAND = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)+")
+_ARGUMENT = re.compile(r"[a-z0-9]+")
+_API = "urn:vim25/5.0"
+_HANDLER = "ha-cli-handler-"
+_NO_SUCH_COMMAND = frozenset(
+    {"NotFound", "ManagedObjectNotFound", "MethodNotFound", "NotSupported", "NotImplemented"}
+)
+"""Types of faults that say that the host has no such command, by their names on the wire (unproven but for
+NotFound, which govmomi's simulator sends)."""
+_NO_PERMISSION = "NoPermission"
+_SUMMARY_ONLY = "EsxCLI.CLIFault.summary"
+"""What a failing command puts where its message should stand; the message itself is in the detail."""
+
+
+def call_esxcli(
+    session: Session,
+    host_moid: str,
+    command: str,
+    arguments: Sequence[tuple[str, str]] = (),
+    *,
+    subject: str = "",
+) -> str:
+    """Run an esxcli command on a host and return its answer, an XML text.
+
+    `command` is "system.settings.kernel.list", or the same with blanks. Arguments are long options with
+    their values; one that is named twice is a list. `subject` names the host in errors. Two round trips.
+    Raises NotOffered where the server or the host lacks the command, NotPermitted, else VCenterError
+    with what the command said. ValueError for a name that can be no command or option.
+    """
+    return Esxcli(session, host_moid, subject).call(command, arguments)
+
+
+class Esxcli:
+    """esxcli on one host: one round trip for its executer, then one for each command."""
+
+    def __init__(self, session: Session, host_moid: str, subject: str = "") -> None:
+        self._session = session
+        self._host = vim.HostSystem(host_moid, session.stub)
+        self._subject = subject or host_moid
+        self._executer: Any = None
+
+    def call(self, command: str, arguments: Sequence[tuple[str, str]] = ()) -> str:
+        """Run a command, as `call_esxcli` does."""
+        path = ".".join(command.split())
+        if not _COMMAND.fullmatch(path):
+            raise ValueError(f"{command!r} is no esxcli command")
+        sent = _soap_arguments(arguments)
+        what = f"esxcli {path.replace('.', ' ')}"
+        is_fresh = self._executer is None
+        try:
+            result = self._execute(path, sent)
+        except vmodl.fault.ManagedObjectNotFound as fault:
+            if is_fresh or _moid(fault) != str(self._executer._moId):
+                raise self._error(fault, what) from fault
+            # It belonged to a session that has ended; nothing was done.
+            self._executer = None
+            return self.call(command, arguments)
+        except vmodl.MethodFault as fault:
+            raise self._error(fault, what) from fault
+        if result is None:
+            return ""
+        if result.fault is not None:
+            raise _refusal(result.fault, what, self._subject)
+        return str(result.response or "")
+
+    def _execute(self, path: str, arguments: list[Any]) -> Any:
+        if self._executer is None:
+            self._executer = retrieve_executer(self._host)
+            if self._executer is None:
+                raise vmodl.fault.NotSupported(msg="The host has no executer.")
+        with patient(SOFTWARE_SECONDS if path.startswith(_SOFTWARE) else 0.0):
+            return self._executer.ExecuteSoap(
+                moid=_HANDLER + path.rpartition(".")[0].replace(".", "-"),
+                version=_API,
+                method=f"vim.EsxCLI.{path}",
+                argument=arguments,
+            )
+
+    def _error(self, fault: vmodl.MethodFault, what: str) -> VCenterError:
+        if isinstance(fault, vmodl.fault.ManagedObjectNotFound) and not _moid(fault).startswith(_HANDLER):
+            return NotFound(
+                f"{what}: {_moid(fault) or 'the host'} is no longer there",
+                subject=self._subject,
+                remedy="plan again: the inventory has changed",
+            )
+        if is_not_offered(fault):
+            return NotOffered(
+                f"{what}: this vCenter or this host does not offer it ({type(fault)._wsdlName})",
+                subject=self._subject,
+                remedy="run the command in the host's shell",
+            )
+        return to_error(fault, what, self._subject)
+
+
+def _soap_arguments(arguments: Sequence[tuple[str, str]]) -> list[Any]:
+    """Write each option as XML; the names of options lose their dashes there, and take lower case."""
+    found: dict[str, list[str]] = {}
+    for option, value in arguments:
+        name = option.replace("-", "").lower()
+        if not _ARGUMENT.fullmatch(name):
+            raise ValueError(f"{option!r} is no option of esxcli")
+        found.setdefault(name, []).append(f"<{name}>{escape(value)}</{name}>")
+    return [soap_argument(name, "".join(values)) for name, values in found.items()]
+
+
+def _moid(fault: vmodl.fault.ManagedObjectNotFound) -> str:
+    return str(getattr(getattr(fault, "obj", None), "_moId", ""))
+
+
+@dataclass(slots=True)
+class _Detail:
+    """What the detail of a fault says: types, the command's own lines, the privilege that lacks."""
+
+    types: set[str] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
+    privileges: list[str] = field(default_factory=list)
+
+
+def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
+    """Turn a fault of ExecuteSoap's result into this house's error."""
+    detail = _read_detail(fault.faultDetail or "")
+    said = " ".join(" ".join(detail.lines).split())
+    if not said and fault.faultMsg != _SUMMARY_ONLY:
+        said = " ".join((fault.faultMsg or "").split())
+    if _NO_PERMISSION in detail.types:
+        named = ", ".join(detail.privileges) or "a privilege that vCenter does not name"
+        return NotPermitted(
+            f"{what}: the account lacks {named}",
+            subject=subject,
+            remedy=f"ask for a role with {named} on the host (docs/reference/permissions.md)",
+        )
+    if not detail.lines and detail.types & _NO_SUCH_COMMAND:
+        return NotOffered(
+            f"{what}: this host does not offer it ({said or 'no reason given'})",
+            subject=subject,
+            remedy="run the command in the host's shell",
+        )
+    return VCenterError(
+        f"{what}: {said or 'it failed without saying why'}",
+        subject=subject,
+        remedy="run the command in the host's shell to see more",
+    )
+
+
+def _read_detail(text: str) -> _Detail:
+    """Read a fault's detail; one that is no XML says nothing."""
+    detail = _Detail()
+    inside: list[str] = []
+    parser = expat.ParserCreate()
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        inside.append("")
+        detail.types.update({_local(name), _local(name).removesuffix("Fault")})
+        for key, value in attributes.items():
+            if _local(key) == "type":
+                detail.types.add(_local(value))
+
+    def end(name: str) -> None:
+        content = inside.pop().strip()
+        if content and _local(name) == "errMsg":
+            detail.lines.append(content)
+        elif content and _local(name) == "privilegeId":
+            detail.privileges.append(content)
+
+    def data(more: str) -> None:
+        inside[-1] += more
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = data
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError:
+        return _Detail()
+    return detail
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]

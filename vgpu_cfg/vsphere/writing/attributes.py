@@ -1,0 +1,70 @@
+"""How texts are kept on hosts and VMs as custom attributes, and that two may define one at once.
+
+vCenter's reference names no limit for the length of a value, and none was tried: whether one
+that is too long is refused or cut off is unproven. What was cut off parses as no JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.session import Session
+
+_FIELDS = (Paths("vim.CustomFieldsManager", ("field",)),)
+
+
+def set_host_attribute(session: Session, host_moid: str, attribute: HostAttribute, text: str | None) -> None:
+    """Set an attribute of a host, or clear it with None or an empty text.
+
+    Two round trips, three where the attribute has to be defined first.
+    """
+    host = vim.HostSystem(host_moid, session.stub)
+    with translated(f"keeping {attribute} on the host", host_moid):
+        _set(session, host, {str(attribute): text or ""})
+
+
+def set_vm_attributes(session: Session, vm_moid: str, values: Mapping[str, str]) -> None:
+    """Set attributes of a VM by their names, or clear them with an empty text; a round trip each, and one."""
+    vm = vim.VirtualMachine(vm_moid, session.stub)
+    with translated(f"setting custom attributes {', '.join(values)}", vm_moid):
+        _set(session, vm, values)
+
+
+def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
+    """Set attributes of a host or a VM; one that nothing of its kind has is defined first.
+
+    Whoever defines it at the same moment wins (`DuplicateName`), and the value goes under the name
+    instead of the key.
+    """
+    manager = session.service_content.customFieldsManager
+    if manager is None:
+        raise not_offered("this vCenter keeps no custom attributes", session.address)
+    keys = _keys(session, manager, type(entity)._wsdlName)
+    for name, text in values.items():
+        key = keys.get(name)
+        if key is None and not text:
+            continue
+        if key is None:
+            try:
+                key = manager.AddCustomFieldDef(name, type(entity), None, None).key
+            except vim.fault.DuplicateName:
+                entity.setCustomValue(name, text)
+                continue
+        manager.SetField(entity, key, text)
+
+
+def _keys(session: Session, manager: Any, kind: str) -> dict[str, int]:
+    """Return the keys of the attributes that objects of a kind can have, by name."""
+    found = collect_from(session, _FIELDS, [Start("vim.CustomFieldsManager", str(manager._moId))])
+    return {
+        field.name: int(field.key)
+        for item in found
+        for field in item.get("field") or ()
+        if getattr(field.managedObjectType, "_wsdlName", "") in ("", "ManagedEntity", kind)
+    }

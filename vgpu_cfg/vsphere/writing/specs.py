@@ -1,0 +1,86 @@
+"""How a VmSpec is said in vSphere's words: one ConfigSpec that carries everything a VM needs.
+
+All that the API takes at once goes at once: a clone that carries its devices, reservation
+and firmware is one task where one setting after the other would be ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.findings.wording import version_tuple
+from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
+from vgpu_cfg.planning.vms.settings.table import rows_of
+from vgpu_cfg.vsphere.wire.names import escaped
+from vgpu_cfg.vsphere.wire.paths import set_path
+from vgpu_cfg.vsphere.writing.devices import device_groups, device_specs
+
+NUMA_AND_GROUPS_SINCE = "8.0.0.1"
+"""The API version that brought device groups, virtual NUMA nodes and a node for each device."""
+
+
+def config_spec(spec: VmSpec, devices: Sequence[Any], vm: str) -> Any:
+    """Return the ConfigSpec of a request; `devices` are those that the VM, or its template, has now."""
+    config = vim.vm.ConfigSpec(
+        changeVersion=spec.change_version,
+        extraConfig=extra_config(spec.extra_config),
+        deviceChange=device_specs(spec.devices, devices, vm),
+    )
+    if spec.device_groups:
+        config.deviceGroups = device_groups(spec.device_groups)
+    for setting, value in rows_of(spec.settings):
+        for path, leaf in setting.on_wire(value).items():
+            set_path(config, path, leaf)
+    return config
+
+
+def needed_api(spec: VmSpec) -> tuple[str, str]:
+    """Return the API version that can say a spec, and what in it needs that; empty where any version can.
+
+    An older session would leave those fields out without a word.
+    """
+    if spec.device_groups:
+        return NUMA_AND_GROUPS_SINCE, "a device group"
+    if any(getattr(edit, "numa_node", None) is not None for edit in spec.devices):
+        return NUMA_AND_GROUPS_SINCE, "virtual NUMA nodes"
+    rows = [setting for setting, _ in rows_of(spec.settings) if setting.api]
+    newest = max(rows, key=lambda setting: version_tuple(setting.api), default=None)
+    return ("", "") if newest is None else (newest.api, newest.name)
+
+
+def clone_spec(change: CreateVm, source: CloneFrom, devices: Sequence[Any]) -> Any:
+    """Return the CloneSpec of a VM that stays powered off."""
+    location = vim.vm.RelocateSpec(
+        host=vim.HostSystem(change.location.host_moid),
+        pool=vim.ResourcePool(change.location.resource_pool_moid),
+        datastore=vim.Datastore(change.location.datastore_moid),
+    )
+    spec = vim.vm.CloneSpec(
+        location=location,
+        template=False,
+        powerOn=False,
+        config=config_spec(change.spec, devices, change.vm.name),
+    )
+    if source.snapshot_moid is not None:
+        location.diskMoveType = LINKED_CLONE
+        spec.snapshot = vim.vm.Snapshot(source.snapshot_moid)
+    return spec
+
+
+def scratch_spec(change: CreateVm, guest_id: str) -> Any:
+    """Return the ConfigSpec of a VM made from nothing, on its datastore."""
+    config = config_spec(change.spec, (), change.vm.name)
+    config.name = escaped(change.vm.name)
+    config.guestId = guest_id
+    config.files = vim.vm.FileInfo(vmPathName=f"[{change.location.datastore_name}]")
+    return config
+
+
+def extra_config(values: Mapping[str, str]) -> list[Any]:
+    """Return extraConfig options; one with an empty value deletes its key."""
+    return [vim.option.OptionValue(key=key, value=value) for key, value in values.items()]

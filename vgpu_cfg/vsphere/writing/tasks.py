@@ -1,0 +1,170 @@
+"""How tasks are watched: one filter over a list of them, and one long wait for what changes.
+
+Nothing is polled. The list, the filter and the collector's version live as long as the
+session; where it has to be renewed they are made anew, and every task tells its state again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.ports import TaskState, TaskUpdate
+from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, is_session_over, translated
+from vgpu_cfg.vsphere.wire.session import Session
+
+LONGEST_WAIT_SECONDS = 20
+"""One wait; it must be shorter than the transport's read limit."""
+
+_PATHS = ("info.state", "info.progress", "info.result", "info.error")
+
+
+class TaskWatch:
+    """Watches the tasks of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._renewals = session.renewals
+        self._collector: Any = None
+        self._list: Any = None
+        self._version = ""
+        self._watched: set[str] = set()
+        self._known: dict[str, dict[str, Any]] = {}
+        self._news: set[str] = set()
+
+    def wait(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
+        """Wait for news of any of the tasks; empty when time ran out.
+
+        Raises VCenterError, and NotFound for a task that vCenter no longer knows.
+        """
+        wanted = dict.fromkeys(tasks)
+        left = max(0, math.ceil(timeout_seconds))
+        while wanted:
+            found = [task for task in wanted if task in self._news or self._state(task).is_over]
+            if found:
+                self._news.difference_update(found)
+                return tuple(self._update(task) for task in found)
+            if left < 0:
+                break
+            once = min(left, LONGEST_WAIT_SECONDS)
+            self._wait_once(tuple(wanted), once)
+            left = left - once if once else -1
+        return ()
+
+    def close(self) -> None:
+        """Let go of the filter and the list; what goes wrong on the way out harms nobody."""
+        collector, view = self._collector, self._list
+        self._forget()
+        for release in (
+            getattr(collector, "DestroyPropertyCollector", None),
+            getattr(view, "DestroyView", None),
+        ):
+            if release is None:
+                continue
+            try:
+                release()
+            except (vmodl.MethodFault, VCenterError):
+                return
+
+    def _wait_once(self, tasks: Sequence[str], seconds: int) -> None:
+        """Wait once, and take in what has changed."""
+        with translated("waiting for tasks", self._session.address):
+            try:
+                self._follow(tasks, seconds)
+            except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
+                if not is_session_over(fault):
+                    raise
+                self._session.renew()
+                self._follow(tasks, seconds)
+
+    def _follow(self, tasks: Sequence[str], seconds: int) -> None:
+        if self._renewals != self._session.renewals:
+            self._forget()
+        self._watch(tasks)
+        options = vmodl.query.PropertyCollector.WaitOptions(maxWaitSeconds=seconds)
+        update = self._collector.WaitForUpdatesEx(self._version, options)
+        while update is not None:
+            self._version = update.version
+            for changed in update.filterSet or ():
+                for found in changed.objectSet or ():
+                    self._take(found)
+            if not getattr(update, "truncated", False):
+                break
+            update = self._collector.WaitForUpdatesEx(self._version, options)
+
+    def _watch(self, tasks: Sequence[str]) -> None:
+        """Have the list hold the tasks asked about; those that are over are taken off on the way."""
+        if self._collector is None:
+            self._build(tasks)
+            return
+        new = [task for task in tasks if task not in self._watched]
+        if not new:
+            return
+        done = [task for task in self._watched if self._state(task).is_over]
+        self._report_lost(self._list.ModifyListView(self._refs(new), self._refs(done)))
+        self._watched.difference_update(done)
+        self._watched.update(new)
+
+    def _build(self, tasks: Sequence[str]) -> None:
+        content = self._session.service_content
+        query = vmodl.query.PropertyCollector
+        self._list = content.viewManager.CreateListView(self._refs(tasks))
+        self._collector = content.propertyCollector.CreatePropertyCollector()
+        through = query.TraversalSpec(name="tasks", type=vim.view.ListView, path="view", skip=False)
+        wish = query.FilterSpec(
+            propSet=[query.PropertySpec(type=vim.Task, all=False, pathSet=list(_PATHS))],
+            objectSet=[query.ObjectSpec(obj=self._list, skip=True, selectSet=[through])],
+        )
+        self._collector.CreateFilter(wish, True)
+        self._version = ""
+        self._watched = set(tasks)
+
+    def _forget(self) -> None:
+        self._renewals = self._session.renewals
+        self._collector = None
+        self._list = None
+        self._version = ""
+        self._watched = set()
+
+    def _refs(self, tasks: Sequence[str]) -> list[Any]:
+        return [vim.Task(task, self._session.stub) for task in tasks]
+
+    def _report_lost(self, lost: Sequence[Any] | None) -> None:
+        if lost:
+            raise VCenterError(
+                f"vCenter no longer knows {', '.join(str(task._moId) for task in lost)}",
+                subject=self._session.address,
+                remedy="look at the recent tasks in vCenter, then plan again",
+            )
+
+    def _take(self, found: Any) -> None:
+        """Take in what changed of a task."""
+        moid = str(found.obj._moId)
+        known = self._known.setdefault(moid, {})
+        for change in found.changeSet or ():
+            if change.op in ("assign", "add"):
+                known[change.name] = change.val
+            else:
+                known.pop(change.name, None)
+        self._news.add(moid)
+
+    def _state(self, task: str) -> TaskState:
+        return TaskState(str(self._known.get(task, {}).get("info.state", TaskState.QUEUED.value)))
+
+    def _update(self, task: str) -> TaskUpdate:
+        known = self._known.get(task, {})
+        state = self._state(task)
+        result = known.get("info.result")
+        error = known.get("info.error")
+        return TaskUpdate(
+            task=task,
+            state=state,
+            progress=100 if state is TaskState.SUCCESS else known.get("info.progress"),
+            result_moid=str(result._moId) if isinstance(result, vim.ManagedEntity) else None,
+            fault="" if error is None else fault_name(error),
+            error="" if error is None else fault_text(error),
+        )
