@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
-from vgpu_cfg.lab.state import Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.plan_loading import load_plan
 
 OF_HOSTS = "prepare-hosts.yaml"

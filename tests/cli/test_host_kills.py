@@ -26,7 +26,7 @@ from tests.cli.host_watch import (
     state_file,
     watch_labs,
 )
-from vgpu_cfg.lab.state import Host, LabState
+from vgpu_cfg.lab.state.inventory import Host, LabState
 
 ONE = "plans/hosts-one.yaml"
 TWO = "plans/hosts-two.yaml"

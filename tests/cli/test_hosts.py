@@ -27,7 +27,7 @@ from tests.cli.host_watch import (
     values_of,
     watch_labs,
 )
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 SSH_ONLY = {"SetField", "StartService", "StopService"}
 """What reading by the shell takes: the service, and the mark that owes it a stop."""

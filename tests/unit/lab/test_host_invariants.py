@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from tests.unit.lab.test_invariants import LabMachine
-from vgpu_cfg.lab.operations.evacuate import VGPU_OPTION
+from vgpu_cfg.lab.operations.hosts.evacuate import VGPU_OPTION
 from vgpu_cfg.lab.rules.migration import HOT_MIGRATE
-from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
 
 NAMES = ("esx-a100-01.lab", "esx-a100-02.lab", "esx-l40s-01.lab")
 HOSTS = st.sampled_from(NAMES)

@@ -6,22 +6,20 @@ tasks: it is done when somebody waits for that long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from vgpu_cfg.lab.guest import cloud_init, staging
-from vgpu_cfg.lab.guest.gpus import gpus_of_guest
-from vgpu_cfg.lab.guest.making import guest_of, stop
-from vgpu_cfg.lab.guest.processes import finish
-from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.guest import cloud_init
+from vgpu_cfg.lab.guest.shell.processes import finish
+from vgpu_cfg.lab.guest.staging import command as staging
+from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
+from vgpu_cfg.lab.guest.system.making import guest_of, stop
+from vgpu_cfg.lab.guest.tools.table import find
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 GOING_SECONDS = 2.0
 """How long a guest that restarts for a module still answers."""
 
 
-def boot(lab: Lab, vm: VirtualMachine) -> None:
+def boot(lab: Simulation, vm: VirtualMachine) -> None:
     """Let a guest begin to boot: its VM was just powered on or reset, or it restarts for itself.
 
     The firmware waits for the boot delay first, at a power-on as at a restart (VirtualMachineBootOptions).
@@ -35,7 +33,7 @@ def boot(lab: Lab, vm: VirtualMachine) -> None:
     lab.state.touch(vm)
 
 
-def halt(lab: Lab, vm: VirtualMachine) -> None:
+def halt(lab: Simulation, vm: VirtualMachine) -> None:
     """Let a guest be gone: its VM lost its power."""
     lab.state.waking.pop(vm.moid, None)
     if vm.made_guest is not None:
@@ -43,7 +41,7 @@ def halt(lab: Lab, vm: VirtualMachine) -> None:
         lab.state.touch(vm)
 
 
-def settle(lab: Lab) -> None:
+def settle(lab: Simulation) -> None:
     """Let happen in guests what is due, in the order it was due."""
     now = lab.clock.now()
     while True:
@@ -57,12 +55,12 @@ def settle(lab: Lab) -> None:
             _wake(lab, vm)
 
 
-def next_event(lab: Lab) -> float | None:
+def next_event(lab: Simulation) -> float | None:
     """Return when something happens in a guest next, None where nothing does."""
     return min(lab.state.waking.values(), default=None)
 
 
-def _wake(lab: Lab, vm: VirtualMachine) -> None:
+def _wake(lab: Simulation, vm: VirtualMachine) -> None:
     guest = guest_of(vm)
     if guest.phase == "booting":
         guest.phase, guest.boots = "up", guest.boots + 1
@@ -80,12 +78,12 @@ def _wake(lab: Lab, vm: VirtualMachine) -> None:
     lab.state.touch(vm)
 
 
-def _after(lab: Lab, vm: VirtualMachine) -> None:
+def _after(lab: Simulation, vm: VirtualMachine) -> None:
     """Finish who waited for a staging that is over, and restart where it asked for that."""
     running = guest_of(vm).staging
     if running is None or not running.is_over:
         return
-    finish(lab, vm, staging.STAGING)
-    finish(lab, vm, staging.LOCK)
+    finish(lab, vm, staging.STAGING, find)
+    finish(lab, vm, staging.LOCK, find)
     if running.status == staging.REBOOT:
         lab.state.waking[vm.moid] = lab.clock.now() + lab.clock.scaled(GOING_SECONDS * lab.task_seconds)
