@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from typing import Annotated
 
 import typer
 
 from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
+from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -24,6 +26,22 @@ app = typer.Typer(
 for command in (plan, runbook, verify, estate, fit, hand_over, rebalance, explain):
     command.register(app)
 app.add_typer(lab.app, name="lab")
+
+
+@app.callback()
+def take_options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the versions of vgpu-cfg, Python and libraries, as a report of a bug needs them.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command; they have done their work when this is called."""
 
 
 def main() -> None:
@@ -64,10 +82,12 @@ def _print_error(error: VgpuCfgError) -> None:
 
 
 def _report_bug(error: Exception) -> None:
+    lines = [
+        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}",
+        f"WHERE  {' '.join(sys.argv[1:3])}",
+        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints",
+    ]
     if os.environ.get("VGPU_CFG_DEBUG"):
         traceback.print_exception(error)
-    sys.stderr.write(
-        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}\n"
-        f"WHERE  {' '.join(sys.argv[1:3])}\n"
-        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints\n"
-    )
+        lines += version_lines()
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
