@@ -33,5 +33,5 @@ def test_a_circle_is_found() -> None:
 
 def test_an_import_inside_a_function_counts_and_one_of_a_name_is_of_its_module_alone() -> None:
     assert "vgpu_cfg.lab.building.builder" in imports_of("vgpu_cfg.lab")
-    assert "vgpu_cfg.lab.guest.system" not in imports_of("vgpu_cfg.lab.guest.life")
-    assert "vgpu_cfg.lab.guest.system.gpus" in imports_of("vgpu_cfg.lab.guest.life")
+    assert "vgpu_cfg.lab.guest.system" not in imports_of("vgpu_cfg.lab.guest.lifecycle")
+    assert "vgpu_cfg.lab.guest.system.gpus" in imports_of("vgpu_cfg.lab.guest.lifecycle")

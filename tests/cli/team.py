@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from tests.cli.command_line import CommandLine, Ran
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.team import ALONE, ESTATE, IMAGE, SECRETS, boots, codes, guest_in, kinds, vm_of
 from tests.cli.test_guests import options_of, told_secrets
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 
 GUEST = "guest: {"
 PACKAGE = "https://packages.example/nvidia-linux-grid-580_580.95.05_amd64.deb"

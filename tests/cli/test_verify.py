@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import SSH, Watch, hosts_of, is_down, is_tidy, marks_of, values_of, watch_labs
-from vgpu_cfg.lab.operations.hosts import life as host_life
+from vgpu_cfg.lab.operations.hosts import lifecycle as host_life
 from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.state.inventory import Host, LabState
 

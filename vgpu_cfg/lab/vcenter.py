@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vgpu_cfg.lab.guest import life
-from vgpu_cfg.lab.operations.hosts import life as host_life
+from vgpu_cfg.lab.guest import lifecycle as life
+from vgpu_cfg.lab.operations.hosts import lifecycle as host_life
 from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.simulation.simulation import Simulation, Timeline

@@ -12,7 +12,7 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.building.builder import build_state
 from vgpu_cfg.lab.estates.estate import Estate
 from vgpu_cfg.lab.estates.files import EstateFile
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.devices import vgpu_backing
 from vgpu_cfg.lab.state.guest import Guest

@@ -15,7 +15,7 @@ from vgpu_cfg.lab.building.host_maker import make_host
 from vgpu_cfg.lab.building.site import Site, new_site
 from vgpu_cfg.lab.estates import estate as file
 from vgpu_cfg.lab.estates.files import EstateFile
-from vgpu_cfg.lab.guest.system.making import IMAGE_NAME, make_guest, run_since_long
+from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, run_since_long
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION

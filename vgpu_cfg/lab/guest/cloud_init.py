@@ -17,7 +17,7 @@ from vgpu_cfg.lab.guest.staging.command import STAGE, begin_command
 from vgpu_cfg.lab.guest.system import files, guestinfo
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
-from vgpu_cfg.lab.guest.system.making import grow_root, guest_of
+from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
 from vgpu_cfg.lab.guest.system.netplan import BadNetplanError, settings_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation

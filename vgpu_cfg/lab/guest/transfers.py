@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from vgpu_cfg.lab.guest.shell.session import Session
 from vgpu_cfg.lab.guest.system import files
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine

@@ -15,7 +15,7 @@ from vgpu_cfg.lab.guest.shell import processes
 from vgpu_cfg.lab.guest.shell.session import Session
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.accounts import ROOT, takes_password
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS, find
 from vgpu_cfg.lab.guest.transfers import URL
 from vgpu_cfg.lab.rules import refusals

@@ -14,7 +14,7 @@ from pyVmomi import vim
 from tests.unit.lab.rig import Rig
 from vgpu_cfg import documents
 from vgpu_cfg.lab.guest.login import LabGuestShell, open_guest_shell
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Host, HostDriver, Passthrough
 from vgpu_cfg.lab.state.host_defaults import load_driver

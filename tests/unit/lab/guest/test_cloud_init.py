@@ -20,7 +20,7 @@ from tests.unit.lab.guest.guest_rig import (
     user_data,
 )
 from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
-from vgpu_cfg.lab.guest.system.making import grow_root, guest_of
+from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 
 NAME = module("host-name", host_name="hvd-01", domain="")

@@ -26,7 +26,7 @@ from tests.unit.lab.guest.guest_rig import (
 )
 from tests.unit.lab.rig import estate_of
 from vgpu_cfg.lab.guest.staging.command import said
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
 
 RUNTIME = module("containers", runtime="docker", minimum_free_gib=0)

@@ -6,7 +6,7 @@ import posixpath
 import shlex
 
 from vgpu_cfg.lab.guest.shell.session import Finder, History, Session, StillRunning, run_line
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Process
 from vgpu_cfg.lab.state.inventory import VirtualMachine

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.lab.guest.shell.words import Command, Pipeline, SyntaxFaultError, Word, expand, parse
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import VirtualMachine

@@ -16,7 +16,7 @@ from typing import Any
 from vgpu_cfg.lab.guest.staging.modules import MODULES
 from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Outcome, Work
 from vgpu_cfg.lab.guest.system import files, guestinfo
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest, Staging, Step
 from vgpu_cfg.lab.state.inventory import VirtualMachine

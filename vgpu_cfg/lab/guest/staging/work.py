@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import File, Guest

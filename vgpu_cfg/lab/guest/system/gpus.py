@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, uuid5
 
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import passthrough_address, whole_devices
 from vgpu_cfg.lab.rules.gpu_load import entry_of
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, groups_of

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.devices import dynamic_of, fixed_of, network_of, nics_of
 from vgpu_cfg.lab.state.guest import NicSetting
 from vgpu_cfg.lab.state.host import Host, Nic

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven
-from vgpu_cfg.lab.guest.system.making import guest_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
-from vgpu_cfg.lab.guest.system.making import guest_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, rdma_nics
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
 from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.gpus import driven
-from vgpu_cfg.lab.guest.system.making import guest_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.rdma import End, active_mtu, bandwidth_gbps, find_end, has_peermem, rdma_nics
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out

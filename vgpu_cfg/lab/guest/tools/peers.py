@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import find_end
 from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.hosts import life as host_life
+from vgpu_cfg.lab.operations.hosts import lifecycle as host_life
 from vgpu_cfg.lab.operations.hosts.evacuate import evacuate, running_on
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation import events

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.guest.system.making import copy_of
+from vgpu_cfg.lab.guest.system.creation import copy_of
 from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import new_uuids, register
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices

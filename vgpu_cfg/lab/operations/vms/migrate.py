@@ -12,7 +12,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import stamp_change
-from vgpu_cfg.lab.operations.vms.life import forget_in_cluster
+from vgpu_cfg.lab.operations.vms.lifecycle import forget_in_cluster
 from vgpu_cfg.lab.operations.vms.place import check_in_pool, check_reachable, check_reaches, check_usable
 from vgpu_cfg.lab.operations.vms.power import move_to
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_ON_DATASTORE, NEEDED_ON_POOL, needed_for_move

@@ -10,8 +10,8 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.guest import life
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest import lifecycle as life
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.guest.system.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.table import Render

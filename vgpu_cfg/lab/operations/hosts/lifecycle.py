@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Literal
 
-from vgpu_cfg.lab.guest import life
+from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.simulation import events
 from vgpu_cfg.lab.simulation.simulation import Simulation

@@ -9,8 +9,8 @@ from __future__ import annotations
 from vgpu_cfg.lab.guest import cloud_init
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.staging import command as staging
+from vgpu_cfg.lab.guest.system.creation import guest_of, stop
 from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
-from vgpu_cfg.lab.guest.system.making import guest_of, stop
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine
