@@ -38,7 +38,7 @@ _FOR_TESTS = "a lab is a tool of tests, too"
 
 USED_BY_OTHERS = {
     Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
-    Definition("vgpu_cfg.shells.esxi.host_keys", "JudgeFirstKeys", "missing_host_key"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.shells.guest.host_key", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "CharacterDataHandler"): _OF_EXPAT,

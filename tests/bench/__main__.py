@@ -34,7 +34,7 @@ from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.pool.shapes import Ground
+from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
@@ -127,7 +127,8 @@ def measure(count: int) -> list[Row]:
 
         observed = counted("read", lambda: reader.read_inventory(scope_of(desired)))
         counted(
-            "fit", lambda: Ground(reader.read_inventory(ReadScope()), catalog).fit_profile(PROFILE, every)
+            "fit",
+            lambda: CurrentHosts(reader.read_inventory(ReadScope()), catalog).fit_profile(PROFILE, every),
         )
         plan = counted("plan", lambda: make_plan(desired, observed, catalog, PlanOptions()))
         if plan.errors:

@@ -50,7 +50,7 @@ def fleet(hosts: int) -> list[HostState]:
     return [HostState.of(index, reader.read(host)) for index, host in enumerate(observed.hosts)]
 
 
-def wishes(vms: int, hosts: int) -> list[Demand]:
+def desired_settings(vms: int, hosts: int) -> list[Demand]:
     """Ask for VMs of eleven shapes, any host being as good as another."""
     chances = {profile: weight for _, _, profiles in KINDS for profile, weight in profiles.items()}
     random = Random(1)  # noqa: S311 - a benchmark that is the same every time
@@ -70,7 +70,7 @@ def print_placement(sizes: Sequence[tuple[int, int]]) -> None:
     print(f"\n{'placing':24}{'hosts':>7}{'VMs':>8}{'without':>10}{'seconds':>10}")
     placers: Mapping[str, Placer] = {"greedy": GreedyPlacer(), "solver": SolverPlacer()}
     for hosts, vms in sizes:
-        states, demands = fleet(hosts), wishes(vms, hosts)
+        states, demands = fleet(hosts), desired_settings(vms, hosts)
         for name, placer in placers.items():
             begun = time.perf_counter()
             found = placer.place(states, demands)

@@ -30,7 +30,7 @@ def estate(hosts: int, in_mig_mode: int) -> Inventory:
     return make_inventory({"hosts": rows, "clusters": {"gpu": {"drs": "fullyAutomated"}}})
 
 
-def wishes(vms: int) -> DesiredPlan:
+def desired_settings(vms: int) -> DesiredPlan:
     """Ask for VMs with a MIG-backed half of an A100 each."""
     row = {
         "line": "vm",
@@ -52,7 +52,7 @@ def print_preparing(sizes: Sequence[tuple[int, int]]) -> None:
         room = hosts * GPUS_PER_HOST * MIG_PER_GPU
         rows = [(vms, hosts), (vms, hosts // 6), (vms, 0), (room + room // 16, 0)]
         for kind, (count, in_mig_mode) in zip(KINDS, rows, strict=True):
-            desired, observed = wishes(count), estate(hosts, in_mig_mode)
+            desired, observed = desired_settings(count), estate(hosts, in_mig_mode)
             begun = time.process_time()
             plan = make_plan(desired, observed, load_catalog(), PlanOptions())
             seconds = time.process_time() - begun

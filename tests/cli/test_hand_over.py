@@ -7,9 +7,9 @@ import json
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli.commands.hand_over import HandOverFormat
+from vgpu_cfg.cli.commands.hand_over import ExportFormat
 from vgpu_cfg.documents import read_document
-from vgpu_cfg.staging.hand_over import FORMATS
+from vgpu_cfg.staging.export import FORMATS
 
 PLAN = """version: 1
 name: pair
@@ -32,7 +32,7 @@ vms: [{name: a, template: ubuntu-22.04-efi, cluster: gpu, gpus: grid_a100-40c, n
 
 
 def test_the_command_has_every_format_and_no_other() -> None:
-    assert [one.value for one in HandOverFormat] == list(FORMATS)
+    assert [one.value for one in ExportFormat] == list(FORMATS)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -6,8 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.contract.vcenters import fresh
-from tests.contract.workshop import (
+from tests.contract.host_writing import (
     MARK,
     Workshop,
     alarm_names,
@@ -17,6 +16,7 @@ from tests.contract.workshop import (
     vcenter_option,
     vlan_of,
 )
+from tests.contract.vcenters import fresh
 from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import GraphicsType

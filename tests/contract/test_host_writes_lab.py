@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.vcenters import fresh, lab_vcenter
-from tests.contract.workshop import (
+from tests.contract.host_writing import (
     Workshop,
     alarm_names,
     datacenter,
@@ -18,6 +17,7 @@ from tests.contract.workshop import (
     option_change,
     vcenter_option,
 )
+from tests.contract.vcenters import fresh, lab_vcenter
 from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
 from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.model.observed.host_facts import HostAttribute

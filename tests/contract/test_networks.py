@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
+from tests.contract.host_writing import Workshop, datacenter, make, open_workshop, vlan_of
 from tests.contract.vcenters import fresh, lab_vcenter
-from tests.contract.workshop import Workshop, datacenter, make, open_workshop, vlan_of
 from vgpu_cfg.errors import NotFound, NotPermitted, VCenterError
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Network

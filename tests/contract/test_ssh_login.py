@@ -14,8 +14,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.contract.ssh_desk import ACCESS, Desk
 from tests.contract.ssh_server import PASSWORD, SshServer, running_ssh_server
+from tests.contract.ssh_user import ACCESS, Desk
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.shells.esxi.host_keys import ChangedHostKey, UnknownHostKey

@@ -8,7 +8,6 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from tests.contract.ssh_desk import Desk
 from tests.contract.ssh_server import (
     DROP,
     FLOOD,
@@ -20,6 +19,7 @@ from tests.contract.ssh_server import (
     SshServer,
     running_ssh_server,
 )
+from tests.contract.ssh_user import Desk
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.ports import HostShell
 from vgpu_cfg.shells import ssh

@@ -39,8 +39,8 @@ def test_govc_has_the_command_and_its_flags(setting: VmSetting, value: SettingVa
             name, _, text = flag.partition("=")
             line = re.search(rf"^  {name}=(.*)$", told, re.MULTILINE)
             assert line, f"govc {verb} has no {name}"
-            told_words = line.group(1).partition(":")[2]
-            assert not told_words or text in re.findall(r"\w+", told_words)
+            told_text = line.group(1).partition(":")[2]
+            assert not told_text or text in re.findall(r"\w+", told_text)
 
 
 def test_all_that_has_a_field_is_said_to_govc_or_left_to_the_client() -> None:

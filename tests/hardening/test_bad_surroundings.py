@@ -21,7 +21,7 @@ PLAN = "plans/pair.yaml"
 LAB = "lab:two-a100"
 
 
-def is_told(ran: Ran, code: int) -> bool:
+def is_stated(ran: Ran, code: int) -> bool:
     """Whether an error came with its code, and with what to do."""
     return ran.code == code and "DO     " in ran.err and "bug in vgpu-cfg" not in ran.told
 
@@ -49,7 +49,7 @@ def test_what_a_host_can_be_called_is_one(address: str, host: str) -> None:
 def test_a_plan_that_names_an_impossible_address_is_told_so(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("p.yaml", 'version: 1\nname: p\nvcenter: "a b.c"\nvms: []\n')
     ran = vgpu_cfg("plan", "p.yaml", VGPU_CFG_USER="me", VGPU_CFG_PASSWORD="x")
-    assert is_told(ran, 5)
+    assert is_stated(ran, 5)
     assert "WHERE  a b.c" in ran.err
 
 
@@ -61,7 +61,7 @@ def test_an_authority_with_an_impossible_path_is_told() -> None:
 @pytest.mark.parametrize("seconds", ["inf", "1e30", "3601"])
 def test_a_time_limit_that_no_clock_holds_is_refused(seconds: str, vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("inventory", "--server", LAB, VGPU_CFG_TIMEOUT_SECONDS=seconds)
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
     assert "VGPU_CFG_TIMEOUT_SECONDS" in ran.err
 
 
@@ -82,7 +82,7 @@ def test_the_account_in_the_environment_is_not_for_the_lab(
 @pytest.mark.parametrize("columns", ["0", "1", "-5", "many"])
 def test_an_error_is_shown_whatever_the_width(columns: str, vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("plan", PLAN, "--server", "lab:", COLUMNS=columns)
-    assert is_told(ran, 5)
+    assert is_stated(ran, 5)
 
 
 # ---------------------------------------------------------------- the config file
@@ -91,20 +91,20 @@ def test_an_error_is_shown_whatever_the_width(columns: str, vgpu_cfg: CommandLin
 def test_a_context_needs_a_server(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("config.yaml", 'current: a\ncontexts: {a: {server: "", user: u}}\n')
     ran = vgpu_cfg("inventory")
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
     assert "config.yaml:2:" in ran.err
 
 
 @pytest.mark.parametrize("variable", ["VGPU_CFG_CONFIG", "VGPU_CFG_STATE_FOLDER"])
 def test_a_home_that_nobody_has_is_told(variable: str, vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("inventory", "--server", LAB, **{variable: "~nobody-of-this-name/x"})
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
     assert variable in ran.err
 
 
 def test_a_config_file_that_cannot_be_reached_is_not_taken_for_none(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("inventory", "--server", LAB, VGPU_CFG_CONFIG="a" * 5000)
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
 
 
 def test_a_config_file_that_is_not_there_is_none(vgpu_cfg: CommandLine) -> None:
@@ -120,7 +120,7 @@ def test_a_config_file_that_is_not_there_is_none(vgpu_cfg: CommandLine) -> None:
 def test_a_state_folder_that_is_none_is_told(folder: str, command: list[str], vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("file", "precious")
     ran = vgpu_cfg(*command, VGPU_CFG_STATE_FOLDER=folder)
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
     assert "VGPU_CFG_STATE_FOLDER" in ran.told
     assert (vgpu_cfg.folder / "file").read_text(encoding="utf-8") == "precious"
 
@@ -151,7 +151,7 @@ def test_a_lab_that_cannot_be_saved_says_so_and_keeps_what_it_had(vgpu_cfg: Comm
     in_the_way = vgpu_cfg.state_folder / "lab" / "two-a100" / "state.new"
     in_the_way.mkdir()
     ran = vgpu_cfg("destroy", "--yes", "plans/before.yaml")
-    assert is_told(ran, 3) or ran.code == 6
+    assert is_stated(ran, 3) or ran.code == 6
     assert "the lab cannot keep its state here" in ran.told
     assert "bug in vgpu-cfg" not in ran.told
     in_the_way.rmdir()
@@ -170,7 +170,7 @@ def test_a_damaged_certificate_of_the_lab_is_made_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["fleet-10001x8", "fleet-1x65", "fleet-1x1-200001vms", "fleet-999999999x8"])
 def test_a_fleet_that_no_memory_holds_is_refused(name: str, vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("inventory", "--server", f"lab:{name}")
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
     assert "10000 hosts" in ran.told
 
 
@@ -178,5 +178,5 @@ def test_what_the_system_refuses_is_no_bug(vgpu_cfg: CommandLine, monkeypatch: p
     (vgpu_cfg.folder / "state").mkdir()
     (vgpu_cfg.folder / "state" / "lab").write_text("", encoding="utf-8")
     ran = vgpu_cfg("lab", "serve", "--port", "0")
-    assert is_told(ran, 3)
+    assert is_stated(ran, 3)
     assert os.fspath(Path("state", "lab")) in ran.err

@@ -15,7 +15,7 @@ from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import (
@@ -104,7 +104,7 @@ def carry_out(
     """
     world = _World(observed, plan.name, choose)
     world.fingerprints = fingerprints or {}
-    world.turns = StartTurns(plan.contests)
+    world.turns = StartQueues(plan.contests)
     done: set[str] = set()
     waiting = list(plan.changes)
     while waiting:
@@ -130,7 +130,7 @@ class _World:
         self.made: dict[str, str] = {}
         self.facts = observed.facts
         self.staged: dict[str, dict[str, str]] = {}
-        self.turns = StartTurns()
+        self.turns = StartQueues()
         self.fingerprints: Mapping[str, str] = {}
 
     def _do_host(self, change: HostChange) -> None:

@@ -38,8 +38,8 @@ def can_be_carried_out(case: str) -> bool:
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     findings = recorded.get("diagnostics", [])
     kinds = {change["kind"] for change in recorded.get("changes", ())}
-    is_told = not any(found["severity"] == "error" or found["code"] == "VG524" for found in findings)
-    return is_told and not kinds & {"manual_step", "change_network"} and not options_of(case).only
+    is_stated = not any(found["severity"] == "error" or found["code"] == "VG524" for found in findings)
+    return is_stated and not kinds & {"manual_step", "change_network"} and not options_of(case).only
 
 
 def warns_of_the_order(case: str) -> bool:

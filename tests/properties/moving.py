@@ -20,7 +20,7 @@ from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.moves.rebalance import How, Move, Rebalance, plan_rebalance
+from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, plan_rebalance
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
@@ -69,12 +69,12 @@ class Desk:
 
     def make(self, moves: Sequence[Move]) -> None:
         """Make the moves in their order: cold ones are off first, and powered on last."""
-        cold = [move for move in moves if move.how is How.COLD]
+        cold = [move for move in moves if move.how is MoveMethod.COLD]
         for move in cold:
             self._done(move, "PowerOffVM_Task")
         for move in moves:
             target = next(host for host in self.lab.state.all(Host) if host.name == move.target)
-            if move.how is How.VMOTION:
+            if move.how is MoveMethod.VMOTION:
                 self._done(
                     move, "MigrateVM_Task", host=vim.HostSystem(target.moid), priority="defaultPriority"
                 )

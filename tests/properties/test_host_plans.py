@@ -14,7 +14,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, Impact, Plan, SettingTarget
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.select import make_view
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.planner import make_plan
@@ -149,7 +149,7 @@ def nic_rules(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> DesiredPlan:
+def desired_settings(draw: st.DrawFn) -> DesiredPlan:
     """Ask this or that of all hosts of the cluster."""
     entry = stated(
         cluster="gpu",
@@ -197,8 +197,8 @@ def longest_chain(plan: Plan, view: HostView) -> int:
         return not first or not second or first == second
 
     def restarts(one: SettingTarget) -> int:
-        wish = Wish(one.setting, one.value, one.device)
-        return int(setting(one.setting).impact(view, wish) is Impact.HOST_REBOOT)
+        desired = DesiredSetting(one.setting, one.value, one.device)
+        return int(setting(one.setting).impact(view, desired) is Impact.HOST_REBOOT)
 
     def is_after(one: SettingTarget, other: SettingTarget) -> bool:
         """Whether one is written once the other is in force; one that only waits is brought along."""
@@ -233,7 +233,7 @@ SLOW = settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_
 
 
 @SLOW
-@given(wishes(), estates())
+@given(desired_settings(), estates())
 def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = by_the_tool(wanted, observed)
     # The firmware of a NIC that the host gets back can be set only then, by a second run (VG529, VG534).
@@ -248,7 +248,7 @@ def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inven
 
 
 @SLOW
-@given(wishes(), estates())
+@given(desired_settings(), estates())
 def test_a_host_restarts_as_often_as_its_longest_chain(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = by_the_tool(wanted, observed)
     for host in observed.hosts:
@@ -257,7 +257,7 @@ def test_a_host_restarts_as_often_as_its_longest_chain(wanted: DesiredPlan, obse
 
 
 @SLOW
-@given(wishes(), estates())
+@given(desired_settings(), estates())
 def test_no_more_hosts_go_down_than_the_plan_file_says(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = by_the_tool(wanted, observed)
     allowed = wanted.hosts[0].disruption
@@ -268,7 +268,7 @@ def test_no_more_hosts_go_down_than_the_plan_file_says(wanted: DesiredPlan, obse
 
 
 @SLOW
-@given(wishes(), estates())
+@given(desired_settings(), estates())
 def test_a_host_goes_down_once_and_only_where_it_must(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = by_the_tool(wanted, observed)
     heavy = {Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT}

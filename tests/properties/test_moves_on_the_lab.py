@@ -16,7 +16,7 @@ from vgpu_cfg.lab.estates.files import read_estate
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.inventory import Task
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.planning.moves.rebalance import How, Outcome
+from vgpu_cfg.planning.moves.rebalance import MoveMethod, RebalanceResult
 
 A, B = "0000:21:00.0", "0000:22:00.0"
 A100, MIG = {"board": "A100D"}, {"board": "A100", "mode": "mig"}
@@ -50,10 +50,10 @@ def moved(seat: Desk) -> int:
     return sum(task.description_id in kinds for task in seat.lab.state.all(Task))
 
 
-def carried_out(seat: Desk, how: How, count: int = 1) -> None:
+def carried_out(seat: Desk, how: MoveMethod, count: int = 1) -> None:
     """Make the moves that are proposed, which must be so many and without a doubt; then apply."""
     found = seat.propose()
-    assert (found.outcome, found.doubts) == (Outcome.MOVES, ())
+    assert (found.outcome, found.uncertain_starts) == (RebalanceResult.MOVES, ())
     assert [move.how for move in found.moves] == [how] * count, found
     seat.make(found.moves)
     assert all(seat.where(move.vm) == move.target for move in found.moves)
@@ -65,7 +65,7 @@ def carried_out(seat: Desk, how: How, count: int = 1) -> None:
 def test_a_small_vm_that_locks_a_gpu_goes_to_its_like(choice: Choice, tmp_path: Path) -> None:
     plan = plan_of({"profile": "grid_a100d-80c"})
     with desk(open_estate(same_size_locks(), gpu_choice=choice), desired_of(plan, tmp_path)) as seat:
-        carried_out(seat, How.VMOTION)
+        carried_out(seat, MoveMethod.VMOTION)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -77,7 +77,7 @@ def test_with_unified_memory_it_goes_there_switched_off(choice: Choice, tmp_path
     made["vms"][1]["host"] = "esx-3.lab"
     plan = plan_of({"profile": "grid_a100d-80c", "count": 2})
     with desk(open_estate(made, gpu_choice=choice), desired_of(plan, tmp_path)) as seat:
-        carried_out(seat, How.COLD)
+        carried_out(seat, MoveMethod.COLD)
 
 
 def test_apply_itself_moves_nothing(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_apply_itself_moves_nothing(tmp_path: Path) -> None:
         refused = seat.plan()
         assert refused.errors
         assert not any("move" in change.kind or "migrate" in change.kind for change in refused.changes)
-        carried_out(seat, How.VMOTION)
+        carried_out(seat, MoveMethod.VMOTION)
         assert moved(seat) == 1  # the one that was made by hand
 
 
@@ -102,15 +102,15 @@ def test_a_small_instance_leaves_a_gpu_whole(choice: Choice, tmp_path: Path) -> 
     plan = plan_of({"profile": "grid_a100-7-40c"})
     made = mig("grid_a100-2-10c")
     with desk(open_estate(made, gpu_choice=choice), desired_of(plan, tmp_path)) as seat:
-        carried_out(seat, How.VMOTION)
+        carried_out(seat, MoveMethod.VMOTION)
 
 
 def test_which_instance_cuts_off_the_start_of_a_4g_is_not_told_and_so_in_doubt(tmp_path: Path) -> None:
     plan = plan_of({"profile": "grid_a100-4-20c"})
     with desk(open_estate(mig(*["grid_a100-3-20c"] * 2)), desired_of(plan, tmp_path)) as seat:
         found = seat.propose()
-    assert (found.outcome, len(found.moves)) == (Outcome.MOVES, 1)
-    assert found.doubts == (
+    assert (found.outcome, len(found.moves)) == (RebalanceResult.MOVES, 1)
+    assert found.uncertain_starts == (
         "on esx-2.lab: where on GPU 0000:21:00.0 slices-0 stands is not told, and it may keep others away",
     )
 
@@ -130,9 +130,9 @@ def test_a_vm_without_gpus_makes_room_where_memory_is_short(
     plan = plan_of({"profile": "grid_a100d-40c"}, memory="48GiB")
     with desk(open_estate(estate(hosts, [big]), gpu_choice=choice), desired_of(plan, tmp_path)) as seat:
         if is_short:
-            carried_out(seat, How.VMOTION)
+            carried_out(seat, MoveMethod.VMOTION)
         else:
-            assert seat.propose().outcome is Outcome.FITS
+            assert seat.propose().outcome is RebalanceResult.FITS
             seat.apply()
             assert moved(seat) == 0
 
@@ -156,13 +156,13 @@ def test_a_pair_leaves_an_hgx_server_for_a_larger_group(
     group = {"profile": "nvidia_h100xm-80c", "count": size, "nvlink": True}
     plan = plan_of(group, memory="64GiB", cluster="hgx", template="ubuntu-22.04-efi", numa="follow-gpu")
     with desk(hgx(choice, pairs), desired_of(plan, tmp_path)) as seat:
-        carried_out(seat, How.VMOTION)
+        carried_out(seat, MoveMethod.VMOTION)
 
 
 def test_a_group_of_four_fits_where_one_half_is_whole(tmp_path: Path) -> None:
     group = {"profile": "nvidia_h100xm-80c", "count": 4, "nvlink": True}
     plan = plan_of(group, memory="64GiB", cluster="hgx", template="ubuntu-22.04-efi", numa="follow-gpu")
     with desk(hgx("random", 1), desired_of(plan, tmp_path)) as seat:
-        assert seat.propose().outcome is Outcome.FITS
+        assert seat.propose().outcome is RebalanceResult.FITS
         seat.apply()
         assert moved(seat) == 0

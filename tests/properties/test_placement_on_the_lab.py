@@ -31,7 +31,7 @@ NO_PLACE = {f"VG{number}" for number in (102, 103, 104, 105, 106, 107, 108, 138,
 """What says that a VM fits nowhere."""
 MAY_STRAND = "VG116"
 
-Case = tuple[dict[str, Any], tuple[Wanted, ...]]
+ResolvedVm = tuple[dict[str, Any], tuple[Wanted, ...]]
 
 SLOW = settings(
     max_examples=80,
@@ -63,7 +63,7 @@ def planned(lab: Lab, desired: DesiredPlan, reader: VCenterReader) -> Plan:
 
 @SLOW
 @given(cases())
-def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: Case) -> None:
+def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: ResolvedVm) -> None:
     estate, wanted = case
     lab = open_estate(estate)
     desired = desired_plan(wanted, tmp_path)
@@ -80,7 +80,7 @@ def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: Case) -> 
 def test_what_is_planned_powers_on_whichever_gpu_is_chosen(
     choice: Literal["least_loaded", "lowest", "random"],
     tmp_path: Path,
-    case: Case,
+    case: ResolvedVm,
 ) -> None:
     estate, wanted = case
     lab = open_estate(estate, gpu_choice=choice)

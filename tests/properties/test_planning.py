@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.plans.estate import make_inventory
 from tests.plans.legal import is_legal
 from tests.plans.simulator import carry_out, fullest, least_loaded
-from tests.unit.planning.desires import plan_for, vm
+from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -73,7 +73,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> DesiredPlan:
+def desired_settings(draw: st.DrawFn) -> DesiredPlan:
     """Desire some VMs, of whose names some exist."""
     wanted: list[DesiredVm] = []
     for number in draw(st.lists(st.integers(0, 7), min_size=1, max_size=6, unique=True)):
@@ -109,7 +109,7 @@ def made(wanted: DesiredPlan, observed: Inventory) -> Plan:
 
 
 @settings(max_examples=150)
-@given(wishes(), inventories())
+@given(desired_settings(), inventories())
 def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
     assume(not plan.errors)
@@ -122,7 +122,7 @@ def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inven
 
 
 @settings(max_examples=150)
-@given(wishes(), inventories(), st.integers(0, 100))
+@given(desired_settings(), inventories(), st.integers(0, 100))
 def test_the_order_of_what_is_read_does_not_matter(
     wanted: DesiredPlan, observed: Inventory, seed: int
 ) -> None:
@@ -134,7 +134,7 @@ def test_the_order_of_what_is_read_does_not_matter(
 
 
 @settings(max_examples=200)
-@given(wishes(), inventories())
+@given(desired_settings(), inventories())
 def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
     assume(not plan.errors)
@@ -161,7 +161,7 @@ def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> No
 
 
 @settings(max_examples=100)
-@given(wishes(), inventories())
+@given(desired_settings(), inventories())
 def test_what_a_plan_needs_is_in_it_and_comes_before(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
     ids = [change.id for change in plan.changes]

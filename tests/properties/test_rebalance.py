@@ -14,7 +14,7 @@ from tests.properties.estates import GPUS, PROFILES, Wanted, open_estate, plan_r
 from tests.properties.moving import desk, fewest_moves
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.moves.rebalance import Outcome
+from vgpu_cfg.planning.moves.rebalance import RebalanceResult
 
 Choice = Literal["least_loaded", "lowest", "random"]
 CHOICES = ("least_loaded", "lowest", "random")
@@ -88,11 +88,11 @@ def test_no_fewer_moves_would_do(tmp_path: Path, case: tuple[dict[str, Any], tup
         found = seat.propose()
     fewest = fewest_moves(made, wanted, 3)
     if fewest is None:
-        assert found.outcome in (Outcome.NONE, Outcome.LIMIT)
+        assert found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT)
     elif fewest == 0:
-        assert found.outcome is Outcome.FITS
+        assert found.outcome is RebalanceResult.FITS
     else:
-        assert (found.outcome, len(found.moves)) == (Outcome.MOVES, fewest)
+        assert (found.outcome, len(found.moves)) == (RebalanceResult.MOVES, fewest)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -104,6 +104,6 @@ def test_what_is_proposed_without_doubt_can_be_made(
     made, wanted = case
     with desk(open_estate(made, gpu_choice=choice), desired_of(plan_rows(wanted), tmp_path)) as seat:
         found = seat.propose()
-        if found.moves and not found.doubts:
+        if found.moves and not found.uncertain_starts:
             seat.make(found.moves)
             seat.apply()

@@ -145,13 +145,13 @@ def test_junk_anywhere_is_told_and_never_a_traceback(
     place: tuple[str | int, ...], junk: object, extra: bool
 ) -> None:
     data = copy.deepcopy(parse_text(WHOLE, "whole").data)
-    around: Any = data
+    surroundings: Any = data
     for step in place[:-1]:
-        around = around[step]
-    if extra and isinstance(around, dict):
-        around[f"{place[-1]}x"] = junk
+        surroundings = surroundings[step]
+    if extra and isinstance(surroundings, dict):
+        surroundings[f"{place[-1]}x"] = junk
     else:
-        around[place[-1]] = junk
+        surroundings[place[-1]] = junk
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
         path.write_text(dump(data), encoding="utf-8")

@@ -20,7 +20,7 @@ from vgpu_cfg.model.desired import (
     TemplateSource,
 )
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, PlaceEntry
-from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.expand import read_members
 

@@ -27,7 +27,7 @@ from vgpu_cfg.model.plan_file import (
     RoceEntry,
     VmknicEntry,
 )
-from vgpu_cfg.model.plan_words import Disruption, GpuUse, NicUse, SchedulerPolicy
+from vgpu_cfg.model.plan_values import Disruption, GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 __all__ = ["load_fixture"]

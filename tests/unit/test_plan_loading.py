@@ -10,7 +10,7 @@ from tests.unit.plan_files import HEADER, Loader, load_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, TemplateSource
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.model.plan_words import SecretReference
+from vgpu_cfg.model.plan_values import SecretReference
 
 __all__ = ["load_fixture"]
 
@@ -119,8 +119,8 @@ def test_one_run_tells_the_faults_of_text_content_and_included_files(load: Loade
 
 def test_the_digest_is_of_what_is_asked(load: Loader) -> None:
     one = load(HEADER + "vms: [{name: a, template: t, cpus: 4}]\n").sha256
-    other_words = "# a comment\n\nvms:\n- {cpus: '${n}', name: a}\ndefaults: {template: t}\nvars: {n: 4}\n"
-    assert load(other_words + HEADER).sha256 == one
+    other_text = "# a comment\n\nvms:\n- {cpus: '${n}', name: a}\ndefaults: {template: t}\nvars: {n: 4}\n"
+    assert load(other_text + HEADER).sha256 == one
     assert load(HEADER + "vms: [{name: a, template: t, cpus: 8}]\n").sha256 != one
     assert len(one) == 64
 

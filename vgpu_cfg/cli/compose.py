@@ -120,7 +120,7 @@ class Estate:
 @contextmanager
 def connect_writer(connection: Connection) -> Iterator[Estate]:
     """Log in and hand out what reads and what changes."""
-    from vgpu_cfg.cli.guest_ways import FirstThatAnswers
+    from vgpu_cfg.cli.guest_logins import FirstThatAnswers
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
@@ -155,7 +155,7 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None) -> GuestShells:
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
-        from vgpu_cfg.cli.guest_ways import LabGuestShells
+        from vgpu_cfg.cli.guest_logins import LabGuestShells
         from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
 
         return LabGuestShells(
@@ -185,7 +185,7 @@ class LabShells:
 
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
-        from vgpu_cfg.cli.guest_ways import DirectChannel
+        from vgpu_cfg.cli.guest_logins import DirectChannel
         from vgpu_cfg.lab.shell.access import open_shell
         from vgpu_cfg.shells.esxi.shell import EsxiShell
 
@@ -332,7 +332,7 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
     return [name for name in estates if reset_lab(lab_folder(name))]
 
 
-def lend_hand(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
     """Do at the lab's servers what only a hand can.
 
     Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from vgpu_cfg.documents.binding import build
 from vgpu_cfg.documents.part import Part
+from vgpu_cfg.documents.suggestions import did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, parse_text, read_document
-from vgpu_cfg.documents.words import did_you_mean
 
 __all__ = ["Document", "Loc", "Part", "build", "did_you_mean", "dump", "parse_text", "read_document"]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 from pydantic import BaseModel, ValidationError
 
+from vgpu_cfg.documents.suggestions import did_you_mean
 from vgpu_cfg.documents.text import Document, Loc
-from vgpu_cfg.documents.words import did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import FROM_FILE
 
@@ -84,8 +84,8 @@ def faults_of(
         if detail["type"] in _KINDS:
             wanted = _KINDS[detail["type"]].split(", ")
         elif detail["type"] in ("literal_error", "enum"):
-            told = str(detail["ctx"]["expected"])
-            wanted = re.findall(r"'([^']*)'", told) or [told]
+            reported = str(detail["ctx"]["expected"])
+            wanted = re.findall(r"'([^']*)'", reported) or [reported]
             words.setdefault(place, []).extend(wanted)
         else:
             others.append((place, _fault(document, model, detail, place, missing)))

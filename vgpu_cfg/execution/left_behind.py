@@ -12,7 +12,7 @@ from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus
 _NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 
 
-def tell_left_behind(
+def list_left_behind(
     plan: Plan,
     session: RunSession,
     outcomes: Mapping[str, Outcome],
@@ -24,7 +24,7 @@ def tell_left_behind(
         *(f"{name}: {state}" for name, state in session.half_made.items()),
         *(f"{name}: its guest is set up in part: {at}" for name, at in session.half_staged.items()),
         *_unfinished(plan, session, outcomes),
-        *(hosts.tell_left_behind() if hosts is not None else ()),
+        *(hosts.list_left_behind() if hosts is not None else ()),
         *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
     )
 
@@ -33,8 +33,8 @@ def _unfinished(plan: Plan, session: RunSession, outcomes: Mapping[str, Outcome]
     undone: dict[str, list[str]] = {}
     for change in plan.changes:
         found = outcomes.get(change.id)
-        is_told = isinstance(change, StageGuest) and change.vm.name in session.half_staged
-        if found is not None and found.status in _NOT_DONE and not is_told:
+        is_listed = isinstance(change, StageGuest) and change.vm.name in session.half_staged
+        if found is not None and found.status in _NOT_DONE and not is_listed:
             undone.setdefault(change.subject.name, []).append(change.id)
     for name in session.made:
         if name not in session.half_made and name in undone:

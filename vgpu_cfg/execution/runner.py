@@ -24,10 +24,10 @@ from vgpu_cfg.execution.guests.tools import GuestSession, GuestTools
 from vgpu_cfg.execution.hosts.manual import settle
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.tools import HostTools
-from vgpu_cfg.execution.left_behind import tell_left_behind
+from vgpu_cfg.execution.left_behind import list_left_behind
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
-from vgpu_cfg.execution.run.step import NeedsHand, Pause, Step, StepResult
+from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.model.plan.change import Change, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
@@ -125,7 +125,7 @@ class _Run:
             parallel=options.parallel,
             per_host=options.per_host,
             down=hosts.down_before() if hosts is not None else (),
-            turns=session.turns,
+            start_queues=session.start_queues,
         )
         self._changes = {change.id: change for change in changes}
         session.note = self._note
@@ -149,14 +149,14 @@ class _Run:
         self._abandon("the run was left while this went on")
         reason = self._why_not_begun()
         for change in self._scheduler.drop_waiting():
-            self._skip(change, self._session.turns.why_waiting(change) or reason)
+            self._skip(change, self._session.start_queues.why_waiting(change) or reason)
         if self._hosts is not None:
             self._hosts.shells.close()
         return Report(
             plan=self._plan.name,
             digest=self._plan.digest,
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
-            left_behind=tell_left_behind(
+            left_behind=list_left_behind(
                 self._plan, self._session, self._outcomes, self._in_flight, self._hosts
             ),
             is_interrupted=self._interrupts > 0 and not self._is_whole(),
@@ -197,7 +197,7 @@ class _Run:
         step = make_step(change, self._session, self._hosts, self._guests)
         running = _Running(change, step, self._clock.now())
         self._running[change.id] = running
-        self._tell(EventKind.STARTED, change)
+        self._emit(EventKind.STARTED, change)
         self._advance(running, None)
 
     def _meet_manual_step(self, change: ManualStep) -> None:
@@ -244,7 +244,7 @@ class _Run:
             self._advance(running, update)
         elif update.progress is not None and update.progress != running.progress:
             running.progress = update.progress
-            self._tell(EventKind.PROGRESS, running.change, progress=update.progress, task=update.task)
+            self._emit(EventKind.PROGRESS, running.change, progress=update.progress, task=update.task)
 
     def _advance(self, running: _Running, update: TaskUpdate | None) -> None:
         """Resume a step with what it waited for, until it waits again or ends."""
@@ -253,7 +253,7 @@ class _Run:
             waits_for = running.step.send(update)
         except StopIteration as done:
             self._finish(running, done.value)
-        except NeedsHand as error:
+        except NeedsManualStep as error:
             del self._running[running.change.id]
             self._waiting_for.append(running.change.id)
             self._close(
@@ -278,7 +278,7 @@ class _Run:
             else:
                 running.task = waits_for
                 running.tasks.append(waits_for)
-                self._tell(EventKind.TASK, running.change, task=waits_for)
+                self._emit(EventKind.TASK, running.change, task=waits_for)
 
     def _finish(self, running: _Running, result: StepResult) -> None:
         del self._running[running.change.id]
@@ -343,12 +343,12 @@ class _Run:
             vm_moid=vm_moid,
             readings=self._session.readings.get(change.id, ()),
         )
-        self._tell(EventKind.ENDED, change, message=message, status=status)
+        self._emit(EventKind.ENDED, change, message=message, status=status)
 
     def _note(self, change_id: str, message: str) -> None:
-        self._tell(EventKind.NOTE, self._changes[change_id], message=message)
+        self._emit(EventKind.NOTE, self._changes[change_id], message=message)
 
-    def _tell(
+    def _emit(
         self,
         kind: EventKind,
         change: Change,

@@ -30,7 +30,7 @@ from vgpu_cfg.model.plan_file import (
     VerifyEntry,
 )
 from vgpu_cfg.model.plan_file.vm_options import VmOptions
-from vgpu_cfg.model.plan_words import DesiredNuma, SecretReference
+from vgpu_cfg.model.plan_values import DesiredNuma, SecretReference
 
 
 class TemplateSource(Frozen):

@@ -118,9 +118,9 @@ def transports(text: str) -> frozenset[str]:
     """
     found: set[str] = set()
     for line in lines_with_content(text):
-        told = _VIA.search(line.text)
-        if told is not None:
-            parts = [part for part in told["via"].split("/") if not part.isdigit()]
+        reported = _VIA.search(line.text)
+        if reported is not None:
+            parts = [part for part in reported["via"].split("/") if not part.isdigit()]
             found.add("/".join(parts))
     return frozenset(found)
 
@@ -132,5 +132,5 @@ def is_direct(text: str) -> bool | None:
     host's memory unless NCCL_NET_GDR_READ is 1.
     """
     received = [found["via"] for found in map(_RECEIVED.search, text.splitlines()) if found is not None]
-    told = received or [via for via in transports(text) if via.startswith("NET")]
-    return all("GDRDMA" in via for via in told) if told else None
+    reported = received or [via for via in transports(text) if via.startswith("NET")]
+    return all("GDRDMA" in via for via in reported) if reported else None

@@ -93,8 +93,8 @@ def parse_check_build(text: str) -> HorovodBuild:
     heading = ""
     for line in lines_with_content(text):
         words = line.text.strip()
-        if (told := _VERSION.fullmatch(words)) is not None:
-            version = told["version"]
+        if (reported := _VERSION.fullmatch(words)) is not None:
+            version = reported["version"]
         elif words.startswith("Available ") and words.endswith(":"):
             heading = words.removeprefix("Available ").removesuffix(":")
         elif heading and (part := _PART.fullmatch(words)) is not None and part["mark"] == "X":

@@ -50,7 +50,7 @@ def parse_lspci(text: str) -> tuple[PciFunction, ...]:
         if line.indent == 0:
             functions.append(_head(line))
         elif functions:
-            functions[-1].update(_told(line.text.strip()))
+            functions[-1].update(_fields(line.text.strip()))
         else:
             raise UnreadableOutput(LSPCI, "no function", line=line.text, number=line.number)
     return tuple(PciFunction.model_validate(found) for found in functions)
@@ -64,7 +64,7 @@ def _head(line: Line) -> dict[str, object]:
     return {"pci_id": pci_id, "kind": found["kind"], "name": found["name"]}
 
 
-def _told(text: str) -> dict[str, object]:
+def _fields(text: str) -> dict[str, object]:
     if (found := _ATS_CONTROL.match(text)) is not None:
         return {"ats": found["sign"] == "+"}
     if text.startswith("Kernel driver in use:"):

@@ -188,17 +188,17 @@ def _parameter(said: str, columns: Sequence[str], line: Line) -> tuple[str, Firm
     if found is None or len(values) != len(columns):
         why = f"no parameter with {len(columns)} value{'s' if len(columns) > 1 else ''}"
         raise UnreadableOutput(MLXCONFIG, why, line=line.text, number=line.number)
-    told = {column: _word(value) for column, value in zip(columns, values, strict=True)}
+    reported = {column: _word(value) for column, value in zip(columns, values, strict=True)}
     value = FirmwareValue(
-        default=told.get("Default"), current=told.get("Current"), next_boot=told.get("Next Boot")
+        default=reported.get("Default"), current=reported.get("Current"), next_boot=reported.get("Next Boot")
     )
     return found["name"], value
 
 
 def _word(value: str) -> str | None:
     """Drop the number in brackets: `True(1)` is True, `_256KB(1)` is _256KB, and 8 is 8."""
-    told = value_or_none(value)
-    if told is None:
+    reported = value_or_none(value)
+    if reported is None:
         return None
-    found = _NUMBERED.fullmatch(told)
-    return found["word"] if found is not None else told
+    found = _NUMBERED.fullmatch(reported)
+    return found["word"] if found is not None else reported

@@ -105,9 +105,9 @@ def parse_topology(text: str) -> Topology:
         rows[device] = _links(words, devices, line)
         affinity = words[1 + len(devices) :]
         if len(affinity) == len(columns):
-            told = dict(zip(columns, affinity, strict=True))
-            _keep(cpus, device, told.get("CPU Affinity"))
-            _keep(numa, device, told.get("NUMA Affinity"))
+            reported = dict(zip(columns, affinity, strict=True))
+            _keep(cpus, device, reported.get("CPU Affinity"))
+            _keep(numa, device, reported.get("NUMA Affinity"))
     missing = [device for device in devices if device not in rows]
     if missing:
         why = f"no row for {', '.join(missing)}"
@@ -181,7 +181,7 @@ def _links(words: Sequence[str], devices: Sequence[str], line: Line) -> Mapping[
     return links
 
 
-def _keep(told: dict[str, str], device: str, text: str | None) -> None:
+def _keep(reported: dict[str, str], device: str, text: str | None) -> None:
     value = value_or_none(text) if text is not None else None
     if value is not None:
-        told[device] = value
+        reported[device] = value

@@ -147,11 +147,11 @@ def parse_sysfs_gids(text: str) -> tuple[Gid, ...]:
     """
     entries: dict[tuple[str, int, int], dict[str, str]] = {}
     for line in lines_with_content(text):
-        told = _SYSFS.fullmatch(line.text.strip())
-        if told is None:
+        reported = _SYSFS.fullmatch(line.text.strip())
+        if reported is None:
             raise UnreadableOutput(SYSFS_GIDS, "no GID", line=line.text, number=line.number)
-        key = (told["device"], int(told["port"]), int(told["index"]))
-        entries.setdefault(key, {})[_WHAT[told["what"]]] = told["value"].strip()
+        key = (reported["device"], int(reported["port"]), int(reported["index"]))
+        entries.setdefault(key, {})[_WHAT[reported["what"]]] = reported["value"].strip()
     return tuple(
         Gid(
             device=device,

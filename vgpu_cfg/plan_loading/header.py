@@ -9,7 +9,7 @@ from typing import Any
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.plan_file import FileHeader, ProtectEntry, Server, VerifyEntry
-from vgpu_cfg.model.plan_words import SecretReference
+from vgpu_cfg.model.plan_values import SecretReference
 
 
 class _Sections(FileHeader):

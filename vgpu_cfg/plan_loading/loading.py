@@ -79,7 +79,7 @@ def load_plan(
     )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
     late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *host_names]
-    faults = _told_once(early, [*header.faults, *late])
+    faults = _without_repeats(early, [*header.faults, *late])
     if faults:
         raise DocumentError(faults)
     desired = DesiredPlan(
@@ -106,7 +106,7 @@ def _sections(documents: Sequence[Document], key: str) -> list[Part]:
     return [Part(document, (key,), document.data[key]) for document in documents if key in document.data]
 
 
-def _told_once(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
+def _without_repeats(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
     """Leave out what is only the echo of an earlier fault at the same place."""
     places = {(fault.file, fault.line, fault.column) for fault in early}
     return [*early, *(fault for fault in late if (fault.file, fault.line, fault.column) not in places)]

@@ -31,18 +31,20 @@ class UserDataFiles:
         return self.known[shown]
 
 
-def _read(path: Path, told: str, shown: str) -> str:
+def _read(path: Path, reported: str, shown: str) -> str:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
-        raise ValueError(f"the file {told!r} {what}\nthe path counts from the file that names it")
+        raise ValueError(f"the file {reported!r} {what}\nthe path counts from the file that names it")
     try:
         size = path.stat().st_size
         raw = path.read_bytes() if size <= MOST_BYTES else b""
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ValueError(f"the file {told!r} cannot be read: {reason}\ncheck its permissions") from error
+        raise ValueError(f"the file {reported!r} cannot be read: {reason}\ncheck its permissions") from error
     if size > MOST_BYTES:
-        message = f"the file {told!r} has {size} bytes, and a VM's user data takes no more than {MOST_BYTES}"
+        message = (
+            f"the file {reported!r} has {size} bytes, and a VM's user data takes no more than {MOST_BYTES}"
+        )
         raise ValueError(f"{message}\nlet the guest fetch what is large")
     read_document(path, name=shown)
     text = raw.decode("utf-8-sig").replace("\r\n", "\n")

@@ -14,7 +14,7 @@ from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.estate.ownership import Ownership, judge_ownership, marked_moids
+from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids
 from vgpu_cfg.planning.estate.site import check_networks
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -26,8 +26,8 @@ from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
-from vgpu_cfg.planning.placement.contests import narrow_contests
 from vgpu_cfg.planning.placement.place import Placed
+from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
@@ -46,17 +46,17 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
 )
 from vgpu_cfg.planning.vms.destroy import plan_removal
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
-from vgpu_cfg.planning.vms.lookup.stage import Stage, StateReader, place_cases, set_stage
-from vgpu_cfg.planning.vms.only import only_chosen
-from vgpu_cfg.planning.vms.place_wishes import (
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
+from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
     check_not_hosts,
     check_numa_residents,
     check_pack,
 )
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules
+from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
@@ -91,48 +91,48 @@ class _Planning:
     def _stand_on(self, observed: Inventory) -> None:
         """Take an inventory for the one that VMs are placed on: its hosts are as they will be."""
         self.observed = observed
-        self.maker = CaseMaker(self.desired, observed, self.catalog, self.findings)
-        self.site, self.reader, self.hosts = self.maker.site, self.maker.reader, self.maker.hosts
+        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings)
+        self.site, self.reader, self.hosts = self.resolver.site, self.resolver.reader, self.resolver.hosts
         self.topologies = Topologies(observed, self.catalog)
 
     def run(self) -> Plan:
         """Go through the stages."""
         check_networks(self.desired, self.site, self.findings)
-        folders = self.maker.folders()
-        owned = judge_ownership(self.desired, self.observed, folders, self.findings)
+        folders = self.resolver.folders()
+        owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
-        cases = self._cases(folders, owned, book)
-        stage, placed = self._place(cases, deleted)
-        chosen = self._choose(cases, deleted, stage, placed)
+        resolved_vms = self._resolved(folders, owned, book)
+        baseline, placed = self._place(resolved_vms, deleted)
+        chosen = self._choose(resolved_vms, deleted, baseline, placed)
         self.host_plans = self.host_planner.plan(chosen)
         if any(not one.is_so for one in chosen.values()):
             self._stand_on(self.host_plans.as_prepared(self.as_read))
-            cases = self._cases(folders, owned, book)
-            stage, placed = self._place(cases, deleted)
-        stage, placed = self._settle(cases, deleted, stage, placed)
+            resolved_vms = self._resolved(folders, owned, book)
+            baseline, placed = self._place(resolved_vms, deleted)
+        baseline, placed = self._settle(resolved_vms, deleted, baseline, placed)
         result = VmPlans()
         planner = VmPlanner(
             self.desired,
             self.observed,
-            self.maker.lookup,
+            self.resolver.lookup,
             self.options,
             self.findings,
             self.topologies,
             book,
         )
         self._remove(deleted, result)
-        for case in cases:
-            planner.plan_case(case, placed, result)
-        self._judge_places(cases, stage)
-        self._judge_keep_free(cases, deleted)
+        for resolved in resolved_vms:
+            planner.plan_vm(resolved, placed, result)
+        self._assess_places(resolved_vms, baseline)
+        self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
-        result.changes = guests.stage(cases, result.changes, result.in_sync)
-        by_name = {case.name: case for case in cases}
+        result.changes = guests.stage(resolved_vms, result.changes, result.in_sync)
+        by_name = {resolved.name: resolved for resolved in resolved_vms}
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
-        told = {vm.moid for vm in (*owned.existing.values(), *deleted)}
-        staying = marked_moids(self.desired.name, self.observed) - told
+        reported = {vm.moid for vm in (*owned.existing.values(), *deleted)}
+        staying = marked_moids(self.desired.name, self.observed) - reported
         rules = [
             *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),
@@ -146,26 +146,30 @@ class _Planning:
         ]
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
-        changes += rdma.judge(cases, result.placements, changes)
+        changes += rdma.assess(resolved_vms, result.placements, changes)
         report_orphans(owned, deleted, "apply", self.findings)
-        return self._plan(changes, cases, owned, deleted, result, guests)
+        return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 
-    def _cases(self, folders: Mapping[str, Folder | None], owned: Ownership, book: AddressBook) -> list[Case]:
+    def _resolved(
+        self, folders: Mapping[str, Folder | None], owned: Ownership, book: AddressBook
+    ) -> list[ResolvedVm]:
         """Look up the plan's VMs, and say what each needs of its host."""
-        self.maker.lookup = replace(self.maker.lookup, new_macs=book.default_macs)
-        cases = list(self.maker.cases(folders, owned))
-        self._judge(cases)
-        for case in cases:
-            self.maker.shape(case)
-        return cases
+        self.resolver.lookup = replace(self.resolver.lookup, new_macs=book.default_macs)
+        resolved_vms = list(self.resolver.resolved_vms(folders, owned))
+        self._assess(resolved_vms)
+        for resolved in resolved_vms:
+            self.resolver.shape(resolved)
+        return resolved_vms
 
-    def _choose(self, cases: Sequence[Case], deleted: Sequence[Vm], stage: Stage, placed: Placed) -> Chosen:
+    def _choose(
+        self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], baseline: Baseline, placed: Placed
+    ) -> Chosen:
         """Decide which hosts are prepared for the VMs, where `prepare: from_vms` lets them be."""
         alternatives = self.host_planner.alternatives
-        if not alternatives.cases:
+        if not alternatives.resolved_hosts:
             return {}
-        reader = StateReader(self.observed, cases, deleted, self.findings)
-        chooser = Chooser(alternatives, self.observed, self.catalog, stage, cases, reader)
+        reader = StateReader(self.observed, resolved_vms, deleted, self.findings)
+        chooser = Chooser(alternatives, self.observed, self.catalog, baseline, resolved_vms, reader)
         chosen = chooser.choose(placed)
         self.unclear = chooser.unclear
         return chosen
@@ -178,27 +182,27 @@ class _Planning:
             self.desired, self.as_read, addresses, result.placements, self.options, self.findings
         )
 
-    def _judge(self, cases: Sequence[Case]) -> None:
+    def _assess(self, resolved_vms: Sequence[ResolvedVm]) -> None:
         """Say what can be said before any host is looked at."""
         offered = OfferedBy(self.hosts)
         today = self.observed.read_at.date()
-        for case in cases:
-            check_date(case.desired, today, self.findings)
-            check_not_hosts(case, self.hosts, self.findings)
-            check_settings(case, self.findings)
-            check_api(case.desired, case.gpus, self.observed.vcenter.api_version, self.findings)
-            check_gpus(case, self.catalog, self.reader, offered, self.findings)
-            if not case.is_hopeless:
-                check_peers(case, self.catalog, self.hosts, self.findings)
-            if case.keeps_gpus:
-                case.held_boards = tuple(self._held_boards(case))
+        for resolved in resolved_vms:
+            check_date(resolved.desired, today, self.findings)
+            check_not_hosts(resolved, self.hosts, self.findings)
+            check_settings(resolved, self.findings)
+            check_api(resolved.desired, resolved.gpus, self.observed.vcenter.api_version, self.findings)
+            check_gpus(resolved, self.catalog, self.reader, offered, self.findings)
+            if not resolved.cannot_be_placed:
+                check_peers(resolved, self.catalog, self.hosts, self.findings)
+            if resolved.keeps_gpus:
+                resolved.held_boards = tuple(self._held_boards(resolved))
 
-    def _held_boards(self, case: Case) -> Iterator[Board]:
+    def _held_boards(self, resolved: ResolvedVm) -> Iterator[Board]:
         """Yield the boards behind a running VM's GPUs, as far as they can be told."""
-        for device in case.base.vgpus:
+        for device in resolved.base.vgpus:
             yield from (entry.board for entry in self.catalog.by_profile(device.profile)[:1])
-        devices = {pci.pci_id: pci for pci in case.host.pci_devices} if case.host else {}
-        for passed in case.base.passthrough_gpus:
+        devices = {pci.pci_id: pci for pci in resolved.host.pci_devices} if resolved.host else {}
+        for passed in resolved.base.passthrough_gpus:
             pci = devices.get(passed.pci_id or passed.assigned_id or "")
             if pci is not None:
                 board = self.reader.board_of(pci)
@@ -208,26 +212,32 @@ class _Planning:
             if board is not None:
                 yield board
 
-    def _place(self, cases: Sequence[Case], deleted: Sequence[Vm]) -> tuple[Stage, Placed]:
-        stage = set_stage(self.hosts, self.observed, cases, deleted, self.reader, self.findings)
-        return stage, place_cases(stage, cases)
+    def _place(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> tuple[Baseline, Placed]:
+        baseline = make_baseline(self.hosts, self.observed, resolved_vms, deleted, self.reader, self.findings)
+        return baseline, place_vms(baseline, resolved_vms)
 
     def _settle(
-        self, cases: Sequence[Case], deleted: Sequence[Vm], stage: Stage, placed: Placed
-    ) -> tuple[Stage, Placed]:
+        self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm], baseline: Baseline, placed: Placed
+    ) -> tuple[Baseline, Placed]:
         """Report who has no place; one that runs, and lacks room for new GPUs, keeps those that it holds."""
         while True:
-            failed = [case for case in cases if case.name in placed.failed]
-            stuck = [case for case in failed if case.existing is not None and case.existing.is_on]
-            changing = {case.existing.moid for case in cases if case.existing and not case.stays_put}
+            failed = [resolved for resolved in resolved_vms if resolved.name in placed.failed]
+            stuck = [
+                resolved for resolved in failed if resolved.existing is not None and resolved.existing.is_on
+            ]
+            changing = {
+                resolved.existing.moid
+                for resolved in resolved_vms
+                if resolved.existing and not resolved.stays_put
+            }
             changing |= {vm.moid for vm in deleted}
             movables = Movables(self.observed, self.hosts, self.reader, self.desired.protect, changing)
-            report_failures(placed, stuck or failed, stage, self.findings, movables.around)
+            report_failures(placed, stuck or failed, baseline, self.findings, movables.surroundings)
             if not stuck:
-                return stage, placed
-            for case in stuck:
-                case.is_stuck = True
-            stage, placed = self._place(cases, deleted)
+                return baseline, placed
+            for resolved in stuck:
+                resolved.is_stuck = True
+            baseline, placed = self._place(resolved_vms, deleted)
 
     def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
         for vm in deleted:
@@ -236,51 +246,55 @@ class _Planning:
             if vm.host_moid is not None and vm.is_on:
                 result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)
 
-    def _judge_places(self, cases: Sequence[Case], stage: Stage) -> None:
+    def _assess_places(self, resolved_vms: Sequence[ResolvedVm], baseline: Baseline) -> None:
         """Report what concerns hosts, datastores and VMs together."""
-        check_datastores((case for case in cases if case.fit is not None), self.findings)
-        check_own_cores(cases, self.findings)
+        check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
+        check_own_cores(resolved_vms, self.findings)
         used: dict[int, list[str]] = {}
-        residents: dict[tuple[str, str], list[Case]] = {}
-        for case in cases:
-            if case.fit is not None and (case.fit.gpus or case.fit.slots):
-                used.setdefault(case.fit.host, []).append(case.name)
-            if case.host is not None:
-                residents.setdefault((case.desired.line, case.host.name), []).append(case)
+        residents: dict[tuple[str, str], list[ResolvedVm]] = {}
+        for resolved in resolved_vms:
+            if resolved.fit is not None and (resolved.fit.gpus or resolved.fit.slots):
+                used.setdefault(resolved.fit.host, []).append(resolved.name)
+            if resolved.host is not None:
+                residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
         check_pack(residents, self.findings)
         for index, users in used.items():
-            host = stage.hosts[index]
-            check_host(host, stage.claims[index], users, stage.unread[index], self.findings)
+            host = baseline.hosts[index]
+            check_host(host, baseline.claims[index], users, baseline.unread[index], self.findings)
             check_topology(self.topologies.of(host), self.findings)
-        for index in {index for case in cases if case.shape for index, _ in case.shape.hosts}:
-            check_boards(stage.hosts[index], stage.unknown_boards[index], self.findings)
-        check_lone_members(cases, self.hosts, self.observed.vms, self.catalog, self.findings)
+        for index in {
+            index for resolved in resolved_vms if resolved.shape for index, _ in resolved.shape.hosts
+        }:
+            check_boards(baseline.hosts[index], baseline.unknown_boards[index], self.findings)
+        check_lone_members(resolved_vms, self.hosts, self.observed.vms, self.catalog, self.findings)
 
-    def _judge_keep_free(self, cases: Sequence[Case], deleted: Sequence[Vm]) -> None:
+    def _assess_keep_free(self, resolved_vms: Sequence[ResolvedVm], deleted: Sequence[Vm]) -> None:
         wanted = [
-            (case, [self.hosts[index] for index, _ in self.maker.might_go_to(case)])
-            for case in cases
-            if case.desired.place.keep_free and "place" not in case.desired.ignore
+            (resolved, [self.hosts[index] for index, _ in self.resolver.might_go_to(resolved)])
+            for resolved in resolved_vms
+            if resolved.desired.place.keep_free and "place" not in resolved.desired.ignore
         ]
         check_keep_free(wanted, self.observed, {vm.moid for vm in deleted}, self.findings)
 
     def _plan(
         self,
         changes: list[Change],
-        cases: Sequence[Case],
+        resolved_vms: Sequence[ResolvedVm],
         owned: Ownership,
         deleted: Sequence[Vm],
         result: VmPlans,
         guests: GuestPlanner,
     ) -> Plan:
-        chosen = self._chosen(cases, owned, deleted)
+        chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
         changes = guests.order(changes)
-        contests = tuple(narrow_contests(result.contests, changes))
-        check_left_out(result.contests, changes, {case.name: case for case in cases}, self.findings)
+        contests = tuple(narrow_queues(result.contests, changes))
+        check_left_out(
+            result.contests, changes, {resolved.name: resolved for resolved in resolved_vms}, self.findings
+        )
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}
         placements = [one for one in result.placements if chosen is None or one.vm in chosen]
         hosts = {one.host_moid for one in placements} | {change.host_moid for change in changes}
@@ -308,14 +322,16 @@ class _Planning:
             ),
         )
 
-    def _chosen(self, cases: Sequence[Case], owned: Ownership, deleted: Sequence[Vm]) -> set[str] | None:
+    def _chosen(
+        self, resolved_vms: Sequence[ResolvedVm], owned: Ownership, deleted: Sequence[Vm]
+    ) -> set[str] | None:
         """Return the names that `only` selects, with those deleted, None for all.
 
         A selector that matches nothing is an error.
         """
         if not self.options.only:
             return None
-        hosts = {case.name: case.host.name if case.host else "" for case in cases}
+        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in resolved_vms}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
         chosen |= {vm.name for vm in deleted}

@@ -15,5 +15,5 @@ _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_CL
 
 def is_in_sync(plan: Plan) -> bool:
     """Whether nothing differs from the plan file, as far as the plan covers it."""
-    told = any(found.code in _DIFFERENCES for found in plan.diagnostics)
-    return not (plan.changes or plan.errors or plan.orphans or told)
+    reported = any(found.code in _DIFFERENCES for found in plan.diagnostics)
+    return not (plan.changes or plan.errors or plan.orphans or reported)

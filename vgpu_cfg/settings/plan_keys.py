@@ -115,8 +115,8 @@ def new_seed(path: Path) -> PlanSeed:
 
 def fingerprint(seed: PlanSeed, name: str, value: str) -> str:
     """Tell a secret's value from others, to whoever has the seed and to nobody else."""
-    told = f"{name}\0{value}".encode()
-    return hmac.new(seed.value, told, hashlib.sha256).hexdigest()[:FINGERPRINT_DIGITS]
+    reported = f"{name}\0{value}".encode()
+    return hmac.new(seed.value, reported, hashlib.sha256).hexdigest()[:FINGERPRINT_DIGITS]
 
 
 def _write_once(path: Path, value: bytes) -> bytes:

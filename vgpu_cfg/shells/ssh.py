@@ -37,7 +37,7 @@ _KEY_TYPES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECD
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-class Trouble(StrEnum):
+class SshProblem(StrEnum):
     """The kinds of failure of a login or a command."""
 
     REFUSED = "refused"
@@ -63,9 +63,9 @@ class Trouble(StrEnum):
 class SshFailure(Exception):
     """A failure by its kind; `said` is what is known of it, in words."""
 
-    def __init__(self, trouble: Trouble, said: str = "") -> None:
-        super().__init__(said or trouble)
-        self.trouble = trouble
+    def __init__(self, problem: SshProblem, said: str = "") -> None:
+        super().__init__(said or problem)
+        self.problem = problem
         self.said = said
 
 
@@ -103,7 +103,7 @@ class SshConnection:
         deadline = time.monotonic() + timeout_seconds
         transport = self._client.get_transport()
         if transport is None or not transport.is_active():
-            raise SshFailure(Trouble.BROKEN, "the connection is closed")
+            raise SshFailure(SshProblem.BROKEN, "the connection is closed")
         try:
             channel = transport.open_session(timeout=max(timeout_seconds, 0.001))
             # paramiko waits without a limit for a command to start; closing the channel ends the wait.
@@ -118,8 +118,8 @@ class SshConnection:
                 _hang_up(channel)
         except (paramiko.SSHException, OSError, EOFError) as error:
             if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
-                raise SshFailure(Trouble.LATE, f"took longer than {timeout_seconds:g} s") from error
-            raise SshFailure(Trouble.BROKEN, f"the connection broke: {_said(error)}") from error
+                raise SshFailure(SshProblem.LATE, f"took longer than {timeout_seconds:g} s") from error
+            raise SshFailure(SshProblem.BROKEN, f"the connection broke: {_said(error)}") from error
 
     def close(self) -> None:
         """Hang up; a second time does nothing."""
@@ -127,21 +127,23 @@ class SshConnection:
 
 
 class SshChannel:
-    """A `remote.Channel` over one login; `told` makes of a failure and the line what it means to a user."""
+    """A `remote.Channel` over one login; `to_error` says what a failure and its line mean to a user."""
 
-    def __init__(self, connection: SshConnection, told: Callable[[SshFailure, str], VgpuCfgError]) -> None:
+    def __init__(
+        self, connection: SshConnection, to_error: Callable[[SshFailure, str], VgpuCfgError]
+    ) -> None:
         self._connection = connection
-        self._told = told
+        self._to_error = to_error
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line and wait for its end.
 
-        Raises what `told` makes, where it takes longer, prints too much, or the connection breaks.
+        Raises what `to_error` makes, where it takes longer, prints too much, or the connection breaks.
         """
         try:
             return self._connection.execute(line, timeout_seconds, stdin)
         except SshFailure as failure:
-            raise self._told(failure, line) from failure
+            raise self._to_error(failure, line) from failure
 
     def close(self) -> None:
         """Hang up; a second time does nothing."""
@@ -188,10 +190,10 @@ def private_key(text: str) -> paramiko.PKey:
         try:
             return kind.from_private_key(io.StringIO(text.strip() + "\n"))
         except paramiko.PasswordRequiredException as error:
-            raise SshFailure(Trouble.LOCKED_KEY, "the private key has a passphrase") from error
+            raise SshFailure(SshProblem.LOCKED_KEY, "the private key has a passphrase") from error
         except (paramiko.SSHException, ValueError, IndexError, UnicodeError):
             continue
-    raise SshFailure(Trouble.NO_KEY, "there is no private key in it")
+    raise SshFailure(SshProblem.NO_KEY, "there is no private key in it")
 
 
 def fingerprint(key: paramiko.PKey) -> str:
@@ -206,17 +208,17 @@ def _failure(error: BaseException) -> SshFailure | None:
         case VgpuCfgError() | SshFailure() | paramiko.BadHostKeyException():
             return None
         case paramiko.AuthenticationException():
-            return SshFailure(Trouble.NOT_LET_IN, _said(error))
+            return SshFailure(SshProblem.NOT_LET_IN, _said(error))
         case paramiko.ssh_exception.NoValidConnectionsError() if _is_refused(error):
-            return SshFailure(Trouble.REFUSED, _said(error))
+            return SshFailure(SshProblem.REFUSED, _said(error))
         case socket.gaierror() | UnicodeError():
-            return SshFailure(Trouble.UNRESOLVED, _said(error))
+            return SshFailure(SshProblem.UNRESOLVED, _said(error))
         case TimeoutError():
-            return SshFailure(Trouble.SILENT, _said(error))
+            return SshFailure(SshProblem.SILENT, _said(error))
         case paramiko.SSHException() if "No authentication methods" in str(error):
-            return SshFailure(Trouble.NOTHING_TO_LOG_IN_WITH, _said(error))
+            return SshFailure(SshProblem.NOTHING_TO_LOG_IN_WITH, _said(error))
         case paramiko.SSHException() | EOFError() | OSError():
-            return SshFailure(Trouble.UNREACHABLE, _said(error))
+            return SshFailure(SshProblem.UNREACHABLE, _said(error))
         case _:
             return None
 
@@ -236,7 +238,7 @@ def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float) -> 
         while channel.recv_stderr_ready():
             err += channel.recv_stderr(_CHUNK)
         if len(out) + len(err) > OUTPUT_LIMIT_BYTES:
-            raise SshFailure(Trouble.FLOOD, f"printed more than {OUTPUT_LIMIT_BYTES // 2**20} MiB")
+            raise SshFailure(SshProblem.FLOOD, f"printed more than {OUTPUT_LIMIT_BYTES // 2**20} MiB")
         # It was over before the last look, so nothing can have come since.
         if is_over:
             break
@@ -246,7 +248,7 @@ def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float) -> 
     _left(deadline)
     if channel.exit_status < 0:
         why = "was killed there, or the connection closed" if channel.closed else "tells no status"
-        raise SshFailure(Trouble.BROKEN, f"the command {why} before it ended")
+        raise SshFailure(SshProblem.BROKEN, f"the command {why} before it ended")
     return Executed(status=channel.exit_status, stdout=bytes(out), stderr=bytes(err))
 
 

@@ -11,7 +11,7 @@ from vgpu_cfg.staging.netplan import match_of
 
 
 @dataclass(frozen=True, slots=True)
-class NicWords:
+class NicArguments:
     """A NIC by `mac` or, with that empty, by `driver`; `mtu` is "" where it is left alone."""
 
     mac: str
@@ -21,12 +21,12 @@ class NicWords:
     addresses: tuple[str, ...]
 
 
-def nic_words(nics: Iterable[GuestNic]) -> tuple[NicWords, ...]:
+def nic_arguments(nics: Iterable[GuestNic]) -> tuple[NicArguments, ...]:
     """Check NICs for templates. Raises `GuestError`."""
-    found: list[NicWords] = []
+    found: list[NicArguments] = []
     for nic in nics:
         mac, driver = match_of(nic)
         name = values.interface_name(nic.name) if nic.name else ""
         mtu = "" if nic.mtu is None else str(nic.mtu)
-        found.append(NicWords(mac, driver, name, mtu, tuple(values.cidr(one) for one in nic.addresses)))
+        found.append(NicArguments(mac, driver, name, mtu, tuple(values.cidr(one) for one in nic.addresses)))
     return tuple(found)

@@ -11,8 +11,8 @@ import hashlib
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import LimitsModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import WorkerModule
+from vgpu_cfg.staging.container_values import checked_image, checked_path
 from vgpu_cfg.staging.module import StagingContext
-from vgpu_cfg.staging.words import image_word, path_word
 
 CONTAINER = "vgpu-cfg-worker"
 """The name of the container in which training runs."""
@@ -48,16 +48,16 @@ def mount_pairs(worker: WorkerModule, context: StagingContext) -> tuple[tuple[st
                 subject=where,
                 remedy="give it another target",
             )
-        pairs.append((path_word(source, where), path_word(target, where)))
+        pairs.append((checked_path(source, where), checked_path(target, where)))
     shared = context.spec.get(SharedFolderModule)
     if shared is not None and all(target != shared.path for _, target in pairs):
-        pairs.append((shared.path, path_word(shared.path, "training.shared_folder")))
+        pairs.append((shared.path, checked_path(shared.path, "training.shared_folder")))
     return tuple(pairs)
 
 
 def run_command(worker: WorkerModule, context: StagingContext) -> list[str]:
     """Return the words that start the container in the foreground with a shell that is given a script."""
-    image = image_word(worker.image, "training.image")
+    image = checked_image(worker.image, "training.image")
     if worker.runtime == "apptainer":
         return [*_apptainer(worker, context), image_file(image), "/bin/sh"]
     words = [COMMANDS[worker.runtime], "run", "--rm", "--name", CONTAINER]

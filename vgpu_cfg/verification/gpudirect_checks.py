@@ -62,10 +62,10 @@ def ask_ats(view: GuestView) -> Asking:
     if off and all(one.ats is None and VIRTUAL in one.name for one in off):
         return skipped("its virtual functions show no ATS of their own: the bandwidth from GPU memory tells")
     if off:
-        words = "; ".join(f"{one.pci_id} {_ats_words(one)}" for one in off)
+        words = "; ".join(f"{one.pci_id} {_ats_text(one)}" for one in off)
         return failed(VerifyCode.ATS_OFF, words, "ATSCtl: Enable+")
     return passed("; ".join(f"{one.pci_id} ATSCtl: Enable+" for one in controllers))
 
 
-def _ats_words(function: PciFunction) -> str:
+def _ats_text(function: PciFunction) -> str:
     return "has no ATS capability" if function.ats is None else "ATSCtl: Enable-"

@@ -44,10 +44,10 @@ def ask_staged(view: GuestView) -> Asking:
         report = GuestReport.model_validate_json(answer.stdout)
     except ValueError as error:
         raise UnreadableOutput(REPORT_FILE, "no report", line=answer.stdout[:200]) from error
-    return _judge_report(report, view.spec)
+    return _assess_report(report, view.spec)
 
 
-def _judge_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
+def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     old = [one.name for one in report.modules if _is_old(one, wanted)]
     if report.state == "done" and not old:
         return passed(f"{len(report.modules)} modules")
@@ -60,7 +60,7 @@ def _judge_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
             remedy="vgpu-cfg apply",
         )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
-    at = f" at {_module_words(stuck)}" if stuck is not None else ""
+    at = f" at {_module_text(stuck)}" if stuck is not None else ""
     words = {"hand": "it waits for a hand", "reboot": "it waits for a restart", "running": "it still runs"}
     return failed(
         VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
@@ -73,7 +73,7 @@ def _is_old(module: ModuleState, wanted: GuestSpec) -> bool:
     return own is not None and bool(module.digest) and module.digest != own.digest
 
 
-def _module_words(module: ModuleState) -> str:
+def _module_text(module: ModuleState) -> str:
     return f"{module.name} ({module.why})" if module.why else module.name
 
 

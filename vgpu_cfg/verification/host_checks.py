@@ -83,29 +83,29 @@ def ask_mig(view: HostView) -> Asking:
     """See whether each GPU is in the mode that the profiles on it need."""
     if not view.vgpus:
         return skipped("no VM of the plan has a vGPU here")
-    told = {gpu.pci_id: gpu.sharing for gpu in _gpus(view)}
+    reported = {gpu.pci_id: gpu.sharing for gpu in _gpus(view)}
     if view.has_shell:
         answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
         for gpu in parse_query(answer.stdout or answer.stderr).gpus:
-            if gpu.pci_id in told:
-                told[gpu.pci_id] = Sharing.MIG if gpu.mig_current else Sharing.TIME_SLICED
+            if gpu.pci_id in reported:
+                reported[gpu.pci_id] = Sharing.MIG if gpu.mig_current else Sharing.TIME_SLICED
     wrong = []
     for pci_id, profiles in view.vgpus.items():
         wanted = {profile.sharing for profile in profiles}
-        mode = told.get(pci_id)
+        mode = reported.get(pci_id)
         # Inside a MIG slice vGPUs may take turns; such profiles are MIG-backed all the same.
         if mode is not None and wanted and mode not in wanted:
-            wrong.append(f"{pci_id} is {_mode_words(mode)}")
+            wrong.append(f"{pci_id} is {_mode_text(mode)}")
     wanted = {profile.sharing for profiles in view.vgpus.values() for profile in profiles}
-    expected = " and ".join(sorted(_mode_words(mode) for mode in wanted))
+    expected = " and ".join(sorted(_mode_text(mode) for mode in wanted))
     if wrong:
         return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
-    if all(mode is None for mode in told.values()):
+    if all(mode is None for mode in reported.values()):
         return skipped(f"vCenter does not tell the mode of GPUs before 8.0.3; {_NO_SHELL}")
     return passed(expected, expected)
 
 
-def _mode_words(mode: Sharing) -> str:
+def _mode_text(mode: Sharing) -> str:
     return "in MIG mode" if mode is Sharing.MIG else "not in MIG mode"
 
 
@@ -203,11 +203,11 @@ def ask_host_licences(view: HostView) -> Asking:
         return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licences of running vGPUs")
     names = {vm.name for vm in view.vms}
     running = [one for listed in parse_vgpus(answer.stdout).values() for one in listed]
-    judged = [one for one in running if view.licence_of_all or one.vm_name in names]
-    if not judged:
+    assessed = [one for one in running if view.licence_of_all or one.vm_name in names]
+    if not assessed:
         return skipped("no vGPU runs here that it is to judge")
-    bad = [f"{one.vm_name}: {one.licence or 'not told'}" for one in judged if not _is_licensed(one.licence)]
-    expected = f"Licensed, each of {len(judged)}"
+    bad = [f"{one.vm_name}: {one.licence or 'not told'}" for one in assessed if not _is_licensed(one.licence)]
+    expected = f"Licensed, each of {len(assessed)}"
     if bad:
         return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)
     return passed(expected, expected)

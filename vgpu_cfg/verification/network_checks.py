@@ -71,7 +71,7 @@ def ask_nics(view: GuestView) -> Asking:
         seen = learned.interface_of(nic)
         faults = _faults_of(nic, seen)
         name = seen.name if seen is not None else nic.name or nic.mac or f"the NIC of {nic.driver}"
-        (wrong if faults else right).append(f"{name} {', '.join(faults)}" if faults else _nic_words(seen))
+        (wrong if faults else right).append(f"{name} {', '.join(faults)}" if faults else _nic_text(seen))
     if wrong:
         return failed(VerifyCode.NIC_WRONG, "; ".join(wrong), "as planned")
     return passed("; ".join(right), learned=learned)
@@ -99,7 +99,7 @@ def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
     return faults
 
 
-def _nic_words(seen: Interface | None) -> str:
+def _nic_text(seen: Interface | None) -> str:
     if seen is None:
         return ""
     return f"{seen.name} {seen.addresses[0] if seen.addresses else 'no address'}, MTU {seen.mtu}"
@@ -145,7 +145,7 @@ def ask_rdma(view: GuestView) -> Asking:
             VerifyCode.RDMA_DOWN, "; ".join(wrong), "PORT_ACTIVE, Ethernet, the MTU of its interface"
         )
     learned = view.learned.model_copy(update={"devices": devices, "gids": gids, "rdma": tuple(found)})
-    words = "; ".join(_rdma_words(one) for one in found)
+    words = "; ".join(_rdma_text(one) for one in found)
     rates = [one.line_rate_gbps for one in found if one.line_rate_gbps is not None]
     return passed(words, measured={"line_rate_gbps": min(rates)} if rates else {}, learned=learned)
 
@@ -205,7 +205,7 @@ def _rdma_nic(
     )
 
 
-def _rdma_words(nic: RdmaNic) -> str:
+def _rdma_text(nic: RdmaNic) -> str:
     rate = f", {nic.line_rate_gbps:g} Gb/s" if nic.line_rate_gbps else ""
     return f"{nic.device} on {nic.interface}{rate}"
 
@@ -243,33 +243,33 @@ def ask_roce(view: GuestView) -> Asking:
     if roce is None or not view.learned.rdma:
         return skipped("no NIC of it carries RDMA")
     wrong: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
     for nic in view.learned.rdma:
         if roce.owns_port:
             answer = yield Command(("mlnx_qos", "-i", nic.interface))
             if not is_absent(answer):
-                faults, words = _judge_qos(roce, answer.stdout or answer.stderr)
+                faults, words = _assess_qos(roce, answer.stdout or answer.stderr)
                 wrong += [f"{nic.interface} {fault}" for fault in faults]
-                told.append(words)
+                reported.append(words)
         answer = yield Command(("cat", f"{_SYSFS}/{nic.device}/tc/{nic.port}/traffic_class"))
         if answer.status == 0:
             tclass = parse_traffic_class(answer.stdout)
-            told.append(f"tclass {tclass}")
+            reported.append(f"tclass {tclass}")
             if tclass != roce.traffic_class:
                 wrong.append(
                     f"{nic.device} marks packets with tclass {tclass or 0}, not {roce.traffic_class}"
                 )
-    expected = _roce_words(roce)
+    expected = _roce_text(roce)
     if wrong:
         return failed(VerifyCode.ROCE_UNSET, "; ".join(wrong), expected)
-    if not told:
+    if not reported:
         return skipped(
             f"the distribution's driver shows neither; training marks its packets itself ({expected})"
         )
-    return passed(", ".join(dict.fromkeys(told)), expected)
+    return passed(", ".join(dict.fromkeys(reported)), expected)
 
 
-def _judge_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
+def _assess_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
     seen = parse_qos(text)
     faults = [] if seen.trust == roce.trust else [f"trusts {seen.trust}, not {roce.trust}"]
     if seen.protected != {roce.priority}:
@@ -281,6 +281,6 @@ def _judge_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
     return faults, f"trust {seen.trust}, PFC on {', '.join(map(str, sorted(seen.protected)))}"
 
 
-def _roce_words(roce: RoceModule) -> str:
+def _roce_text(roce: RoceModule) -> str:
     port = f"trust {roce.trust}, PFC on {roce.priority}, " if roce.owns_port else ""
     return f"{port}tclass {roce.traffic_class}"

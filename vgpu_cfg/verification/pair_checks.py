@@ -94,7 +94,7 @@ def ask_ssh(view: PairView) -> Asking:
 
 def ask_path_mtu(view: PairView) -> Asking:
     """See whether packets as large as the NICs' MTU get through without being cut."""
-    told: list[str] = []
+    reported: list[str] = []
     for own, other in view.rails:
         if own.mtu is None or not other.address:
             continue
@@ -115,18 +115,18 @@ def ask_path_mtu(view: PairView) -> Asking:
         if is_absent(answer):
             return missing("ping", "iputils-ping (Debian, Ubuntu) or iputils (Red Hat)")
         if answer.status != 0:
-            return failed(VerifyCode.PATH_MTU, _ping_words(answer, other.address), f"packets of {size} bytes")
-        told.append(f"{size} bytes")
-    if not told:
+            return failed(VerifyCode.PATH_MTU, _ping_text(answer, other.address), f"packets of {size} bytes")
+        reported.append(f"{size} bytes")
+    if not reported:
         return skipped("the training network has no addresses of both")
-    return passed(", ".join(dict.fromkeys(told)))
+    return passed(", ".join(dict.fromkeys(reported)))
 
 
 def _headers(address: str) -> int:
     return ICMP_HEADERS[6 if ":" in address else 4]
 
 
-def _ping_words(answer: ShellResult, address: str) -> str:
+def _ping_text(answer: ShellResult, address: str) -> str:
     for line in (*answer.stderr.splitlines(), *answer.stdout.splitlines()):
         if "essage too long" in line or "Frag needed" in line or "packet loss" in line:
             return f"{address}: {line.strip()}"
@@ -165,7 +165,7 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
             return _without_cuda()
         rates = [nic.line_rate_gbps for nic in (own, other) if nic.line_rate_gbps]
         found.append((measured.average_gbps, min(rates, default=None), own.device))
-    return _judge(view, found, share, gpu=gpu)
+    return _assess(view, found, share, gpu=gpu)
 
 
 def _without_cuda() -> Verdict:
@@ -219,7 +219,7 @@ def _write_bw(
     return answer
 
 
-def _judge(
+def _assess(
     view: PairView, found: list[tuple[float, float | None, str]], share: float, *, gpu: bool
 ) -> Verdict:
     slowest = min(found, key=lambda one: one[0] / (one[1] or one[0] or 1))

@@ -43,13 +43,13 @@ _R = TypeVar("_R")
 class Channels:
     """How machines are reached: each function logs in, by name, and raises GuestError or HostShellError.
 
-    `pause` waits. `told` hears of each result as it comes, from any thread.
+    `pause` waits. `on_result` hears of each result as it comes, from any thread.
     """
 
     guest: Callable[[str], GuestShell]
     host: Callable[[str], HostShell]
     pause: Callable[[float], None]
-    told: Callable[[CheckResult], None] = field(default=lambda _: None)
+    on_result: Callable[[CheckResult], None] = field(default=lambda _: None)
 
 
 def verify(
@@ -240,7 +240,7 @@ class _Run:
             measured=verdict.measured,
             seconds=round(time.monotonic() - started, 3),
         )
-        self._channels.told(result)
+        self._channels.on_result(result)
         return result, verdict.learned
 
     def _gather(self, made: Iterable[Sequence[CheckResult]]) -> None:

@@ -89,7 +89,7 @@ def ask_allreduce(view: TrainingView) -> Asking:
         result = _read(answer, by_nccl_tests=False)
     if isinstance(result, Verdict):
         return result
-    return _judge(view, result, answer.stdout + answer.stderr)
+    return _assess(view, result, answer.stdout + answer.stderr)
 
 
 def _has_nccl_tests(view: TrainingView) -> Generator[Step, ShellResult, bool]:
@@ -127,7 +127,7 @@ def _read(answer: ShellResult, *, by_nccl_tests: bool) -> AllReduce | Verdict:
         return failed(VerifyCode.ALLREDUCE_FAILED, seen, "an allreduce that ends")
 
 
-def _judge(view: TrainingView, result: AllReduce, text: str) -> Verdict:
+def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
     ways = ", ".join(sorted(way for way in transports(text) if way.startswith("NET")))
     words = (
         f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth by {result.by}, {result.ranks} ranks, "

@@ -231,8 +231,8 @@ class _Channel:
             vms = collect_from(self._session, _HOST, [Start("vim.VirtualMachine", self._target.moid)])
             host = vms[0].moid_of("runtime.host") if vms else None
             hosts = collect_from(self._session, _CERTIFICATE, [Start("vim.HostSystem", host)]) if host else []
-            told = hosts[0].get("config.certificate") if hosts else None
-            self._certificate = _thumbprint(told) if told else None
+            reported = hosts[0].get("config.certificate") if hosts else None
+            self._certificate = _thumbprint(reported) if reported else None
         return self._certificate
 
     # ------------------------------------------------------------- inside

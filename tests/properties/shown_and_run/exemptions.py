@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tests.properties.shown_and_run.told import SET
+from tests.properties.shown_and_run.expected import SET
 from tests.properties.shown_and_run.wire import GUEST_SHELL
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.command_line import CommandLine
-from tests.properties.shown_and_run.law import Run
+from tests.properties.shown_and_run.comparison import Run
 from tests.properties.shown_and_run.wire import listening
 from vgpu_cfg.lab.state.vm import VirtualMachine
 

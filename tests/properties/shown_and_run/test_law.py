@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.properties.shown_and_run.comparison import Run, faults_of
 from tests.properties.shown_and_run.exemptions import Exemption
-from tests.properties.shown_and_run.law import Run, faults_of
 from tests.properties.shown_and_run.wire import Leaf, Sent
 
 BOOT = {"bootOptions.efiSecureBootEnabled": "true"}

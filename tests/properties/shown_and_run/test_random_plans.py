@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from tests.cli.command_line import CommandLine
-from tests.properties.shown_and_run.law import faults_of
-from tests.properties.shown_and_run.plans import ESTATE, Case, cases
+from tests.properties.shown_and_run.comparison import faults_of
+from tests.properties.shown_and_run.plans import ESTATE, ResolvedVm, cases
 from tests.properties.shown_and_run.reviewed import run_reviewed
 
 SECRETS = {"ESXI_PASSWORD": "lab", "LICENCE_KEY": "AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"}
@@ -30,7 +30,7 @@ def few(count: int) -> settings:
     )
 
 
-def faults_in(case: Case, *, of_vms: bool) -> list[str]:
+def faults_in(case: ResolvedVm, *, of_vms: bool) -> list[str]:
     """Run a case's plans one after the other, up to the first that has nothing to run."""
     faults: list[str] = []
     count = 0
@@ -52,13 +52,13 @@ def faults_in(case: Case, *, of_vms: bool) -> list[str]:
 
 @few(2)
 @given(cases(of_hosts=True))
-def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: Case) -> None:
+def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: ResolvedVm) -> None:
     faults = faults_in(case, of_vms=False)
     assert not faults, "\n".join(faults)
 
 
 @few(8)
 @given(cases(of_hosts=False))
-def test_what_is_sent_to_vms_was_shown(case: Case) -> None:
+def test_what_is_sent_to_vms_was_shown(case: ResolvedVm) -> None:
     faults = faults_in(case, of_vms=True)
     assert not faults, "\n".join(faults)

@@ -12,8 +12,8 @@ from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.test_guests import one
 from tests.cli.test_host_groups import make_host_group
 from tests.cli.test_training_ways import FUNCTIONS, VMKNICS, on_the_switch
+from tests.properties.shown_and_run.comparison import Run, faults_of
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
-from tests.properties.shown_and_run.law import Run, faults_of
 from tests.properties.shown_and_run.reviewed import run_reviewed
 from vgpu_cfg.plan_loading import load_plan
 

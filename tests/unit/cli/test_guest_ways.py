@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.fake_guests import FakeGuest, FakeGuests, FakeGuestShell, GuestVCenter
 from tests.unit.execution.guest_makers import spec_of
-from vgpu_cfg.cli.guest_ways import FirstThatAnswers
+from vgpu_cfg.cli.guest_logins import FirstThatAnswers
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotPermitted, VgpuCfgError
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget

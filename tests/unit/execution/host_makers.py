@@ -27,7 +27,7 @@ from vgpu_cfg.model.plan.host_change import (
 )
 from vgpu_cfg.model.plan.report import Event, Outcome, Report
 from vgpu_cfg.model.plan_file import AccessEntry
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading
+from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Instructions, Reading
 
 OPEN = AccessEntry(ssh="open-and-close")
 ATS = SettingTarget(setting="ats", value="TRUE", before="FALSE")
@@ -67,11 +67,11 @@ def _entry(key: str, impact: Impact, read: Callable[[HostView, str], Reading], *
         key=key,
         title=key,
         source="made up",
-        wishes=lambda entry, view: (),
+        desired_settings=lambda entry, view: (),
         read=read,
-        write=lambda view, wishes: (),
-        impact=lambda view, wish: impact,
-        how=lambda view, wish: HowTo(why=""),
+        write=lambda view, desired_settings: (),
+        impact=lambda view, desired: impact,
+        how=lambda view, desired: Instructions(why=""),
         group=key,
         **fields,
     )

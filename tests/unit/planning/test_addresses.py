@@ -355,5 +355,5 @@ def test_what_else_a_guest_is_told_of_a_nic() -> None:
         "an RDMA NIC has jumbo frames unless told otherwise"
     )
     assert [(nic.gateway, nic.dns) for nic in nics[:2]] == [("", ()), ("10.111.0.1", ("10.111.0.12",))]
-    assert [nic.is_told for nic in nics] == [True, True, False]
+    assert [nic.is_stated for nic in nics] == [True, True, False]
     assert [nic.type for nic in nics] == ["vmxnet3", "passthrough", "vmxnet3"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.plans.simulator import carry_out
-from tests.unit.planning.desires import codes, estate, own, plan_for, planned, vm
+from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.privileges import needed_privileges
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan

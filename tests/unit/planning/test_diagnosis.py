@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.test_vm_judgements import RIGHT_MMIO, A, estate
+from tests.unit.planning.test_start_conditions import RIGHT_MMIO, A, estate
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.knowledge.failed_task import PastTask, VmHistory
 from vgpu_cfg.knowledge.faults import explanation_of
 from vgpu_cfg.knowledge.vm_log import VmLog, last_start
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
 from vgpu_cfg.planning.remedies.diagnosis import BEHIND, Diagnosis, diagnose
-from vgpu_cfg.planning.remedies.vm_judgements import Judged
+from vgpu_cfg.planning.remedies.start_conditions import ConditionKind
 
 AT = datetime(2026, 11, 20, 22, 31, tzinfo=UTC)
 GENERAL = "Module 'DevicePowerOn' power on failed."
@@ -61,8 +61,8 @@ def told(
     return diagnose(vm, observed, load_catalog(), history, written)
 
 
-def abouts(judgements: Any) -> list[Judged]:
-    return [one.about for one in judgements]
+def abouts(conditions: Any) -> list[ConditionKind]:
+    return [one.about for one in conditions]
 
 
 def test_the_log_says_more_than_vcenter_and_the_vm_says_which_cause_holds() -> None:
@@ -70,9 +70,9 @@ def test_the_log_says_more_than_vcenter_and_the_vm_says_which_cause_holds() -> N
     assert found.explanation == explanation_of("mmio-too-small")
     (line,) = found.lines
     assert (line.place, line.text, line.at) == ("vmware.log:2", PAGES, AT)
-    assert abouts(found.causes) == [Judged.MMIO]
-    assert Judged.FIRMWARE in abouts(found.ruled_out)
-    assert Judged.MEMORY in abouts(found.ruled_out)
+    assert abouts(found.causes) == [ConditionKind.MMIO]
+    assert ConditionKind.FIRMWARE in abouts(found.ruled_out)
+    assert ConditionKind.MEMORY in abouts(found.ruled_out)
     assert found.others == ()
     assert found.next_command.startswith("govc vm.change -vm /dc1/vm/training/late -e pciPassthru.use64")
     assert "govc vm.power -on /dc1/vm/training/late" in found.next_reason
@@ -88,7 +88,7 @@ def test_a_vm_that_a_plan_owns_is_mended_by_its_plan() -> None:
 def test_without_a_log_the_state_tells_what_is_behind_a_general_error() -> None:
     found = told(failed(), extra_config=WRONG_MMIO, firmware="bios")
     assert found.explanation == explanation_of("device-power-on")
-    assert abouts(found.causes) == [Judged.MMIO, Judged.FIRMWARE]
+    assert abouts(found.causes) == [ConditionKind.MMIO, ConditionKind.FIRMWARE]
     assert found.lines == ()
 
 
@@ -99,8 +99,8 @@ def test_what_is_wrong_and_does_not_lie_behind_the_error_is_told_apart() -> None
     found = told(
         failed(), written, firmware="bios", memory_reservation_locked=False, memory_reservation_mib=0
     )
-    assert abouts(found.causes) == [Judged.MEMORY]
-    assert abouts(found.others) == [Judged.FIRMWARE]
+    assert abouts(found.causes) == [ConditionKind.MEMORY]
+    assert abouts(found.others) == [ConditionKind.FIRMWARE]
 
 
 def test_a_cause_that_is_gone_leaves_no_wrong_behind() -> None:
@@ -115,7 +115,7 @@ def test_a_fault_that_says_enough_is_not_overruled_by_a_general_line_of_the_log(
     task = failed(NO_GPU, fault="InsufficientGraphicsResourcesFault")
     found = told(task, log(GENERAL), vms={"early": holder})
     assert found.explanation == explanation_of("graphics-resources")
-    assert abouts(found.causes) == [Judged.GPU_ROOM]
+    assert abouts(found.causes) == [ConditionKind.GPU_ROOM]
     assert found.next_command == "vgpu-cfg inventory -v --host esx-01"
 
 
@@ -124,7 +124,7 @@ def test_words_that_nobody_knows_show_the_lines_that_may_tell() -> None:
     found = told(failed("Something odd."), log("fine", *signs, "fine"), firmware="bios")
     assert found.explanation is None
     assert [line.text for line in found.lines] == signs[-5:]
-    assert abouts(found.causes) == [Judged.FIRMWARE]
+    assert abouts(found.causes) == [ConditionKind.FIRMWARE]
 
 
 def test_where_nothing_is_known_and_nothing_is_wrong_the_log_is_what_to_read() -> None:
@@ -163,7 +163,7 @@ def test_a_change_that_failed_has_no_log() -> None:
 def test_a_vm_without_a_failed_task_is_judged_all_the_same() -> None:
     found = told(None, None, firmware="bios")
     assert found.notes == ("vCenter knows of no failed task of this VM",)
-    assert abouts(found.causes) == [Judged.FIRMWARE]
+    assert abouts(found.causes) == [ConditionKind.FIRMWARE]
     running = told(None, None, firmware="bios", power=PowerState.ON)
     assert "with the VM off" in running.next_reason
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.planning.desires import plan_for, vm
+from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Code, check_of
 from vgpu_cfg.planning.findings.collection import Findings
@@ -33,9 +33,9 @@ def one(findings: Findings) -> tuple[str, Severity]:
     ],
 )
 def test_a_plan_file_gives_findings_another_severity(
-    code: Code, wish: str | None, severity: Severity
+    code: Code, desired: str | None, severity: Severity
 ) -> None:
-    findings = Findings.for_plan(plan_for(vm("a"), checks={code: wish} if wish else {}))
+    findings = Findings.for_plan(plan_for(vm("a"), checks={code: desired} if desired else {}))
     findings.add_vm(code, vm("a"), "something")
     assert one(findings) == (code, severity)
 

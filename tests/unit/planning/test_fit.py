@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tests.plans.estate import make_inventory
-from tests.unit.planning import desires
+from tests.unit.planning import desired_plans as desires
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.pool.fit import Gain, next_step
-from vgpu_cfg.planning.pool.shapes import Fits, Ground
+from vgpu_cfg.planning.pool.shapes import CurrentHosts, Fits
 
 CATALOG = load_catalog()
 A, B = "0000:21:00.0", "0000:e2:00.0"
@@ -28,7 +28,7 @@ def runs(*profiles: str, on: str | list[str] = A, **more: Any) -> dict[str, Any]
 
 def fit(profile: str, host: dict[str, Any], vms: dict[str, Any] | None = None) -> Fits:
     observed = make_inventory({"hosts": {"esx-01": host}, "vms": vms or {}})
-    return Ground(observed, CATALOG).fit_profile(VgpuProfile.parse(profile), lambda _: True)
+    return CurrentHosts(observed, CATALOG).fit_profile(VgpuProfile.parse(profile), lambda _: True)
 
 
 def test_copies_are_counted_until_there_is_no_place() -> None:
@@ -122,7 +122,7 @@ def fit_vm(
     vm = desires.vm("copy", *profiles, **more)
     row = host or {"gpus": [a100(), a100(B, node=1)]}
     observed = make_inventory({"hosts": {"esx-01": row}, "vms": vms or {}})
-    return Ground(observed, CATALOG).fit_vm(desires.plan_for(vm), vm, lambda _: True)
+    return CurrentHosts(observed, CATALOG).fit_vm(desires.plan_for(vm), vm, lambda _: True)
 
 
 def test_a_vm_of_several_vgpus_counts_whole_vms() -> None:
@@ -182,8 +182,8 @@ def test_nvlink_peers_need_a_set_that_is_all_idle() -> None:
         observed = make_inventory({"hosts": {"esx-01": {"gpus": rows}}, "vms": vms})
         host = observed.hosts[0].model_copy(update={"device_groups": (group,)})
         vm = desires.vm("copy", gpus=gpus)
-        ground = Ground(observed.model_copy(update={"hosts": (host,)}), CATALOG)
-        found = ground.fit_vm(desires.plan_for(vm), vm, lambda _: True)
+        current_hosts = CurrentHosts(observed.model_copy(update={"hosts": (host,)}), CATALOG)
+        found = current_hosts.fit_vm(desires.plan_for(vm), vm, lambda _: True)
         return found.total, [limit.code for limit in found.hosts[0].limits]
 
     assert count({})[0] == 2

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import plan_for
-from tests.unit.planning.desires import vm as desired_vm
+from tests.unit.planning.desired_plans import plan_for
+from tests.unit.planning.desired_plans import vm as desired_vm
 from tests.unit.planning.test_networks import ROCE, codes, estate, planned, portgroup, switch
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.collection import Findings

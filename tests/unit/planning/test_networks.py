@@ -178,7 +178,7 @@ def test_of_several_lines_the_largest_mtu_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "mtu", "is_told"),
+    ("line", "mtu", "is_stated"),
     [
         (ROCE, 9000, False),
         (ROCE, 9100, True),
@@ -186,10 +186,10 @@ def test_of_several_lines_the_largest_mtu_counts() -> None:
         ({"name": "roce-111"}, 9100, True),
     ],
 )
-def test_a_vmkernel_nic_must_fit_the_switch(line: dict[str, Any], mtu: int, is_told: bool) -> None:
+def test_a_vmkernel_nic_must_fit_the_switch(line: dict[str, Any], mtu: int, is_stated: bool) -> None:
     entry = {"cluster": "gpu", "vmknics": [{"network": "roce-111", "mtu": mtu}]}
     _, found = planned(estate(switch()), line, hosts=[entry])
-    assert codes(found) == (["VG535"] if is_told else [])
+    assert codes(found) == (["VG535"] if is_stated else [])
 
 
 # ---------------------------------------------------------------- members

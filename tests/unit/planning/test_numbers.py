@@ -5,7 +5,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
 from vgpu_cfg.planning.capacity.numa import (

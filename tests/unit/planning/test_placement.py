@@ -9,7 +9,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
@@ -18,7 +18,7 @@ from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.expectation import expect_gpus
 from vgpu_cfg.planning.placement.greedy import GreedyPlacer
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.place import Placed, Placer, Verdict
+from vgpu_cfg.planning.placement.place import NoPlace, Placed, Placer
 from vgpu_cfg.planning.placement.place import place as place_with
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers, simulate_starts
@@ -94,7 +94,7 @@ def test_the_hosts_are_not_changed() -> None:
 def test_one_too_many_is_proven_impossible_and_the_others_are_placed() -> None:
     found = place(states({"a": {"gpus": a100s(sharing="mig")}}), demands(8, shape("grid_a100-1-5c")))
     assert len(found.fits) == 7
-    assert [verdict for _, verdict in found.failed.values()] == [Verdict.IMPOSSIBLE]
+    assert [verdict for _, verdict in found.failed.values()] == [NoPlace.IMPOSSIBLE]
 
 
 def greedy_trap() -> tuple[list[HostState], list[Demand]]:
@@ -110,7 +110,7 @@ def test_the_solver_finds_what_the_greedy_way_misses() -> None:
     hosts, wanted = greedy_trap()
     assert GreedyPlacer().place(hosts, wanted).left
     assert {verdict for _, verdict in place(hosts, wanted, [GreedyPlacer()]).failed.values()} == {
-        Verdict.UNDECIDED
+        NoPlace.UNDECIDED
     }
     found = place(hosts, wanted)
     assert sorted(fit.host for fit in found.fits.values()) == [0, 1, 2]
@@ -121,14 +121,14 @@ def test_the_solver_proves_what_cannot_be_and_places_the_others() -> None:
     hosts, wanted = greedy_trap()
     wanted.append(Demand("four", "", shape("grid_a100-40c", hosts=3, cpus=2)))
     found = place(hosts, wanted)
-    assert [verdict for _, verdict in found.failed.values()] == [Verdict.IMPOSSIBLE]
+    assert [verdict for _, verdict in found.failed.values()] == [NoPlace.IMPOSSIBLE]
     assert len(found.fits) == 3
 
 
 def test_a_solver_that_reaches_its_limit_decides_nothing() -> None:
     hosts, wanted = greedy_trap()
     placers: list[Placer] = [GreedyPlacer(), SolverPlacer(most_variables=3)]
-    assert {verdict for _, verdict in place(hosts, wanted, placers).failed.values()} == {Verdict.UNDECIDED}
+    assert {verdict for _, verdict in place(hosts, wanted, placers).failed.values()} == {NoPlace.UNDECIDED}
     assert Code("VG111") is Code.UNDECIDED  # what the planner makes of it
 
 
@@ -272,7 +272,7 @@ def test_a_request_that_any_function_meets_leaves_the_labelled_one_to_who_needs_
         "0000:10:00.0",
     )
     one = [passed_through("0000:10:00.0", label="train")]
-    assert place(states({"a": {"gpus": one}}), demands(1, wanted)).failed["vm-0"][1] is Verdict.IMPOSSIBLE
+    assert place(states({"a": {"gpus": one}}), demands(1, wanted)).failed["vm-0"][1] is NoPlace.IMPOSSIBLE
 
 
 def test_a_gpu_is_passed_through_where_the_nic_is_that_must_be_near_it() -> None:
@@ -283,7 +283,7 @@ def test_a_gpu_is_passed_through_where_the_nic_is_that_must_be_near_it() -> None
     found = place(states({"a": {"gpus": gpus, "nics": nics}}), demands(1, wanted))
     assert found.fits["vm-0"].slots == ("0000:90:00.0",)
     none = place(states({"a": {"gpus": gpus[:1], "nics": nics}}), demands(1, wanted))
-    assert none.failed["vm-0"][1] is Verdict.IMPOSSIBLE
+    assert none.failed["vm-0"][1] is NoPlace.IMPOSSIBLE
 
 
 def test_what_one_line_keeps_free_no_other_line_takes() -> None:
@@ -292,7 +292,7 @@ def test_what_one_line_keeps_free_no_other_line_takes() -> None:
     other = demands(1, shape("grid_a100-20c", hosts=2), "other")
     found = place(hosts, [*keeps, *other])
     assert hosts_of(found) == {"keeps-0": 0, "keeps-1": 0}
-    assert found.failed["other-0"][1] is Verdict.IMPOSSIBLE
+    assert found.failed["other-0"][1] is NoPlace.IMPOSSIBLE
     refusal = explain_refusal(found.hosts, other[0].shape, {})
     assert "b: is without GPU VMs, and stays so for `keep_free`" in refusal.message
     assert hosts_of(place(hosts, [*keeps[:1], *other])) == {"keeps-0": 0, "other-0": 0}
@@ -326,7 +326,7 @@ def test_vms_that_must_have_a_node_each_do_not_share_one() -> None:
     apart = shape("grid_a100-40c", spread=Spread.NUMA, line="apart")
     found = place(states({"a": {"gpus": gpus}}), demands(2, apart))
     assert set(found.fits) == {"vm-0"}
-    assert found.failed["vm-1"][1] is Verdict.IMPOSSIBLE
+    assert found.failed["vm-1"][1] is NoPlace.IMPOSSIBLE
     assert not place(states({"a": {"gpus": a100s(2)}}), demands(2, apart)).failed
 
 
@@ -341,5 +341,5 @@ def test_what_the_solver_refutes_is_impossible_though_it_places_nothing_itself()
     assert SolverPlacer().place(hosts, demands(3, near)).is_refuted
     found = place(hosts, demands(3, near))
     assert set(found.fits) == {"vm-0"}
-    assert found.failed["vm-1"][1] is Verdict.IMPOSSIBLE
+    assert found.failed["vm-1"][1] is NoPlace.IMPOSSIBLE
     assert not SolverPlacer().place(hosts, demands(2, near)).is_refuted, "the program does not know nodes"

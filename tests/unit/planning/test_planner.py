@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.plans.estate import make_inventory
-from tests.unit.planning.desires import GPU, codes, estate, own, plan_for, planned, vm
+from tests.unit.planning.desired_plans import GPU, codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import CreateVm, Impact, PowerOnVm, ReconfigureVm, SetRule, Severity

@@ -10,9 +10,9 @@ from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
-from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu, pooled_gpus
-from vgpu_cfg.planning.pool.stranding import Kind, Stranding, find_stranded
-from vgpu_cfg.planning.pool.summary import Pool, read_pool
+from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, pooled_gpus
+from vgpu_cfg.planning.pool.stranding import StrandedKind, Stranding, find_stranded
+from vgpu_cfg.planning.pool.summary import GpuPool, read_pool
 
 A, B, C, D = "0000:21:00.0", "0000:41:00.0", "0000:a1:00.0", "0000:e2:00.0"
 CATALOG = load_catalog()
@@ -35,7 +35,7 @@ def stranded(
     return find_stranded(gpu, needs)
 
 
-def told(found: tuple[Stranding, ...]) -> list[tuple[Kind, int, int, str]]:
+def told(found: tuple[Stranding, ...]) -> list[tuple[StrandedKind, int, int, str]]:
     return [(one.kind, one.framebuffer_mib // GIB, one.compute_slices, one.text) for one in found]
 
 
@@ -52,7 +52,7 @@ def runs(*profiles: str, on: str | list[str] = A, **more: Any) -> dict[str, Any]
     return {"host": "esx-01", "gpus": list(profiles), "on": places, "memory_gib": 16} | more
 
 
-def pool(host: dict[str, Any], vms: dict[str, Any] | None = None) -> Pool:
+def pool(host: dict[str, Any], vms: dict[str, Any] | None = None) -> GpuPool:
     return read_pool(observe({"hosts": {"esx-01": host}, "vms": vms or {}}), CATALOG)
 
 
@@ -67,14 +67,14 @@ def gpus(host: dict[str, Any], vms: dict[str, Any] | None = None) -> tuple[Poole
     ("held", "expected"),
     [
         ([], []),
-        (["grid_a100-4c"], [(Kind.SIZE_LOCK, 36, 0, "bound to 4 GB by vm-0")]),
-        (["grid_a100-10c"] * 2, [(Kind.SIZE_LOCK, 20, 0, "bound to 10 GB by vm-0, vm-1")]),
+        (["grid_a100-4c"], [(StrandedKind.SIZE_LOCK, 36, 0, "bound to 4 GB by vm-0")]),
+        (["grid_a100-10c"] * 2, [(StrandedKind.SIZE_LOCK, 20, 0, "bound to 10 GB by vm-0, vm-1")]),
         (["grid_a100-10c"] * 4, []),
         (["grid_a100-40c"], []),
     ],
 )
 def test_a_small_vm_binds_the_rest_of_its_gpu_to_its_size(
-    held: list[str], expected: list[tuple[Kind, int, int, str]]
+    held: list[str], expected: list[tuple[StrandedKind, int, int, str]]
 ) -> None:
     assert told(stranded("A100", *held)) == expected
 
@@ -85,7 +85,7 @@ def test_what_is_beyond_the_most_vgpus_of_a_size_is_lost() -> None:
     held = [entry.name] * entry.max_per_gpu
     (found,) = stranded(full.key, *held)
     assert (found.kind, found.lost_mib, found.bound_mib) == (
-        Kind.FRAMEBUFFER,
+        StrandedKind.FRAMEBUFFER,
         _left(full.key, entry.name),
         0,
     )
@@ -110,12 +110,12 @@ def _leaves_some(board: str) -> bool:
         # 4 GB are free from 28 on, and a 4c starts at 26 or 30
         (
             ["grid_a100-20c", "grid_a100-8c", "grid_a100-8c"],
-            [(Kind.PLACEMENT, 4, 0, "4 GB where no size may start (free: GB 28-31)")],
+            [(StrandedKind.PLACEMENT, 4, 0, "4 GB where no size may start (free: GB 28-31)")],
         ),
     ],
 )
 def test_gaps_between_placements_are_lost_in_mixed_size_mode(
-    held: list[str], expected: list[tuple[Kind, int, int, str]]
+    held: list[str], expected: list[tuple[StrandedKind, int, int, str]]
 ) -> None:
     assert told(stranded("A100", *held, mode=VgpuMode.MIXED_SIZE)) == expected
 
@@ -128,18 +128,18 @@ def test_gaps_between_placements_are_lost_in_mixed_size_mode(
         (["grid_a100-4-20c"], []),
         (
             ["grid_a100-3-20c"] * 2,
-            [(Kind.COMPUTE_SLICES, 0, 1, "1 compute slice left over: no memory left for it")],
+            [(StrandedKind.COMPUTE_SLICES, 0, 1, "1 compute slice left over: no memory left for it")],
         ),
         (
             ["grid_a100-1-5c"] * 7,
-            [(Kind.MEMORY_SLICES, 5, 0, "1 memory slice cut off: no compute left (free: slice 7)")],
+            [(StrandedKind.MEMORY_SLICES, 5, 0, "1 memory slice cut off: no compute left (free: slice 7)")],
         ),
         (["grid_a100-4-20c", "grid_a100-3-20c"], []),
         (["grid_a100-7-40c"], []),
     ],
 )
 def test_slices_are_cut_off_where_no_instance_may_start(
-    held: list[str], expected: list[tuple[Kind, int, int, str]]
+    held: list[str], expected: list[tuple[StrandedKind, int, int, str]]
 ) -> None:
     assert told(stranded("A100", *held, sharing=Sharing.MIG)) == expected
 
@@ -148,7 +148,7 @@ def test_memory_is_cut_off_where_a_slice_is_free_and_nothing_may_start_there() -
     """Three 2g and a 1g take all compute, and leave a memory slice."""
     held = ["grid_a100-2-10c"] * 3 + ["grid_a100-1-5c"]
     (found,) = stranded("A100", *held, sharing=Sharing.MIG)
-    assert (found.kind, found.lost_mib) == (Kind.MEMORY_SLICES, 5 * GIB)
+    assert (found.kind, found.lost_mib) == (StrandedKind.MEMORY_SLICES, 5 * GIB)
     # Without the 1g two slices are free, and a 1g of double memory may start there.
     assert stranded("A100", *held[:3], sharing=Sharing.MIG) == ()
 
@@ -161,11 +161,11 @@ def test_an_instance_that_vgpus_share_is_bound_to_their_profile() -> None:
         if one.mig is not None and one.mig.per_instance > 1
     )
     found = stranded(entry.board.key, entry.name, sharing=Sharing.MIG)
-    bound = [one for one in found if one.kind is Kind.SHARED_INSTANCE]
+    bound = [one for one in found if one.kind is StrandedKind.SHARED_INSTANCE]
     assert entry.mig is not None
     assert [one.bound_mib for one in bound] == [(entry.mig.per_instance - 1) * entry.framebuffer_mib]
     full = stranded(entry.board.key, *[entry.name] * entry.mig.per_instance, sharing=Sharing.MIG)
-    assert not [one for one in full if one.kind is Kind.SHARED_INSTANCE]
+    assert not [one for one in full if one.kind is StrandedKind.SHARED_INSTANCE]
 
 
 def test_nothing_is_said_of_a_gpu_whose_holder_is_not_known() -> None:
@@ -188,7 +188,7 @@ def links(board: str, profile: str, sizes: list[int], count: int, vms: dict[str,
     observed = observe({"hosts": {"esx-01": {"gpus": rows}}, "vms": vms})
     host = observed.hosts[0].model_copy(update={"device_groups": groups})
     found = pooled_gpus(observed.model_copy(update={"hosts": (host,)}), CATALOG)
-    return [[one.text for one in gpu.stranded if one.kind is Kind.NVLINK] for gpu in found]
+    return [[one.text for one in gpu.stranded if one.kind is StrandedKind.NVLINK] for gpu in found]
 
 
 def test_the_free_half_of_a_pair_has_lost_its_peer() -> None:
@@ -225,7 +225,12 @@ def test_each_gpu_tells_its_mode_what_runs_and_what_it_takes() -> None:
         },
         {"a": runs("grid_a100-10c"), "b": runs("grid_a100-3-20c", on=C)},
     )
-    assert [gpu.mode for gpu in found] == [Mode.SAME_SIZE, Mode.MIXED_SIZE, Mode.MIG, Mode.PASSTHROUGH]
+    assert [gpu.mode for gpu in found] == [
+        PoolMode.SAME_SIZE,
+        PoolMode.MIXED_SIZE,
+        PoolMode.MIG,
+        PoolMode.PASSTHROUGH,
+    ]
     assert [[(run.vm, run.profile, run.start) for run in gpu.runs] for gpu in found] == [
         [("a", "grid_a100-10c", None)],
         [],
@@ -260,7 +265,7 @@ def test_the_pool_adds_up_by_board_and_mode() -> None:
         {"a": runs("grid_a100-4c"), "b": runs("grid_a100-3-20c", "grid_a100-3-20c", on=C)},
     )
     rows = {row.mode: row for row in found.rows}
-    same, mig = rows[Mode.SAME_SIZE], rows[Mode.MIG]
+    same, mig = rows[PoolMode.SAME_SIZE], rows[PoolMode.MIG]
     assert (same.gpus, same.idle, same.not_ready) == (3, 1, 1)
     assert (same.used, same.bound_mib, same.free_4g) == ({"grid_a100-4c": 1}, 36 * GIB, None)
     assert (same.room["grid_a100-4c"], same.room["grid_a100-40c"]) == (19, 1)

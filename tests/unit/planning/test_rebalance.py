@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tests.plans.estate import make_inventory
-from tests.unit.planning import desires
+from tests.unit.planning import desired_plans as desires
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory, ProfileInfo
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.moves.move_order import Step, in_order
-from vgpu_cfg.planning.moves.rebalance import How, Outcome, Rebalance, plan_rebalance
+from vgpu_cfg.planning.moves.move_order import MoveStep, in_order
+from vgpu_cfg.planning.moves.rebalance import MoveMethod, Rebalance, RebalanceResult, plan_rebalance
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 
@@ -57,20 +57,20 @@ TWO = {"a": small("esx-01"), "b": small("esx-02")}
 
 
 def test_what_fits_needs_no_move() -> None:
-    assert rebalance(estate(2, {"a": small("esx-01")})) == Rebalance(Outcome.FITS)
+    assert rebalance(estate(2, {"a": small("esx-01")})) == Rebalance(RebalanceResult.FITS)
 
 
 def test_one_move_by_vmotion_frees_a_gpu() -> None:
     found = rebalance(estate(2, TWO, stun=900))
     (move,) = found.moves
-    assert (found.outcome, found.homeless) == (Outcome.MOVES, ("whole-0",))
+    assert (found.outcome, found.unplaced) == (RebalanceResult.MOVES, ("whole-0",))
     assert (move.vm, move.source, move.target) == ("a", "esx-01", "esx-02")
-    assert (move.how, move.why_cold, move.stun_ms) == (How.VMOTION, "", 900)
+    assert (move.how, move.why_cold, move.stun_ms) == (MoveMethod.VMOTION, "", 900)
 
 
 def test_without_an_estimate_there_is_no_stun() -> None:
     (move,) = rebalance(estate(2, TWO)).moves
-    assert (move.how, move.stun_ms) == (How.VMOTION, None)
+    assert (move.how, move.stun_ms) == (MoveMethod.VMOTION, None)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_without_an_estimate_there_is_no_stun() -> None:
 )
 def test_a_vm_that_vmotion_cannot_move_is_moved_cold(migrates: bool | None, why: str) -> None:
     (move,) = rebalance(estate(2, TWO, migrates=migrates, stun=900)).moves
-    assert (move.how, move.why_cold, move.stun_ms) == (How.COLD, why, None)
+    assert (move.how, move.why_cold, move.stun_ms) == (MoveMethod.COLD, why, None)
 
 
 def test_unified_memory_forbids_vmotion_and_another_vm_is_taken() -> None:
     with_uvm = small("esx-01", extra_config={"pciPassthru0.cfg.enable_uvm": "1"})
     (move,) = rebalance(estate(2, {"a": with_uvm, "b": small("esx-02")})).moves
-    assert (move.vm, move.how) == ("b", How.VMOTION)
+    assert (move.vm, move.how) == ("b", MoveMethod.VMOTION)
     other = small("esx-02", extra_config={"pciPassthru0.cfg.enable_uvm": "1"})
     (move,) = rebalance(estate(2, {"a": with_uvm, "b": other})).moves
-    assert (move.how, move.why_cold) == (How.COLD, "unified memory is on")
+    assert (move.how, move.why_cold) == (MoveMethod.COLD, "unified memory is on")
 
 
 def test_two_moves_where_one_is_not_enough() -> None:
@@ -104,18 +104,18 @@ def test_two_moves_where_one_is_not_enough() -> None:
 
 def test_no_moves_help_where_there_is_not_enough() -> None:
     found = rebalance(estate(2, TWO), count=2)
-    assert (found.outcome, found.moves, found.homeless) == (Outcome.NONE, (), ("whole-0", "whole-1"))
+    assert (found.outcome, found.moves, found.unplaced) == (RebalanceResult.NONE, (), ("whole-0", "whole-1"))
 
 
 def test_another_size_cannot_join_and_is_no_way_out() -> None:
     vms = {"a": small("esx-01"), "b": small("esx-02", "grid_a100-20c")}
-    assert rebalance(estate(2, vms)).outcome is Outcome.NONE
+    assert rebalance(estate(2, vms)).outcome is RebalanceResult.NONE
 
 
 def test_a_vm_moves_only_where_its_network_is() -> None:
     vms = {name: row | {"nics": ["vm-network"]} for name, row in TWO.items()}
     observed = estate(2, vms)
-    assert rebalance(observed).outcome is Outcome.MOVES
+    assert rebalance(observed).outcome is RebalanceResult.MOVES
     without = observed.hosts[1].model_copy(update={"network_moids": frozenset()})
     found = rebalance(observed.model_copy(update={"hosts": (observed.hosts[0], without)}))
     assert [(move.vm, move.target) for move in found.moves] == [("b", "esx-01")]
@@ -123,14 +123,14 @@ def test_a_vm_moves_only_where_its_network_is() -> None:
 
 def test_protected_vms_stay() -> None:
     protected = {"names": ("a", "b")}
-    assert rebalance(estate(2, TWO), protect=protected).outcome is Outcome.NONE
+    assert rebalance(estate(2, TWO), protect=protected).outcome is RebalanceResult.NONE
 
 
 def test_protected_folders_stay() -> None:
     vms = {name: row | {"folder": "others"} for name, row in TWO.items()}
     observed = estate(2, vms, folders=["others", "more"])
     found = rebalance(observed, protect={"folders": ("*/others",)})
-    assert (found.outcome, found.moves) == (Outcome.NONE, ())
+    assert (found.outcome, found.moves) == (RebalanceResult.NONE, ())
     assert "the folder /dc1/vm/others is protected" in stays(found)["a"]
     assert rebalance(observed, protect={"folders": ("*/more",)}).moves
 
@@ -148,7 +148,7 @@ def test_a_device_named_by_its_address_binds_a_vm_to_its_host() -> None:
     bound = {"passthrough": [{"pci": B}]}
     vms = {name: row | bound for name, row in TWO.items()}
     found = rebalance(estate(2, vms))
-    assert (found.outcome, set(stays(found))) == (Outcome.NONE, {"a", "b"})
+    assert (found.outcome, set(stays(found))) == (RebalanceResult.NONE, {"a", "b"})
     assert "binds it to the host" in stays(found)["a"]
     vms["b"] = TWO["b"]
     assert [move.vm for move in rebalance(estate(2, vms)).moves] == ["b"]
@@ -162,9 +162,9 @@ def test_a_virtual_function_goes_along_cold_unless_it_is_named(function: str | N
     nic = {"network": "vm-network", "kind": "sriov", "function": function}
     vms = {name: row | {"nics": [nic]} for name, row in TWO.items()}
     found = rebalance(estate(2, vms))
-    assert all(move.how is How.COLD for move in found.moves)
+    assert all(move.how is MoveMethod.COLD for move in found.moves)
     if not moves:
-        assert found.outcome is Outcome.NONE
+        assert found.outcome is RebalanceResult.NONE
         assert "virtual function" in stays(found)["a"]
 
 
@@ -173,10 +173,10 @@ def test_mandatory_rules_between_vms_are_kept() -> None:
         rules = [{"name": "apart", "vms": ["a", "b"]} | rule]
         return rebalance(estate(2, TWO, clusters={"gpu": {"rules": rules}}))
 
-    assert ruled().outcome is Outcome.NONE
-    assert ruled(must=False).outcome is Outcome.MOVES
-    assert ruled(enabled=False).outcome is Outcome.MOVES
-    assert ruled(kind="affinity").outcome is Outcome.MOVES
+    assert ruled().outcome is RebalanceResult.NONE
+    assert ruled(must=False).outcome is RebalanceResult.MOVES
+    assert ruled(enabled=False).outcome is RebalanceResult.MOVES
+    assert ruled(kind="affinity").outcome is RebalanceResult.MOVES
 
 
 def test_mandatory_rules_between_vms_and_hosts_are_kept() -> None:
@@ -195,7 +195,7 @@ def test_a_restart_on_the_same_host_is_a_hint_and_no_move() -> None:
     host = {"gpus": [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]}
     vms = {"a": small("esx-01"), "b": small("esx-01") | {"on": [B]}}
     found = rebalance(make_inventory({"hosts": {"esx-01": host}, "vms": vms}))
-    assert (found.outcome, found.moves) == (Outcome.NONE, ())
+    assert (found.outcome, found.moves) == (RebalanceResult.NONE, ())
     assert [(one.vm, one.host) for one in found.restarts] == [("a", "esx-01"), ("b", "esx-01")]
     assert rebalance(estate(2, TWO)).restarts == ()
 
@@ -207,13 +207,13 @@ def test_plugin_parameters_forbid_vmotion(parameter: str) -> None:
         for name, row in TWO.items()
     }
     (move,) = rebalance(estate(2, rows)).moves
-    assert (move.how, move.why_cold.endswith(" is on")) == (How.COLD, True)
+    assert (move.how, move.why_cold.endswith(" is on")) == (MoveMethod.COLD, True)
 
 
 def test_moves_that_change_places_need_one_vm_to_be_off() -> None:
-    steps = in_order([Step("a", 0, 1, (), ""), Step("b", 1, 0, (), "")])
+    steps = in_order([MoveStep("a", 0, 1, (), ""), MoveStep("b", 1, 0, (), "")])
     assert [(step.vm, bool(step.why_cold)) for step in steps] == [("b", False), ("a", True)]
-    chain = in_order([Step("a", 0, 1, (), ""), Step("b", 1, 2, (), "")])
+    chain = in_order([MoveStep("a", 0, 1, (), ""), MoveStep("b", 1, 2, (), "")])
     assert [(step.vm, step.why_cold) for step in chain] == [("b", ""), ("a", "")]
 
 
@@ -232,5 +232,5 @@ def test_a_device_of_a_kind_goes_along_cold_where_the_other_host_has_one_free(*,
         desires.plan_for(vm), make_inventory({"hosts": rows, "vms": vms}), load_catalog(), PlanOptions()
     )
     assert [(move.vm, move.how, move.why_cold) for move in found.moves] == (
-        [("a", How.COLD, "a device is passed through to it")] if free else []
+        [("a", MoveMethod.COLD, "a device is passed through to it")] if free else []
     )

@@ -8,13 +8,13 @@ from typing import Any
 
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.greedy import GreedyPlacer
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.milp import Outcome, Program
-from vgpu_cfg.planning.placement.patterns import PatternBook, Ware, stack
+from vgpu_cfg.planning.placement.milp import Program, SolverStatus
+from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem, stack
 from vgpu_cfg.planning.placement.place import Attempt
 from vgpu_cfg.planning.placement.solver import SolverPlacer
 
@@ -35,9 +35,9 @@ def by_host(found: Attempt) -> dict[int, int]:
     return {host: hosts.count(host) for host in sorted(set(hosts))}
 
 
-def gpu(profile: str, **more: Any) -> tuple[GpuState, Ware]:
+def gpu(profile: str, **more: Any) -> tuple[GpuState, PatternItem]:
     host = states({"a": {"gpus": a100s(1, **more)}})[0]
-    return host.gpus[0], Ware(shape(profile).variants[0][0])
+    return host.gpus[0], PatternItem(shape(profile).variants[0][0])
 
 
 def peers(profile: str, count: int, **more: Any) -> Shape:
@@ -66,7 +66,7 @@ def test_a_size_locks_a_gpu_in_same_size_mode() -> None:
 
 def test_a_line_has_one_vgpu_on_a_gpu() -> None:
     one, half = gpu("grid_a100-20c")
-    assert PatternBook((Ware(half.need, "line"),)).of(one) == ((1,),)
+    assert PatternBook((PatternItem(half.need, "line"),)).of(one) == ((1,),)
 
 
 def test_too_many_patterns_are_admitted() -> None:
@@ -157,7 +157,7 @@ def test_a_program_without_a_solution_says_so() -> None:
     program = Program()
     one = program.variable(1)
     program.row([(one, 1.0)], least=2)
-    assert program.solve(most_nodes=10).outcome is Outcome.NONE
+    assert program.solve(most_nodes=10).outcome is SolverStatus.NONE
 
 
 def test_the_solver_is_loaded_only_where_it_is_needed() -> None:

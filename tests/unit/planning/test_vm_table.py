@@ -23,8 +23,8 @@ from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import compare_vm
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
@@ -64,7 +64,7 @@ rows = pytest.mark.parametrize("setting", VM_SETTINGS, ids=lambda setting: setti
 
 
 def placed(desired: DesiredVm = ALL, base: VmDetail | None = None, existing: Vm | None = None) -> PlacedVm:
-    case = Case(
+    resolved = ResolvedVm(
         desired,
         Folder(moid="folder-1", name="training"),
         (CLUSTER,),
@@ -74,7 +74,7 @@ def placed(desired: DesiredVm = ALL, base: VmDetail | None = None, existing: Vm 
         host=HOST,
     )
     return PlacedVm(
-        case=case,
+        resolved=resolved,
         plan="demo",
         cluster=CLUSTER,
         hardware_version=21,
@@ -88,7 +88,7 @@ def placed(desired: DesiredVm = ALL, base: VmDetail | None = None, existing: Vm 
 
 
 def wanted(setting: VmSetting) -> SettingValue:
-    found = setting.wish(placed())
+    found = setting.desired(placed())
     assert found is not None, "ALL does not ask for it"
     return found.value
 
@@ -128,7 +128,7 @@ def test_what_is_asked_differs_before_and_not_after(setting: VmSetting) -> None:
     assert not setting.holds(value, before)
     after = given(before, setting, value)
     assert setting.holds(value, after)
-    assert setting.words_of(after) == setting.words(value) or setting.found_words is not None
+    assert setting.text_of(after) == setting.text(value) or setting.found_text is not None
 
 
 def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> None:
@@ -145,8 +145,8 @@ def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> 
 )
 def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[VmDetail, Cluster]) -> None:
     detail, cluster = complete
-    is_told = setting.carrier is Carrier.CLUSTER
-    if is_told:
+    is_stated = setting.carrier is Carrier.CLUSTER
+    if is_stated:
         told = tuple(pair for pair in cluster.vm_overrides[0].settings if pair[0] != setting.key)
         cluster = cluster.model_copy(update={"vm_overrides": (VmOverrides(vm_moid="vm-1", settings=told),)})
     else:
@@ -160,7 +160,7 @@ def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[
     spec = joined(edits.edits)
     if setting.carrier is Carrier.CONFIG:
         assert dict(spec.settings) == {setting.key: wanted(setting)}
-    assert edits.is_live == (setting.is_live or is_told)
+    assert edits.is_live == (setting.is_live or is_stated)
 
 
 def without(detail: VmDetail, setting: VmSetting) -> VmDetail:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
-from tests.unit.planning.desires import planned
+from tests.unit.planning.desired_plans import planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.guest import GuestReport
@@ -30,7 +30,7 @@ def _on_a_host_of_its_own(one: Any) -> Any:
     return one.model_copy(update={"line": "hvd-{01..03}", "clusters": ("gpu",)})
 
 
-def observe(*staged: str, trouble: bool = False) -> Inventory:
+def observe(*staged: str, problem: bool = False) -> Inventory:
     """Observe workers that were staged before there was a third, the second with trouble of its own."""
     from tests.plans.estate import make_inventory
 
@@ -44,10 +44,10 @@ def observe(*staged: str, trouble: bool = False) -> Inventory:
         options = {
             "vgpu_cfg.addresses": f"nic1=10.0.0.1{number}/24",
             "vgpu_cfg.guest": mark_of(
-                spec, kinds - ({"image", "worker"} if trouble and number == 2 else set()), PRINTS
+                spec, kinds - ({"image", "worker"} if problem and number == 2 else set()), PRINTS
             ),
         }
-        if trouble and number == 2:
+        if problem and number == 2:
             told = GuestReport.model_validate(
                 {
                     "spec": spec.digest,
@@ -79,7 +79,7 @@ def one_added() -> Plan:
 
 
 def in_trouble() -> tuple[Plan, Inventory]:
-    observed = observe("hvd-01", "hvd-02", trouble=True)
+    observed = observe("hvd-01", "hvd-02", problem=True)
     return planned(three(), observed, fingerprints=PRINTS), observed
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.unit.render.host_samples import TITLES, WRITES, ref
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 
 
-def how(view: HostView, wish: Wish) -> HowTo:
-    return HowTo(
-        why=f"VMs of {view.host.name} need {wish.setting}",
+def how(view: HostView, desired: DesiredSetting) -> Instructions:
+    return Instructions(
+        why=f"VMs of {view.host.name} need {desired.setting}",
         client="{host} > Configure > {device}: {value}",
         commands=("govc host.option.set -host {host} key {value}", "esxcli system shutdown reboot"),
         expected="{value} instead of {before}",
@@ -24,10 +24,10 @@ def setting(key: str, title: str) -> HostSetting:
         key=key,
         title=title,
         source="made up",
-        wishes=lambda _entry, _view: (),
+        desired_settings=lambda _entry, _view: (),
         read=lambda _view, _device: Reading(),
-        write=lambda _view, _wishes: (WRITES[key],),
-        impact=lambda _view, _wish: Impact.NONE,
+        write=lambda _view, _desired_settings: (WRITES[key],),
+        impact=lambda _view, _desired: Impact.NONE,
         how=how,
         group=key,
     )

@@ -16,8 +16,8 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
-from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance, Restart
-from vgpu_cfg.planning.pool.shapes import Ground
+from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
+from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.pool import fit_data, pool_data
@@ -61,9 +61,9 @@ def documents() -> dict[str, dict[str, Any]]:
         "fit": fit_data(fit_view()),
         "rebalance": rebalance_data(
             Rebalance(
-                Outcome.MOVES,
+                RebalanceResult.MOVES,
                 ("b",),
-                (Move("a", "vm-1", "x", "y", How.COLD, ("grid_a100-4c",)),),
+                (Move("a", "vm-1", "x", "y", MoveMethod.COLD, ("grid_a100-4c",)),),
                 restarts=(Restart("a", "vm-1", "x"),),
                 stays=(Stay("c", "x", "it is bound"),),
             ),
@@ -87,7 +87,7 @@ def crowded() -> Inventory:
 def fit_view() -> FitView:
     observed, catalog = crowded(), load_catalog()
     profile = VgpuProfile.parse("grid_a100-40c")
-    found = Ground(observed, catalog).fit_profile(profile, lambda _: True)
+    found = CurrentHosts(observed, catalog).fit_profile(profile, lambda _: True)
     return FitView("vc.example", "", profile.name, found, {}, {})
 
 

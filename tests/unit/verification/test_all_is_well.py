@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.parsers.printed import printed
-from tests.unit.verification.scene import found_in, make_scene
+from tests.unit.verification.two_workers import found_in, make_scene
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.verification import CHECKS, Choice
 from vgpu_cfg.verification.order import rounds
@@ -60,7 +60,7 @@ def test_the_probe_is_put_on_every_worker_and_taken_away() -> None:
 
 def test_nccl_tests_measure_where_the_image_has_them() -> None:
     from tests.unit.parsers.printed import printed
-    from tests.unit.verification.scene import IMAGE, RUN_IMAGE
+    from tests.unit.verification.two_workers import IMAGE, RUN_IMAGE
 
     scene = make_scene()
     scene.answer(*RUN_IMAGE, IMAGE, "sh", by="/usr/local/bin/all_reduce_perf\n")

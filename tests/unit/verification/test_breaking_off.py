@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.verification.scene import found_in, make_scene
+from tests.unit.verification.two_workers import found_in, make_scene
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Choice

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.verification.cases import RATE, TRAIN
-from tests.unit.verification.scene import (
+from tests.unit.verification.two_workers import (
     FACTS,
     IMAGE,
     PROBE,

@@ -151,7 +151,7 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
     from vgpu_cfg.errors import ReachError
     from vgpu_cfg.knowledge.failed_task import VmHistory
     from vgpu_cfg.planning.remedies.diagnosis import diagnose
-    from vgpu_cfg.planning.remedies.vm_judgements import KEYS
+    from vgpu_cfg.planning.remedies.start_conditions import KEYS
     from vgpu_cfg.ports import ReadScope
     from vgpu_cfg.settings.connection import resolve_connection
 
@@ -175,10 +175,10 @@ def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
             log = failures.read_log(vm.moid, datacenter_path_of(observed, vm))
         except ReachError as error:
             notes.append(f"vmware.log could not be read: {error.message}; {error.remedy}")
-    return diagnose(vm, observed, load_catalog(), history, log, notes=notes, server=_server_words(flags))
+    return diagnose(vm, observed, load_catalog(), history, log, notes=notes, server=_server_text(flags))
 
 
-def _server_words(flags: ConnectionFlags) -> list[str]:
+def _server_text(flags: ConnectionFlags) -> list[str]:
     """Return how the next command names the same vCenter; nothing where the settings name it."""
     said = {"--server": flags.server, "--context": flags.context}
     return [word for name, value in said.items() if value is not None for word in (name, value)]

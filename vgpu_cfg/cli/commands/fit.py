@@ -58,7 +58,7 @@ def fit(
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import DoesNotFit
-    from vgpu_cfg.planning.pool.shapes import Ground
+    from vgpu_cfg.planning.pool.shapes import CurrentHosts
 
     if (profile is None) == (plan is None):
         raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
@@ -68,22 +68,22 @@ def fit(
         wanted = _profile(profile or "")
         observed = flow.read_all(connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-        asked = wanted.name
-        found = Ground(observed, load_catalog()).fit_profile(wanted, wants_host)
+        request = wanted.name
+        found = CurrentHosts(observed, load_catalog()).fit_profile(wanted, wants_host)
     else:
-        question = flow.read_asked(plan, variables, variable_files)
+        question = flow.read_request(plan, variables, variable_files)
         line = _vm_of(question.desired, vm, plan)
         desired, observed = flow.read_of(question, connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-        asked = f"{line.line} of {desired.name}"
-        found = Ground(observed, load_catalog()).fit_vm(desired, line, wants_host)
+        request = f"{line.line} of {desired.name}"
+        found = CurrentHosts(observed, load_catalog()).fit_vm(desired, line, wants_host)
         for error in found.errors:
             raise DoesNotFit(
                 f"{error.code} {error.message}",
                 subject=f"{error.subject.kind} {error.subject.name}",
                 remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
             )
-    show_pool.fits(observed, asked, found, wants_host, output, verbose=verbose)
+    show_pool.fits(observed, request, found, wants_host, output, verbose=verbose)
     if exit_code and not found.total:
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 

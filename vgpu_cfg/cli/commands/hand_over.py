@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class HandOverFormat(StrEnum):
+class ExportFormat(StrEnum):
     """Whose format is written."""
 
     HOROVOD = "horovod"
@@ -45,9 +45,9 @@ def hand_over(
     path: PlanArgument,
     *,
     format_: Annotated[
-        HandOverFormat,
+        ExportFormat,
         typer.Option(
-            "--format", metavar="FORMAT", help=f"Whose: {', '.join(HandOverFormat)}.", show_default=False
+            "--format", metavar="FORMAT", help=f"Whose: {', '.join(ExportFormat)}.", show_default=False
         ),
     ],
     to: Annotated[
@@ -82,29 +82,29 @@ def hand_over(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.planning.guests.hand_over import make_hand_over
+    from vgpu_cfg.planning.guests.host_list import make_host_list
     from vgpu_cfg.render.layout.lines import fold_names
-    from vgpu_cfg.staging.hand_over import FORMATS, HandOverOptions
+    from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
-    if port is not None and format_ not in (HandOverFormat.TORCHRUN, HandOverFormat.TF_CONFIG):
+    if port is not None and format_ not in (ExportFormat.TORCHRUN, ExportFormat.TF_CONFIG):
         raise typer.BadParameter("it goes with --format torchrun or tf-config", param_hint="--port")
     if to is not None and to.exists() and not to.is_dir():
         raise typer.BadParameter(f"{to} is a file, and a folder is wanted", param_hint="--to")
-    desired, observed = flow.read_of(flow.read_asked(path, variables, variable_files), connection)
-    options = HandOverOptions(login or "", identity_file or "", port)
-    hosts = make_hand_over(desired, observed, load_catalog())
-    handed = FORMATS[format_.value].write(hosts, options)
+    desired, observed = flow.read_of(flow.read_request(path, variables, variable_files), connection)
+    options = ExportOptions(login or "", identity_file or "", port)
+    hosts = make_host_list(desired, observed, load_catalog())
+    exported = FORMATS[format_.value].write(hosts, options)
     if to is None:
-        _print(handed.files)
+        _print(exported.files)
     else:
         to.mkdir(parents=True, exist_ok=True)
-        for name, text in handed.files.items():
+        for name, text in exported.files.items():
             (to / name).write_text(text, encoding="utf-8")
             show.say(f"{to / name}: written")
     if hosts.absent:
         names = fold_names(hosts.absent)
         show.say(f"NOTE   not there yet, and told from the plan file: {names}")
-    for note in handed.notes:
+    for note in exported.notes:
         show.say(f"NOTE   {note}")
 
 

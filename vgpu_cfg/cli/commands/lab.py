@@ -65,8 +65,8 @@ def hand(
         facts[name] = value == "on"
     if not facts and not power_on:
         raise typer.BadParameter("there is nothing to do: give --bios or --power-on")
-    compose.lend_hand(estate, tuple(hosts), facts, power_on=power_on)
-    show.hand_lent(tuple(hosts), facts, power_on=power_on)
+    compose.operate_servers(estate, tuple(hosts), facts, power_on=power_on)
+    show.servers_operated(tuple(hosts), facts, power_on=power_on)
 
 
 @app.command(epilog="vgpu-cfg lab reset two-a100")

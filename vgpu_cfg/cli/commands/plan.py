@@ -70,10 +70,10 @@ def validate(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check a plan file by itself, without a vCenter: every fault with its line."""
-    from vgpu_cfg.cli.flows.flow import read_asked
+    from vgpu_cfg.cli.flows.flow import read_request
     from vgpu_cfg.cli.output import show
 
-    show.validated(path, read_asked(path, variables, variable_files).desired, output)
+    show.validated(path, read_request(path, variables, variable_files).desired, output)
 
 
 @connected(recordings=True)
@@ -100,9 +100,9 @@ def plan(
     from vgpu_cfg.cli.output import show
 
     names = names_to_delete(delete, prune=prune)
-    asked = flow.read_asked(path, variables, variable_files)
+    request = flow.read_request(path, variables, variable_files)
     made, _ = flow.plan_once(
-        asked, connection, _options(allow_power_cycle, names, only), open_shell=open_shell
+        request, connection, _options(allow_power_cycle, names, only), open_shell=open_shell
     )
     if out is not None:
         save_plan(made, out)
@@ -137,12 +137,12 @@ def apply(
     from vgpu_cfg.cli.flows import flow, run_flow
 
     names = names_to_delete(delete, prune=prune)
-    asked = flow.read_asked(path, variables, variable_files)
+    request = flow.read_request(path, variables, variable_files)
     code = run_flow.apply(
-        asked,
+        request,
         connection,
         _options(allow_power_cycle, names, only),
-        run_flow.How(
+        run_flow.ApplyOptions(
             path=path,
             yes=yes,
             parallel=parallel,
@@ -173,9 +173,9 @@ def status(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.output import show
 
-    asked = flow.read_asked(path, variables, variable_files)
+    request = flow.read_request(path, variables, variable_files)
     options = replace(_options(allow_power_cycle=True), supposes=False)
-    made, observed = flow.plan_once(asked, connection, options)
+    made, observed = flow.plan_once(request, connection, options)
     show.status(made, observed, output, verbose=verbose)
     if exit_code:
         flow.exit_if_different(made)
@@ -203,20 +203,20 @@ def destroy(
     from vgpu_cfg.cli.flows import flow, run_flow
     from vgpu_cfg.cli.output import show
 
-    asked = flow.read_asked(path, variables, variable_files)
+    request = flow.read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
     chosen = _options(False, names, only)
     options = CommandOptions(connection, variables, variable_files, delete=names, only=globs)
     if dry_run:
-        made = flow.plan_destroy_once(asked, connection, chosen)
+        made = flow.plan_destroy_once(request, connection, chosen)
         show.plan(made, output, command=options.command("destroy", path), verbose=False)
         flow.refuse_errors(made)
         return
     code = run_flow.destroy(
-        asked,
+        request,
         connection,
         chosen,
-        run_flow.How(
+        run_flow.ApplyOptions(
             path=path,
             yes=yes,
             parallel=parallel,

@@ -23,7 +23,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import Asked
+    from vgpu_cfg.cli.flows.flow import PlanRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -54,9 +54,9 @@ def runbook(
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
     from vgpu_cfg.cli.flows import flow
 
-    asked = flow.read_asked(path, variables, variable_files)
+    request = flow.read_request(path, variables, variable_files)
     if as_run:
-        sys.stdout.write(_as_run(asked))
+        sys.stdout.write(_as_run(request))
         return
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.findings.options import PlanOptions
@@ -66,14 +66,14 @@ def runbook(
 
     names = names_to_delete(delete, prune=prune)
     options = PlanOptions(allow_power_cycle=allow_power_cycle, delete=names)
-    made, observed = flow.plan_once(asked, connection, options, open_shell=open_shell)
+    made, observed = flow.plan_once(request, connection, options, open_shell=open_shell)
     flow.refuse_errors(made)
     command = CommandOptions(connection, variables, variable_files, allow_power_cycle, names)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
     sys.stdout.write(render_runbook(made, setting, views=views, apply_command=command.command("apply", path)))
 
 
-def _as_run(asked: Asked) -> str:
+def _as_run(request: PlanRequest) -> str:
     """Write what the last run of a plan did, after those that it went on from.
 
     Raises NotFound where none was recorded on this machine.
@@ -81,17 +81,17 @@ def _as_run(asked: Asked) -> str:
     from vgpu_cfg.execution import exit_code_of, find_journals, read_journal
     from vgpu_cfg.render.markdown.as_run import render_as_run
 
-    name = asked.desired.name
-    told: list[str] = []
+    name = request.desired.name
+    reported: list[str] = []
     for found in find_journals(state_folder() / "journals", name):
         record = read_journal(found)
-        if told and record.report is not None and exit_code_of(record.report) == 0:
+        if reported and record.report is not None and exit_code_of(record.report) == 0:
             break  # that one came to its end: what follows is another story
         if record.plan is not None:
             who = f"{record.header.user} on {record.header.host}" if record.header.user else ""
-            told.insert(0, render_as_run(record.plan, record.events, record.report, by=who))
-    if told:
-        return "\n".join(told)
+            reported.insert(0, render_as_run(record.plan, record.events, record.report, by=who))
+    if reported:
+        return "\n".join(reported)
     raise NotFound(
         f"no run of {name} was recorded here",
         subject=str(state_folder() / "journals"),

@@ -19,7 +19,7 @@ from vgpu_cfg.cli.options.shared import (
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import Asked
+    from vgpu_cfg.cli.flows.flow import PlanRequest
     from vgpu_cfg.model.verification import CheckResult, Thresholds, Verification
 
 EXIT_FAILED = 8
@@ -84,14 +84,14 @@ def verify(
     from vgpu_cfg.verification import Choice
 
     globs = _globs(only)
-    asked = flow.read_asked(path, variables, variable_files)
-    choice = Choice(globs, quick, parallel, _thresholds(asked, threshold or []))
+    request = flow.read_request(path, variables, variable_files)
+    choice = Choice(globs, quick, parallel, _thresholds(request, threshold or []))
     wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_)
     if report is not None:
         _refuse_unwritable(report)
     options = CommandOptions(connection, variables, variable_files)
     make = options.command("apply", path)
-    found = verify_plan(asked, connection, wanted, _progress(), make_command=make)
+    found = verify_plan(request, connection, wanted, _progress(), make_command=make)
     if report is not None:
         _write(report, found)
     again = [f"--only={','.join(dict.fromkeys(one.check for one in found.failed))}"] if found.failed else []
@@ -116,14 +116,16 @@ def _globs(only: list[str] | None) -> tuple[str, ...]:
     return globs
 
 
-def _thresholds(asked: Asked, given: list[str]) -> Thresholds:
+def _thresholds(request: PlanRequest, given: list[str]) -> Thresholds:
     """Put together the thresholds: the command line goes before the plan file, that before the catalogue."""
     from pydantic import ValidationError
 
     from vgpu_cfg.catalog.thresholds import load_thresholds
     from vgpu_cfg.model.verification import Thresholds
 
-    stated = asked.desired.verify.model_dump(exclude_none=True) if asked.desired.verify is not None else {}
+    stated = (
+        request.desired.verify.model_dump(exclude_none=True) if request.desired.verify is not None else {}
+    )
     values: dict[str, object] = {**load_thresholds().model_dump(), **stated}
     for text in given:
         name, sign, value = text.partition("=")
@@ -157,11 +159,11 @@ def _progress() -> Callable[[CheckResult], None]:
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.model.verification import CheckState
 
-    def told(result: CheckResult) -> None:
+    def on_result(result: CheckResult) -> None:
         if sys.stderr.isatty() and result.state is not CheckState.SKIPPED:
             show.say(f"{result.subject.name}: {result.title}: {result.state.value.replace('_', ' ')}")
 
-    return told
+    return on_result
 
 
 def _refuse_unwritable(path: Path) -> None:

@@ -34,14 +34,14 @@ EXIT_DIFFERENCES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanRequest:
     """What the user asked for: a plan file's content, or a plan that was reviewed."""
 
     desired: DesiredPlan
     reviewed: Plan | None = None
 
 
-def read_asked(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> Asked:
+def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> PlanRequest:
     """Read a plan file, or a plan.json that `plan -o` wrote.
 
     Raises DocumentError with every fault of the file.
@@ -52,15 +52,15 @@ def read_asked(path: Path, variables: dict[str, str], variable_files: tuple[Path
                 "a reviewed plan has its variables filled in already", param_hint="--set"
             )
         reviewed = load_plan_json(path)
-        return Asked(reviewed.desired, reviewed)
+        return PlanRequest(reviewed.desired, reviewed)
     from vgpu_cfg.plan_loading import load_plan
 
-    return Asked(load_plan(path, variables=variables, variable_files=variable_files).desired)
+    return PlanRequest(load_plan(path, variables=variables, variable_files=variable_files).desired)
 
 
-def locate(asked: Asked, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
+def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
     """Decide which server a plan is for, and return it with the datacenter that is meant there."""
-    desired = asked.desired
+    desired = request.desired
     connection = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
     return connection, desired.model_copy(update={"datacenter": connection.datacenter})
 
@@ -170,7 +170,7 @@ def _path_of(observed: Inventory, moid: str) -> str:
 
 
 def plan_once(
-    asked: Asked, flags: ConnectionFlags, options: PlanOptions, *, open_shell: bool = False
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, *, open_shell: bool = False
 ) -> tuple[Plan, Inventory]:
     """Read the estate and plan for it; nothing is changed.
 
@@ -180,7 +180,7 @@ def plan_once(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
-    connection, desired = locate(asked, flags)
+    connection, desired = locate(request, flags)
     if open_shell and connection.recording is not None:
         raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
     if open_shell:
@@ -200,16 +200,16 @@ def plan_once(
     return make_plan(desired, observed, load_catalog(), options), observed
 
 
-def plan_destroy_once(asked: Asked, flags: ConnectionFlags, options: PlanOptions) -> Plan:
+def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions) -> Plan:
     """Read the estate and plan what `destroy` would remove there; nothing is changed."""
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
-    return make_destroy_plan(*read_of(asked, flags), options)
+    return make_destroy_plan(*read_of(request, flags), options)
 
 
-def read_of(asked: Asked, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
+def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
     """Read the estate that a plan is for; return it with the plan as it is meant there."""
-    connection, desired = locate(asked, flags)
+    connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:
         return desired, read_for(desired, reader)
 

@@ -46,8 +46,8 @@ class GuestSecrets:
     @property
     def fingerprints(self) -> dict[str, str]:
         """What each secret is now, without telling it, by its name."""
-        told = {name: fingerprint(self.seed, name, value) for name, value in self.values.items()}
-        return {PLAN_KEYS: fingerprint(self.seed, PLAN_KEYS, ""), **told}
+        reported = {name: fingerprint(self.seed, name, value) for name, value in self.values.items()}
+        return {PLAN_KEYS: fingerprint(self.seed, PLAN_KEYS, ""), **reported}
 
     def in_options(self, options: PlanOptions) -> PlanOptions:
         """Let planning see which secrets have changed."""

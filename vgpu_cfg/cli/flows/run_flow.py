@@ -18,7 +18,7 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import (
-    Asked,
+    PlanRequest,
     locate,
     locked,
     read_for,
@@ -66,7 +66,7 @@ def ask(question: str, *, yes: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ApplyOptions:
     """How a run goes: where the plan came from, and what the command line allows.
 
     `options` is what the command line said that another command on the same plan must say too; `done`
@@ -90,28 +90,28 @@ class How:
         """Return what to type for another command on the same plan."""
         return self.options.command(verb, self.path, *more)
 
-    def after(self, deleted: frozenset[str]) -> How:
+    def after(self, deleted: frozenset[str]) -> ApplyOptions:
         """Return how the next run goes: a VM that is gone cannot be named with `--delete` again."""
         left = tuple(name for name in self.options.delete if name not in deleted)
         return replace(self, options=replace(self.options, delete=left))
 
 
-def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
+def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
     """Plan, show, ask, carry out, read back; return the exit code."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
     catalog = load_catalog()
-    connection, desired = locate(asked, flags)
+    connection, desired = locate(request, flags)
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = _after_reboots(desired, estate, options)
         closing.enter_context(locked(desired, observed, estate))
         guests = guest_secrets(desired, observed, is_lab=estate.is_lab)
-        told = options if guests is None else guests.in_options(options)
+        reported = options if guests is None else guests.in_options(options)
 
         def plan_for(observed: Inventory) -> Plan:
-            return make_plan(desired, observed, catalog, told)
+            return make_plan(desired, observed, catalog, reported)
 
         tools = (
             closing.enter_context(host_tools(desired, observed, estate, options))
@@ -124,7 +124,7 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
         plan = plan_for(observed)
         _show(plan, how)
         refuse_errors(plan)
-        check_reviewed(asked.reviewed, plan)
+        check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, how.done)
         if not plan.changes:
             return _nothing_to_do(plan, how)
@@ -135,14 +135,14 @@ def apply(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) 
             return _through_shells(desired, after, tools, options)
 
         work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools, guests)
-        return _decide_and_run(work, estate, how, is_reviewed=asked.reviewed is not None)
+        return _decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
 
 
-def destroy(asked: Asked, flags: ConnectionFlags, options: PlanOptions, how: How) -> int:
+def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
     """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
-    connection, desired = locate(asked, flags)
+    connection, desired = locate(request, flags)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = read_for(desired, estate.reader)
         closing.enter_context(locked(desired, observed, estate))
@@ -182,7 +182,7 @@ def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -
 
     limits = RunOptions()
     deadline = estate.clock.now() + timedelta(seconds=limits.restart_seconds)
-    told = False
+    reported = False
     while True:
         observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
         away = [
@@ -195,9 +195,9 @@ def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -
         ]
         if not away or estate.clock.now() >= deadline:
             return observed
-        if not told:
+        if not reported:
             show.say(f"{fold_names(away)}: told to reboot by an earlier run; waiting until it answers")
-            told = True
+            reported = True
         estate.clock.pause(limits.host_poll_seconds)
 
 
@@ -209,7 +209,7 @@ def _through_shells(
     return with_shell_facts(desired, observed, tools, options)
 
 
-def _show(plan: Plan, how: How) -> None:
+def _show(plan: Plan, how: ApplyOptions) -> None:
     if how.is_json and not plan.errors:
         if not how.yes and plan.changes:
             show.plan_to_decide_on(plan)
@@ -217,7 +217,7 @@ def _show(plan: Plan, how: How) -> None:
         show.plan(plan, how.output, command="", verbose=False, is_only_shown=False)
 
 
-def _nothing_to_do(plan: Plan, how: How) -> int:
+def _nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
     if how.is_json:
         nothing = Report(plan=plan.name, digest=plan.digest)
         show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
@@ -255,7 +255,7 @@ def _these(plan: Plan) -> str:
     return "this change" if count == 1 else f"these {count} changes"
 
 
-def _decide_and_run(work: _Work, estate: Estate, how: How, *, is_reviewed: bool = False) -> int:
+def _decide_and_run(work: _Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
     from vgpu_cfg.execution import exit_code_of
 
     plan = work.plan
@@ -311,7 +311,7 @@ def _read_back(work: _Work) -> Inventory | None:
         return None
 
 
-def _carry_out(work: _Work, estate: Estate, how: How) -> tuple[Report, str]:
+def _carry_out(work: _Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
     from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee

@@ -17,7 +17,7 @@ from vgpu_cfg.render.layout.lines import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.cli.flows.flow import Asked
+    from vgpu_cfg.cli.flows.flow import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory
@@ -43,10 +43,10 @@ class Wanted:
 
 
 def verify_plan(
-    asked: Asked,
+    request: PlanRequest,
     flags: ConnectionFlags,
     wanted: Wanted,
-    told: Callable[[CheckResult], None],
+    on_result: Callable[[CheckResult], None],
     *,
     make_command: str = "vgpu-cfg apply",
 ) -> Verification:
@@ -54,16 +54,18 @@ def verify_plan(
 
     Raises NotFound where no VM of the plan is there to be verified; `make_command` is what makes them.
     """
-    connection, desired = flow.locate(asked, flags)
+    connection, desired = flow.locate(request, flags)
     with compose.connect_writer(connection) as estate:
-        return verify_in(desired, estate, wanted, told, server=connection.server, make_command=make_command)
+        return verify_in(
+            desired, estate, wanted, on_result, server=connection.server, make_command=make_command
+        )
 
 
 def verify_in(
     desired: DesiredPlan,
     estate: Estate,
     wanted: Wanted,
-    told: Callable[[CheckResult], None] = lambda _: None,
+    on_result: Callable[[CheckResult], None] = lambda _: None,
     *,
     server: str,
     make_command: str = "vgpu-cfg apply",
@@ -92,7 +94,7 @@ def verify_in(
             remedy=f"make them first: {make_command}",
         )
     ways = _Ways(desired, observed, estate, specs, open_shells)
-    channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, told=told)
+    channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, on_result=on_result)
     # The lab is one process with one clock: its machines are asked one after the other.
     choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice
     return verify(hosts, guests, channels, choice, plan=desired.name, server=server, begun=begun)

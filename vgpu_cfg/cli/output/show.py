@@ -218,7 +218,7 @@ def shells_opened(tools: HostTools) -> None:
         )
 
 
-def hand_lent(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+def servers_operated(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
     """Say what a hand did at the lab's servers."""
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
     done += ["switched on"] * power_on

@@ -38,14 +38,14 @@ def pool(
 
 def fits(
     observed: Inventory,
-    asked: str,
+    request: str,
     found: Fits,
     wants_host: Callable[[str], bool],
     output: OutputFormat,
     *,
     verbose: bool,
 ) -> None:
-    """Print how many fit; `asked` says of what."""
+    """Print how many fit; `request` says of what."""
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.fit import render_fit
@@ -58,7 +58,7 @@ def fits(
     view = FitView(
         server=observed.vcenter.address,
         read_at=observed.read_at.isoformat(),
-        asked=asked,
+        request=request,
         fits=found,
         clusters=cluster_names(observed),
         gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},

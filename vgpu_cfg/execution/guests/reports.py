@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.execution.run.step import NeedsHand
+from vgpu_cfg.execution.run.step import NeedsManualStep
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
@@ -50,20 +50,20 @@ def progress_of(report: GuestReport, spec: GuestSpec) -> str:
 
 def finished_in(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> tuple[str, ...]:
     """Name those of the modules that the guest has as the plan wants them."""
-    told = {one.name: one for one in report.modules}
-    return tuple(name for name in modules if _is_finished(told.get(name), spec, name))
+    reported = {one.name: one for one in report.modules}
+    return tuple(name for name in modules if _is_finished(reported.get(name), spec, name))
 
 
 def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> None:
     """See that a guest has all of the modules.
 
-    Raises NotConfirmed where one failed or is not told of, and NeedsHand where a hand must do the rest.
+    Raises NotConfirmed where one failed or is not told of, and NeedsManualStep where a hand must do the rest.
     """
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
     name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
     if report.state == "hand":
-        raise NeedsHand(
+        raise NeedsManualStep(
             f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
@@ -86,17 +86,17 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
 
 def summary_of(report: GuestReport, modules: Iterable[str]) -> str:
     """Say in a few words what came of a staging that is done."""
-    told = {one.name: one.state for one in report.modules}
+    reported = {one.name: one.state for one in report.modules}
     names = tuple(modules)
-    there = sum(told.get(name) == "present" for name in names)
+    there = sum(reported.get(name) == "present" for name in names)
     return f"{len(names) - there} brought, {there} were there already"
 
 
-def _is_finished(told: ModuleState | None, spec: GuestSpec, name: str) -> bool:
+def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bool:
     module = spec.module(name)
-    if told is None or module is None:
+    if reported is None or module is None:
         return False
-    return told.state in _FINISHED and told.digest == module.digest
+    return reported.state in _FINISHED and reported.digest == module.digest
 
 
 def _remedy(name: str) -> str:

@@ -97,7 +97,7 @@ class _Staging:
         self._deadline = self._now() + change.spec.wait_seconds
         self._report: GuestReport | None = None
         self._no_shell: GuestError | None = None
-        self._knock_after = float("-inf")
+        self._try_shell_after = float("-inf")
         self._mark = ""
         self.vm: Vm
 
@@ -135,7 +135,7 @@ class _Staging:
 
     def _is_left_alone(self) -> bool:
         """Whether a shell shows that cloud-init does nothing in the guest; without one nothing shows."""
-        shell = self._knock()
+        shell = self._try_shell()
         if shell is None:
             return False
         try:
@@ -165,15 +165,15 @@ class _Staging:
     def _await_quiet(self) -> Waiting[None]:
         """Let an earlier staging come to its end, as one whose run was stopped; one that has died is not."""
         until = self._now() + self._options.guest_quiet_seconds
-        is_told = False
+        is_stated = False
         while self._now() < until:
             content = yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))
             report = parse_report(_text(content))
             if report is None or is_over(report):
                 return
-            if not is_told:
+            if not is_stated:
                 self.note("an earlier staging goes on in the guest; waiting for its end")
-            is_told = True
+            is_stated = True
             yield from self._pause(self._options.guest_poll_seconds)
 
     def _follow(self, word: str) -> Waiting[GuestReport]:
@@ -251,7 +251,7 @@ class _Staging:
 
     def _from_shell(self, word: str) -> GuestReport | None:
         """Read the report in the guest, which may have no tools to tell it; None where it does not answer."""
-        shell = self._knock()
+        shell = self._try_shell()
         if shell is None:
             return None
         try:
@@ -293,13 +293,13 @@ class _Staging:
             else:
                 self._no_shell = None
                 return done
-            yield from self._pause(self._options.guest_knock_seconds)
+            yield from self._pause(self._options.guest_retry_seconds)
             # Its tools may tell its address only now.
             self.vm = self._run.present(self._change.vm, _KEYS)
 
-    def _knock(self) -> GuestShell | None:
+    def _try_shell(self) -> GuestShell | None:
         """Return the guest's shell, None where it does not answer; then it is left alone for a while."""
-        if self._now() < self._knock_after:
+        if self._now() < self._try_shell_after:
             return None
         try:
             shell = self._guests.shell(self._spec, self.vm)
@@ -312,7 +312,7 @@ class _Staging:
     def _lose_shell(self, error: GuestError) -> None:
         self._guests.forget(self._spec.vm)
         self._no_shell = error
-        self._knock_after = self._now() + self._options.guest_knock_seconds
+        self._try_shell_after = self._now() + self._options.guest_retry_seconds
 
     def _check_time(self) -> None:
         if self._now() < self._deadline:

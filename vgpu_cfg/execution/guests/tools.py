@@ -15,7 +15,7 @@ from vgpu_cfg.model.plan.change import CreateVm, StageGuest
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
 
-def new_word() -> str:
+def new_run_id() -> str:
     """Make a word that no other attempt has."""
     return secrets.token_hex(4)
 
@@ -29,7 +29,7 @@ class GuestTools:
 
     stager: GuestStager
     shells: GuestShells
-    new_run: Callable[[], str] = new_word
+    new_run: Callable[[], str] = new_run_id
 
 
 class GuestSession:
@@ -84,8 +84,8 @@ class GuestSession:
 def target_of(spec: GuestSpec, vm: Vm) -> GuestTarget:
     """Say where a guest is found: the plan's addresses first, then those that its tools tell."""
     seen = vm.detail.guest if vm.detail is not None and vm.detail.guest is not None else GuestSeen()
-    told = [seen.address, *(one for nic in seen.nics if nic.network for one in nic.addresses)]
-    addresses = [one.partition("/")[0] for one in (*spec.addresses, *told)]
+    reported = [seen.address, *(one for nic in seen.nics if nic.network for one in nic.addresses)]
+    addresses = [one.partition("/")[0] for one in (*spec.addresses, *reported)]
     return GuestTarget(
         name=spec.vm,
         moid=vm.moid,

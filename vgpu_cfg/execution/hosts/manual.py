@@ -11,7 +11,7 @@ import hashlib
 import json
 
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.execution.hosts.judging import State
+from vgpu_cfg.execution.hosts.assess import State
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.plan.change import ManualStep
@@ -21,8 +21,8 @@ from vgpu_cfg.planning.host_settings.entry import HostView
 
 def step_digest(step: ManualStep) -> str:
     """Sixteen hex digits over what a manual step tells its reader to do."""
-    told = json.dumps([step.text, step.proof, list(step.commands)], separators=(",", ":"))
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    reported = json.dumps([step.text, step.proof, list(step.commands)], separators=(",", ":"))
+    return hashlib.sha256(reported.encode()).hexdigest()[:16]
 
 
 def host_of(step: ManualStep) -> HostRef | None:
@@ -48,15 +48,20 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
 
     What cannot be read or written is noted: it leaves the step to do, or its word unkept.
     """
-    is_told = step.id in hosts.run.options.done_by_hand
+    is_acknowledged = step.id in hosts.run.options.done_by_hand
     ref = host_of(step)
     if ref is None:
-        return "done by hand" if is_told else ""
+        return "done by hand" if is_acknowledged else ""
     why = ""
     try:
         view = hosts.read(ref, step.proves)
         why = _why_done(step, view, hosts)
-        if is_told and not why and is_connected(view.host) and not _is_told_by_reading(step, view, hosts):
+        if (
+            is_acknowledged
+            and not why
+            and is_connected(view.host)
+            and not _is_shown_by_reading(step, view, hosts)
+        ):
             # A setting is believed while the plan asks for the same, a step while it says the same.
             targets = {target.id: target.value for target in step.proves}
             done = {**view.facts.done, **(targets or {step.id: step_digest(step)})}
@@ -64,8 +69,8 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
             hosts.tools.writer.set_host_attribute(ref.moid, HostAttribute.DONE, text)
     except VgpuCfgError as error:
         hosts.run.note(step.id, error.message)
-    if is_told or why:
-        hosts.take_word(ref, step.proves)
+    if is_acknowledged or why:
+        hosts.accept_as_done(ref, step.proves)
         return why or "done by hand"
     hosts.note_reason(ref, step.text)
     return ""
@@ -74,17 +79,17 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
 def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
     if not is_connected(view.host):
         return ""
-    if step.proves and all(one.state is State.HOLDS for one in hosts.judge(view, step.proves)):
+    if step.proves and all(one.state is State.HOLDS for one in hosts.assess(view, step.proves)):
         return "a reading shows that it is done"
     targets = {target.id: target.value for target in step.proves} or {step.id: step_digest(step)}
     is_kept = all(view.facts.done.get(name) == word for name, word in targets.items())
     return (
         "done by hand, as is kept on the host"
-        if is_kept and not _is_told_by_reading(step, view, hosts)
+        if is_kept and not _is_shown_by_reading(step, view, hosts)
         else ""
     )
 
 
-def _is_told_by_reading(step: ManualStep, view: HostView, hosts: HostSession) -> bool:
+def _is_shown_by_reading(step: ManualStep, view: HostView, hosts: HostSession) -> bool:
     """Whether readings alone say if a step was done: then nobody's word is kept beside them."""
-    return bool(step.proves) and all(one.state is not State.UNREAD for one in hosts.judge(view, step.proves))
+    return bool(step.proves) and all(one.state is not State.UNREAD for one in hosts.assess(view, step.proves))

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from vgpu_cfg.errors import LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.hosts.judging import COLD_BOOT, Judged, State
+from vgpu_cfg.execution.hosts.assess import COLD_BOOT, AssessedSetting, State
 from vgpu_cfg.execution.hosts.manual import is_done
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.execution.run.step import NeedsHand, Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.run.step import NeedsManualStep, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.host_facts import is_same_boot
 from vgpu_cfg.model.plan.host_change import HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.planning.host_settings.entry import HostView
@@ -27,9 +27,9 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     """Reboot a host in maintenance mode, wait until it is back, and see what it booted with."""
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
-    judged = hosts.judge(view, change.settles)  # a driver that is new may tell nothing before the reboot
-    if judged and all(one.state is State.HOLDS for one in judged):
-        hosts.keep_readings(change, judged)
+    assessed = hosts.assess(view, change.settles)  # a driver that is new may tell nothing before the reboot
+    if assessed and all(one.state is State.HOLDS for one in assessed):
+        hosts.keep_readings(change, assessed)
         hosts.marks.waits_no_more(ref.moid, *change.settles)
         return StepResult(is_needed=False, message="what waited for it is in force already")
     if not _has_booted_since(change, view, hosts):
@@ -113,8 +113,8 @@ def _has_booted_since(change: RebootHost, view: HostView, hosts: HostSession) ->
     waiting = mark.waiting if mark is not None else {}
     since = [waiting[target.id] for target in change.settles if target.id in waiting]
     booted = view.facts.boot_time
-    is_told = booted is not None and None not in since
-    return bool(since) and is_told and not any(is_same_boot(one, booted) for one in since)
+    is_stated = booted is not None and None not in since
+    return bool(since) and is_stated and not any(is_same_boot(one, booted) for one in since)
 
 
 def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession) -> Waiting[HostView]:
@@ -165,17 +165,17 @@ def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
     try:
         yield from hosts.confirm(change, change.host, change.settles, in_force=True, seconds=seconds)
     except NotConfirmed as error:
-        judged = hosts.judge(hosts.read(change.host, change.settles), change.settles)
-        pending = [_needs_cold_boot(one) for one in judged if one.state is State.PENDING]
+        assessed = hosts.assess(hosts.read(change.host, change.settles), change.settles)
+        pending = [_needs_cold_boot(one) for one in assessed if one.state is State.PENDING]
         hosts.run.readings[change.id] = tuple(
             next((found.reading for found in pending if found.target == one.target), one.reading)
-            for one in judged
+            for one in assessed
         )
-        is_more = any(one.state is State.WRONG or hosts.is_silent(one, change.host) for one in judged)
+        is_more = any(one.state is State.WRONG or hosts.is_silent(one, change.host) for one in assessed)
         if not pending or is_more:
             raise
         names = ", ".join(one.target.id for one in pending)
-        raise NeedsHand(
+        raise NeedsManualStep(
             f"the reboot of {change.host.name} did not bring {names}; what remains is a cold boot",
             subject=change.host.name,
             remedy="run the same command again: it shuts the host down for it, where `disruption` allows "
@@ -183,9 +183,9 @@ def _confirm_booted(change: RebootHost, hosts: HostSession) -> Waiting[None]:
         ) from error
 
 
-def _needs_cold_boot(judged: Judged) -> Judged:
-    reading = judged.reading.model_copy(update={"waits_for": COLD_BOOT})
-    return Judged(judged.target, judged.setting, judged.impact, judged.state, reading)
+def _needs_cold_boot(assessed: AssessedSetting) -> AssessedSetting:
+    reading = assessed.reading.model_copy(update={"waits_for": COLD_BOOT})
+    return AssessedSetting(assessed.target, assessed.setting, assessed.impact, assessed.state, reading)
 
 
 def _minutes(hosts: HostSession) -> str:

@@ -15,7 +15,7 @@ from vgpu_cfg.errors import (
     VCenterError,
     VgpuCfgError,
 )
-from vgpu_cfg.execution.hosts.judging import Judged, State, judge, not_shown
+from vgpu_cfg.execution.hosts.assess import AssessedSetting, State, assess, not_shown
 from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
@@ -103,7 +103,7 @@ class HostSession:
 
     def read_known(
         self, ref: HostRef, targets: Sequence[SettingTarget]
-    ) -> Waiting[tuple[HostView, tuple[Judged, ...]]]:
+    ) -> Waiting[tuple[HostView, tuple[AssessedSetting, ...]]]:
         """Read settings of a host that must answer, and must tell them: silence is no value.
 
         What only a shell tells that the plan may not use is left UNREAD. Raises NotConfirmed.
@@ -111,25 +111,25 @@ class HostSession:
         deadline = self._now() + self.run.options.settle_seconds
         while True:
             view = yield from self.read_awake(ref, targets)
-            judged = self.judge(view, targets)
-            silent = [one for one in judged if self.is_silent(one, ref)]
+            assessed = self.assess(view, targets)
+            silent = [one for one in assessed if self.is_silent(one, ref)]
             if not silent:
-                return view, judged
+                return view, assessed
             if self._now() >= deadline:
                 raise not_shown(ref, silent)
             yield from wait(self.run.options.poll_seconds)
 
-    def is_silent(self, judged: Judged, ref: HostRef) -> bool:
+    def is_silent(self, assessed: AssessedSetting, ref: HostRef) -> bool:
         """Whether a setting is not told that must be.
 
         Nobody need tell what only a shell tells that the plan may not use, what somebody has said to be
         done by hand, nor what held earlier in this run on a device that the host has since handed out.
         """
-        key = (ref.moid, judged.target.id)
-        is_excused = key in self._by_hand or (judged.is_absent and key in self._shown)
-        return judged.state is State.UNREAD and not is_excused and not self._is_hidden(ref, judged.target)
+        key = (ref.moid, assessed.target.id)
+        is_excused = key in self._by_hand or (assessed.is_absent and key in self._shown)
+        return assessed.state is State.UNREAD and not is_excused and not self._is_hidden(ref, assessed.target)
 
-    def take_word(self, ref: HostRef, targets: Iterable[SettingTarget]) -> None:
+    def accept_as_done(self, ref: HostRef, targets: Iterable[SettingTarget]) -> None:
         """Believe that settings were set by hand, for as long as no reading says otherwise."""
         self._by_hand.update((ref.moid, target.id) for target in targets)
 
@@ -163,24 +163,26 @@ class HostSession:
 
     # ------------------------------------------------------------- judging
 
-    def judge(self, view: HostView, targets: Iterable[SettingTarget]) -> tuple[Judged, ...]:
+    def assess(self, view: HostView, targets: Iterable[SettingTarget]) -> tuple[AssessedSetting, ...]:
         """Say of each setting what the host shows, and what that amounts to."""
         mark = self.marks.own(view.host.moid)
-        judged = tuple(judge(view, target, self.tools.settings(target.setting), mark) for target in targets)
-        self._shown.update((view.host.moid, one.target.id) for one in judged if one.state is State.HOLDS)
-        return judged
+        assessed = tuple(
+            assess(view, target, self.tools.settings(target.setting), mark) for target in targets
+        )
+        self._shown.update((view.host.moid, one.target.id) for one in assessed if one.state is State.HOLDS)
+        return assessed
 
-    def keep_readings(self, change: Change, judged: Iterable[Judged]) -> None:
+    def keep_readings(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
         """Put what was read back into the change's outcome."""
-        self.run.readings[change.id] = tuple(one.reading for one in judged)
+        self.run.readings[change.id] = tuple(one.reading for one in assessed)
 
     def _is_hidden(self, ref: HostRef, target: SettingTarget) -> bool:
         """Whether only the host's shell tells a setting for certain, and the plan may not use it."""
         is_in_shell = bool(self.tools.settings(target.setting).facts & SHELL_GROUPS)
         return is_in_shell and not self.shells.is_allowed(ref.moid)
 
-    def _tell_hidden(self, change: Change, judged: Iterable[Judged]) -> None:
-        hidden = [one.target.id for one in judged if one.state is State.UNREAD]
+    def _report_hidden(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
+        hidden = [one.target.id for one in assessed if one.state is State.UNREAD]
         if hidden:
             self.run.note(change.id, f"not read back, nothing shows it to this plan: {', '.join(hidden)}")
 
@@ -206,16 +208,16 @@ class HostSession:
                 if self._now() >= deadline:
                     raise
             else:
-                judged = self.judge(view, targets)
-                self.keep_readings(change, judged)
+                assessed = self.assess(view, targets)
+                self.keep_readings(change, assessed)
                 missing = [
                     one
-                    for one in judged
+                    for one in assessed
                     if not (one.state is State.HOLDS if in_force else one.is_written)
                     and (one.state is not State.UNREAD or self.is_silent(one, ref))
                 ]
                 if not missing:
-                    self._tell_hidden(change, judged)
+                    self._report_hidden(change, assessed)
                     return view
                 if self._now() >= deadline:
                     raise not_shown(ref, missing)
@@ -255,7 +257,7 @@ class HostSession:
         if not isinstance(error, Interrupted | Unreachable | LoginFailed):
             self.note_reason(ref, f"{change.id}: {error.message}")
 
-    def tell_left_behind(self) -> tuple[str, ...]:
+    def list_left_behind(self) -> tuple[str, ...]:
         """Name, one line each, the hosts that are down, wait for a restart, or have their shell open."""
         lines: list[str] = []
         for moid, name, mark in self.marks.items():

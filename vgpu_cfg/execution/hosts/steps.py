@@ -6,7 +6,7 @@ import shlex
 from typing import assert_never
 
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.hosts.judging import RESTARTS, Judged, State
+from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
 from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance
 from vgpu_cfg.execution.hosts.power import reboot_host, shut_down_host
 from vgpu_cfg.execution.hosts.session import HostSession
@@ -68,10 +68,10 @@ def change_host(change: ChangeHost, hosts: HostSession) -> Step:
     A setting that waits for a restart is noted in the mark before it is written.
     """
     ref = change.host
-    view, judged = yield from hosts.read_known(ref, change.settings)
-    hosts.keep_readings(change, judged)
-    if judged and all(one.is_written for one in judged):
-        waits = sorted({one.reading.waits_for for one in judged if one.state is State.PENDING})
+    view, assessed = yield from hosts.read_known(ref, change.settings)
+    hosts.keep_readings(change, assessed)
+    if assessed and all(one.is_written for one in assessed):
+        waits = sorted({one.reading.waits_for for one in assessed if one.state is State.PENDING})
         message = f"written already; waits for a {' and a '.join(waits)}" if waits else "it is so already"
         return StepResult(is_needed=False, message=message)
     if hosts.must_be_down(change, ref) and not view.host.is_in_maintenance_mode:
@@ -81,7 +81,7 @@ def change_host(change: ChangeHost, hosts: HostSession) -> Step:
             remedy="see who took it out; then " + PLAN_AGAIN,
         )
     hosts.run.check_going_on()
-    waiting = [one.target for one in judged if not one.is_written and one.impact in RESTARTS]
+    waiting = [one.target for one in assessed if not one.is_written and one.impact in RESTARTS]
     hosts.marks.waits_since(ref.moid, view.facts.boot_time, *waiting)
     try:
         keep_names(change, view, hosts)
@@ -89,7 +89,7 @@ def change_host(change: ChangeHost, hosts: HostSession) -> Step:
     except Unreachable:
         raise  # whether it was written is not known
     except VgpuCfgError:
-        _unmark(ref.moid, judged, hosts)
+        _unmark(ref.moid, assessed, hosts)
         raise
     yield from hosts.confirm(change, ref, change.settings, in_force=False)
     return StepResult(message=_waits(change, hosts))
@@ -102,9 +102,9 @@ def restart_service(change: RestartService, hosts: HostSession) -> Step:
     """
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
-    judged = hosts.judge(view, change.settles)
-    if judged and all(one.state is State.HOLDS for one in judged):
-        hosts.keep_readings(change, judged)
+    assessed = hosts.assess(view, change.settles)
+    if assessed and all(one.state is State.HOLDS for one in assessed):
+        hosts.keep_readings(change, assessed)
         hosts.marks.waits_no_more(ref.moid, *change.settles)
         return StepResult(is_needed=False, message="what waited for it is in force already")
     hosts.run.check_going_on()
@@ -188,9 +188,9 @@ def esxcli_command(write: EsxcliWrite) -> tuple[str, ...]:
     return ("esxcli", *words, *(f"--{name}={value}" for name, value in write.arguments))
 
 
-def _unmark(host_moid: str, judged: tuple[Judged, ...], hosts: HostSession) -> None:
+def _unmark(host_moid: str, assessed: tuple[AssessedSetting, ...], hosts: HostSession) -> None:
     """Take settings that were refused off the mark again; those of an earlier write stay."""
-    refused = [one.target for one in judged if one.state is not State.PENDING and not one.is_written]
+    refused = [one.target for one in assessed if one.state is not State.PENDING and not one.is_written]
     try:
         hosts.marks.waits_no_more(host_moid, *refused)
     except VgpuCfgError:

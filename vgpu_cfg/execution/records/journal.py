@@ -179,8 +179,8 @@ def _without_contents(plan: Plan) -> Plan:
         else change
         for change in plan.changes
     )
-    asked = DesiredPlan(name=plan.desired.name, vcenter=plan.desired.vcenter)
-    return plan.model_copy(update={"desired": asked, "changes": changes})
+    requested = DesiredPlan(name=plan.desired.name, vcenter=plan.desired.vcenter)
+    return plan.model_copy(update={"desired": requested, "changes": changes})
 
 
 def find_journals(folder: Path, plan: str) -> tuple[Path, ...]:

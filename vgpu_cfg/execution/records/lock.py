@@ -68,14 +68,14 @@ def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> 
         ) from error
     except (OSError, RuntimeError) as error:  # the latter from a file system without locks
         raise _unusable(folder, error) from error
-    told = path.with_suffix(".json")
+    reported = path.with_suffix(".json")
     try:
         with contextlib.suppress(OSError):  # it only tells: the lock itself is held
-            told.write_text(holder.model_dump_json(), encoding="utf-8")
+            reported.write_text(holder.model_dump_json(), encoding="utf-8")
         yield holder
     finally:
         with contextlib.suppress(OSError):
-            told.unlink(missing_ok=True)
+            reported.unlink(missing_ok=True)
         lock.release()
 
 

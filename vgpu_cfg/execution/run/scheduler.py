@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.waves import Waves
 from vgpu_cfg.model.plan.change import Change, PowerOnVm, StageGuest
 
@@ -19,7 +19,7 @@ class Scheduler:
     one host; a guest that sets itself up burdens none.
     A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
-    down at once than it allows; `down` names those (moids) that are down already. `turns` decide
+    down at once than it allows; `down` names those (moids) that are down already. `start_queues` decide
     which of the VMs of a contest starts next. Raises PlanError where the needs of the changes have no order.
     """
 
@@ -30,9 +30,9 @@ class Scheduler:
         parallel: int,
         per_host: int,
         down: Collection[str] = (),
-        turns: StartTurns | None = None,
+        start_queues: StartQueues | None = None,
     ) -> None:
-        self._turns = turns or StartTurns()
+        self._queues = start_queues or StartQueues()
         self._parallel = parallel
         self._per_host = per_host
         self._index = {change.id: index for index, change in enumerate(changes)}
@@ -81,14 +81,14 @@ class Scheduler:
                 del self._unmet[index]
                 self._running.add(index)
                 self._waves.begin(change)
-                if _burdens_host(change):
+                if _counts_for_host(change):
                     self._on_host[change.host_moid] += 1
                 return change
         return None
 
     def succeed(self, change: Change) -> None:
         """Note that a change has come true: what needed only it may begin."""
-        self._turns.leave(change)  # one that DRS started on another host had no turn here
+        self._queues.leave(change)  # one that DRS started on another host had no turn here
         index = self._end(change)
         self._waves.succeed(change)
         for dependent in self._needed_by.get(index, ()):
@@ -99,7 +99,7 @@ class Scheduler:
 
     def fail(self, change: Change) -> tuple[Change, ...]:
         """Note that a change has not come true, and drop all that needs it, however far away."""
-        self._turns.miss(change)
+        self._queues.miss(change)
         return self._drop_dependents([self._end(change)])
 
     def stop_wave(self, change: Change) -> tuple[Change, ...]:
@@ -142,12 +142,12 @@ class Scheduler:
         if index in self._ready:
             self._ready.remove(index)
         self._waves.drop(self._changes[index])
-        self._turns.miss(self._changes[index])
+        self._queues.miss(self._changes[index])
 
     def _end(self, change: Change) -> int:
         index = self._index[change.id]
         self._running.remove(index)
-        if _burdens_host(change):
+        if _counts_for_host(change):
             self._on_host[change.host_moid] -= 1
         return index
 
@@ -155,7 +155,7 @@ class Scheduler:
         if not self._waves.admits(change):
             return False
         host = change.host_moid
-        if not _burdens_host(change):
+        if not _counts_for_host(change):
             return True
         if self._on_host[host] >= self._per_host:
             return False
@@ -166,7 +166,7 @@ class Scheduler:
             for index in self._running
             if isinstance(other := self._changes[index], PowerOnVm) and other.host_moid == host
         ]
-        if not self._turns.admits(change, others):
+        if not self._queues.admits(change, others):
             return False
         return not others or (change.pin is None and all(other.pin is None for other in others))
 
@@ -194,6 +194,6 @@ class Scheduler:
             )
 
 
-def _burdens_host(change: Change) -> bool:
+def _counts_for_host(change: Change) -> bool:
     """Whether a change counts among those that burden its host: a guest works for half an hour by itself."""
     return change.host_moid is not None and not isinstance(change, StageGuest)

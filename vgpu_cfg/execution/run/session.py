@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
-from vgpu_cfg.execution.run.turns import StartTurns
+from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef
@@ -39,7 +39,7 @@ class RunOptions:
     then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
     `command_seconds`.
     A guest at work is asked every `guest_poll_seconds`, one that does not answer every
-    `guest_knock_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
+    `guest_retry_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
     through a shell; what is started there has `guest_start_seconds` to begin, and an earlier staging
     `guest_quiet_seconds` to end.
     """
@@ -57,7 +57,7 @@ class RunOptions:
     boot_settle_seconds: float = 120.0
     command_seconds: float = 600.0
     guest_poll_seconds: float = 10.0
-    guest_knock_seconds: float = 30.0
+    guest_retry_seconds: float = 30.0
     guest_silence_seconds: float = 300.0
     guest_start_seconds: float = 120.0
     guest_quiet_seconds: float = 900.0
@@ -72,7 +72,7 @@ class RunSession:
     read then, `half_made` the names of VMs that were made and do not yet show what was
     asked to what they lack. `half_staged` says of VMs how far their guests are that are being set up.
     `networks` maps the names of switches and portgroups that this
-    run made to their moids, `readings` a change's id to what its settings showed. `turns` say
+    run made to their moids, `readings` a change's id to what its settings showed. `start_queues` say
     which VM starts next, where that depends on the GPUs that others were given.
     """
 
@@ -92,7 +92,7 @@ class RunSession:
     networks: dict[str, str] = field(default_factory=dict)
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
     planned_versions: Mapping[str, str] = field(default_factory=dict)
-    turns: StartTurns = field(default_factory=StartTurns)
+    start_queues: StartQueues = field(default_factory=StartQueues)
 
     def __post_init__(self) -> None:
         self.planned_versions = {
@@ -100,7 +100,7 @@ class RunSession:
             for change in self.plan.changes
             if isinstance(change, ReconfigureVm) and change.vm.moid and change.spec.change_version
         }
-        self.turns = StartTurns(self.plan.contests)
+        self.start_queues = StartQueues(self.plan.contests)
 
     def check_going_on(self) -> None:
         """Raise Interrupted where the run is to start no more tasks."""

@@ -10,7 +10,7 @@ from vgpu_cfg.errors import ChangeError
 from vgpu_cfg.ports import TaskUpdate
 
 
-class NeedsHand(ChangeError):
+class NeedsManualStep(ChangeError):
     """A change came as far as it can by itself, and a hand must do the rest: the run waits (exit code 7)."""
 
 

@@ -33,15 +33,15 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
     if change.pin is None:
         host_moid = yield from _switch_on(vm, change, session)
         is_elsewhere = change.host_moid is not None and host_moid != change.host_moid
-        if session.turns.is_waiting(vm.name) and not is_elsewhere:
+        if session.start_queues.is_waiting(vm.name) and not is_elsewhere:
             _take_turn(vm, (yield from _gpus_of(vm, host_moid, session)), session)
         return StepResult(vm_moid=vm.moid, message="DRS started it on another host" if is_elsewhere else "")
     return (yield from _power_on_pinned(vm, change, change.pin, session))
 
 
 def _take_turn(vm: Vm, pci_ids: Iterable[str], session: RunSession) -> None:
-    if session.turns.is_waiting(vm.name):
-        session.turns.started(vm.name, pci_ids)
+    if session.start_queues.is_waiting(vm.name):
+        session.start_queues.started(vm.name, pci_ids)
 
 
 def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:

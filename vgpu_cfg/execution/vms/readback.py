@@ -74,7 +74,7 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
 def describe_spec(spec: VmSpec) -> str:
     """List in vSphere's words what a request would set: "firmware, memory, vGPU grid_a100-40c"."""
     groups = (f"device group {name}" for name in spec.device_groups.values())
-    devices = (_device_words(edit) for edit in spec.devices)
+    devices = (_device_text(edit) for edit in spec.devices)
     settings = (setting.name.rstrip(":") for setting, _ in rows_of(spec.settings))
     return ", ".join([*settings, *spec.extra_config, *groups, *devices])
 
@@ -215,7 +215,7 @@ def _network_of(backing: NicBacking) -> str:
     return backing.portgroup_key or backing.network_moid
 
 
-def _device_words(edit: DeviceEdit) -> str:
+def _device_text(edit: DeviceEdit) -> str:
     match edit:
         case NewVgpu():
             return f"vGPU {edit.profile}"

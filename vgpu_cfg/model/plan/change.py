@@ -77,7 +77,7 @@ __all__ = [
     "Severity",
     "ShutDownHost",
     "StageGuest",
-    "StartContest",
+    "StartQueue",
     "Subject",
     "UpgradeVm",
     "VmOverride",
@@ -281,7 +281,7 @@ class ManualStep(ChangeBase):
     is_shown: bool = False
 
     @property
-    def needs_word(self) -> bool:
+    def needs_acknowledgement(self) -> bool:
         """Whether only somebody's word says that it was done."""
         return not self.proves and not self.is_shown
 
@@ -363,7 +363,7 @@ class GpuLoad(Frozen):
     held: tuple[tuple[str, int | None], ...] = ()
 
 
-class StartContest(Frozen):
+class StartQueue(Frozen):
     """VMs of one host that must be started one by one, the next chosen by the GPUs that ESXi gave the others.
 
     `gpus` are the host's GPUs of one board, `peer_sets` the addresses of those that a device group takes
@@ -406,7 +406,7 @@ class Plan(Frozen):
     placements: tuple[Placement, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     changes: tuple[Change, ...] = ()
-    contests: tuple[StartContest, ...] = ()
+    contests: tuple[StartQueue, ...] = ()
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     hosts_in_sync: tuple[str, ...] = ()

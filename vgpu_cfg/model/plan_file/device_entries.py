@@ -28,7 +28,7 @@ from vgpu_cfg.model.plan_file.host_fields import (
     VmknicAddress,
     Vmnic,
 )
-from vgpu_cfg.model.plan_words import GpuUse, NicUse, SchedulerPolicy
+from vgpu_cfg.model.plan_values import GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 LIVE = TakesEffect.LIVE

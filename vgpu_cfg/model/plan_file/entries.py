@@ -46,7 +46,7 @@ from vgpu_cfg.model.plan_file.nic_entries import NicEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS, VmOptions
-from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.vgpu import Sharing
 
 AT_CREATION = TakesEffect.AT_CREATION

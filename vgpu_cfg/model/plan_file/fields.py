@@ -35,7 +35,7 @@ from vgpu_cfg.model.plan_file.values import (
     parse_secret,
     parse_size,
 )
-from vgpu_cfg.model.plan_words import DesiredNuma, NumaPolicy, SecretReference
+from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 

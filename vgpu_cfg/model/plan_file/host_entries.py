@@ -20,7 +20,7 @@ from vgpu_cfg.model.plan_file.host_fields import (
     WindowText,
     one_or_list,
 )
-from vgpu_cfg.model.plan_words import Disruption
+from vgpu_cfg.model.plan_values import Disruption
 
 LIVE = TakesEffect.LIVE
 HOST_REBOOT = TakesEffect.HOST_REBOOT

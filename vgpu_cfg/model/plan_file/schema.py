@@ -57,9 +57,9 @@ def _templated(schema: dict[str, Any]) -> dict[str, Any]:
         return {**schema, "anyOf": [*lists, *extra]}
     if _is_open(schema):
         return schema
-    told = {word: schema[word] for word in schema if word == "description" or word.startswith("x-")}
-    rule = {word: value for word, value in schema.items() if word not in told}
-    return {**told, "anyOf": [rule, _TEMPLATED]}
+    reported = {word: schema[word] for word in schema if word == "description" or word.startswith("x-")}
+    rule = {word: value for word, value in schema.items() if word not in reported}
+    return {**reported, "anyOf": [rule, _TEMPLATED]}
 
 
 def _is_open(schema: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from vgpu_cfg.model.plan_words import SecretReference
+from vgpu_cfg.model.plan_values import SecretReference
 
 _UNITS_MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")

@@ -19,8 +19,8 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.model.rdma import mtu_of, network_of
+from vgpu_cfg.planning.addresses.address_pools import AddressPools
 from vgpu_cfg.planning.addresses.nic_identity import NicIdentities
-from vgpu_cfg.planning.addresses.pools import Pools
 from vgpu_cfg.planning.findings.collection import Findings
 
 NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]
@@ -32,8 +32,8 @@ class NicAddress:
 
     `network` is the name that the plan file gives, "" for none. The guest finds the NIC by `mac`, or by
     its `driver` where `mac` is empty; both are empty where nothing tells it from another one. `addresses`
-    are CIDR, `gateway` and `dns` those of its network, where it gets an address that is no DHCP's. `is_told`
-    is False where the plan file says nothing of its address: then the guest's own settings stay.
+    are CIDR, `gateway` and `dns` those of its network, where it gets an address that is no DHCP's.
+    `is_stated` is False where the plan file says nothing of its address: then the guest's own settings stay.
     """
 
     network: str
@@ -48,7 +48,7 @@ class NicAddress:
     rdma: Literal["gpudirect", "host"] | None = None
 
     @property
-    def is_told(self) -> bool:
+    def is_stated(self) -> bool:
         """Whether the plan file says what address it has."""
         return self.dhcp or bool(self.addresses)
 
@@ -99,7 +99,7 @@ class AddressBook:
         findings = findings if findings is not None else Findings()
         self._desired = desired
         self._existing = dict(existing) if existing is not None else own_vms(desired, observed)
-        self._pools = Pools(desired, observed, self._existing, findings)
+        self._pools = AddressPools(desired, observed, self._existing, findings)
         self._identities = NicIdentities(desired, observed, self._existing, findings)
 
     @property

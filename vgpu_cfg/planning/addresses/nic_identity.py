@@ -68,10 +68,10 @@ class NicIdentities:
                 found.append((own[index].mac.casefold(), driver))
             else:
                 found.append((self.default_macs.get((vm.name, index), ""), driver))
-        self._judge(vm, found)
+        self._assess(vm, found)
         return tuple(found)
 
-    def _judge(self, vm: DesiredVm, found: list[Identity]) -> None:
+    def _assess(self, vm: DesiredVm, found: list[Identity]) -> None:
         """Complain where the guest is to be set up and cannot tell its NICs apart."""
         alike = [index for index, one in enumerate(found) if one == ("", "")]
         if vm.guest is None or not alike:

@@ -258,16 +258,16 @@ Places = frozenset[tuple[int, int]]
 """Where GPU instances stand: (first memory slice, number of slices) of each."""
 
 
-def arrange(gpu: GpuState, holders: Iterable[Held], told: Places | None = None) -> Iterator[GpuState]:
+def arrange(gpu: GpuState, holders: Iterable[Held], reported: Places | None = None) -> Iterator[GpuState]:
     """Yield the ways in which these vGPUs can stand on an empty GPU, the likeliest first, a bounded number.
 
-    vCenter does not tell where on a GPU a running vGPU stands; `told` are the places of the GPU's
+    vCenter does not tell where on a GPU a running vGPU stands; `reported` are the places of the GPU's
     instances where its host was asked: then all of them are used, and no others. Large vGPUs are placed
     first.
     """
     order = sorted(holders, key=lambda held: (-_size(held), held.vm))
-    found = _bounded(_arrangements(gpu, order, told), _MOST_ARRANGEMENTS)
-    yield from (state for state in found if told is None or _places(state) == told)
+    found = _bounded(_arrangements(gpu, order, reported), _MOST_ARRANGEMENTS)
+    yield from (state for state in found if reported is None or _places(state) == reported)
 
 
 def _places(gpu: GpuState) -> Places:
@@ -282,7 +282,7 @@ def _size(held: Held) -> int:
     return (held.need.mig_size or held.need.size_gb) if held.need else 0
 
 
-def _arrangements(gpu: GpuState, order: list[Held], told: Places | None) -> Iterator[GpuState]:
+def _arrangements(gpu: GpuState, order: list[Held], reported: Places | None) -> Iterator[GpuState]:
     if not order:
         yield gpu
         return
@@ -291,11 +291,11 @@ def _arrangements(gpu: GpuState, order: list[Held], told: Places | None) -> Iter
     if need is None or gpu.refuse(need) is not None:
         return
     for start in _starts(gpu, need):
-        if told is not None and (start, need.mig_size) not in told:
+        if reported is not None and (start, need.mig_size) not in reported:
             continue
         trial = gpu.copy()
         trial.held.append(Held(held.vm, need, start, held.is_planned, held.line))
-        yield from _arrangements(trial, rest, told)
+        yield from _arrangements(trial, rest, reported)
 
 
 def _starts(gpu: GpuState, need: VgpuNeed) -> tuple[int | None, ...]:

@@ -40,9 +40,9 @@ def highest_version(host: Host) -> int | None:
 
 def vgpu_limit(host: Host, version: int | None) -> int:
     """Return how many vGPUs a VM of this version may have: vCenter's word, else the table."""
-    told = host.max_vgpus_by_hardware_version.get(version) if version is not None else None
-    if told is not None:
-        return told
+    reported = host.max_vgpus_by_hardware_version.get(version) if version is not None else None
+    if reported is not None:
+        return reported
     if version is None or version > 20:
         return 16
     if version == 20:

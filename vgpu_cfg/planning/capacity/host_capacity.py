@@ -112,7 +112,7 @@ class CapacityReader:
         found.functions = read_functions(host, vms, self._observed.facts)
         found.uplinks = read_uplinks(host, self._observed.facts)
         self._hold(found, vms)
-        self._judge_sharing(found)
+        self._assess_sharing(found)
         self._claim(found, vms)
         gone = {vm.name for vm in here if vm.moid in without and vm.is_on} - {vm.name for vm in vms}
         if gone:
@@ -164,7 +164,7 @@ class CapacityReader:
         if gpu.is_passthrough:
             return Code.GPU_IN_PASSTHROUGH
         host = found.host
-        is_told = host.profiles is not None or bool(host.creatable_profiles)
+        is_stated = host.profiles is not None or bool(host.creatable_profiles)
         serves = any(board is not None and board.key in self.needs(name) for name in found.offered)
         is_busy = any(other.vm_moids for other in host.gpus)
         match gpu.graphics_type:
@@ -173,7 +173,7 @@ class CapacityReader:
             case GraphicsType.SHARED | GraphicsType.DIRECT:
                 return Code.NOT_SHARED_DIRECT
             case GraphicsType.SHARED_DIRECT | None:
-                if not serves and board is not None and (is_told or not is_busy):
+                if not serves and board is not None and (is_stated or not is_busy):
                     return Code.NO_HOST_DRIVER
                 return None
 
@@ -189,41 +189,43 @@ class CapacityReader:
     def _hold(self, found: HostCapacity, vms: Iterable[Vm]) -> None:
         """Put what runs on the GPUs that are said to hold it."""
         gpus = {gpu.pci_id: gpu for gpu in found.gpus}
-        told: dict[str, list[GpuState]] = {}
+        reported: dict[str, list[GpuState]] = {}
         for gpu in found.host.gpus:
             for moid in gpu.vm_moids:
-                told.setdefault(moid, []).append(gpus[gpu.pci_id])
+                reported.setdefault(moid, []).append(gpus[gpu.pci_id])
         late: list[Vm] = []
         for vm in vms:
             if not vm.is_on:
                 continue
             if vm.detail is None:
-                if vm.moid in told:
+                if vm.moid in reported:
                     found.unread.append(vm.name)
-                    for unread in told[vm.moid]:
+                    for unread in reported[vm.moid]:
                         unread.held.append(Held(vm.name, None))
                 continue
             self._hold_passthrough(found, vm)
-            if vm.detail.vgpus and vm.moid in told:
-                self._hold_vgpus(vm, told[vm.moid], found)
+            if vm.detail.vgpus and vm.moid in reported:
+                self._hold_vgpus(vm, reported[vm.moid], found)
             elif vm.detail.vgpus:
                 late.append(vm)
         for vm in late:
-            self._hold_vgpus(vm, found.gpus, found, is_told=False)
+            self._hold_vgpus(vm, found.gpus, found, is_stated=False)
         self._arrange(found)
 
-    def _hold_vgpus(self, vm: Vm, gpus: list[GpuState], found: HostCapacity, *, is_told: bool = True) -> None:
+    def _hold_vgpus(
+        self, vm: Vm, gpus: list[GpuState], found: HostCapacity, *, is_stated: bool = True
+    ) -> None:
         """Spread a VM's vGPUs over GPUs: where it is told to hold several, one after the other."""
         given: dict[str, int] = {}
         profiles = sorted((vgpu.profile for vgpu in vm.detail.vgpus), reverse=True) if vm.detail else []
         for profile in profiles:
             needs = self.needs(profile)
             fitting = [gpu for gpu in gpus if gpu.board_key in needs]
-            if not is_told:
+            if not is_stated:
                 fitting = [gpu for gpu in fitting if gpu.refuse(needs[gpu.board_key or ""]) is None]
             if not fitting:
                 found.unplaced.append(vm.name)
-                for unread in gpus if is_told else ():
+                for unread in gpus if is_stated else ():
                     unread.held.append(Held(vm.name, None))
                 return
             chosen = min(fitting, key=lambda one: given.get(one.pci_id, 0))
@@ -259,8 +261,8 @@ class CapacityReader:
             empty = gpu.copy()
             empty.held = []
             empty.obstacle = None
-            told = self._told_places(found.host, gpu)
-            if told is not None and (known := next(arrange(empty, holders, told), None)) is not None:
+            reported = self._known_places(found.host, gpu)
+            if reported is not None and (known := next(arrange(empty, holders, reported), None)) is not None:
                 known.obstacle = gpu.obstacle
                 found.gpus[index] = known
                 continue
@@ -272,7 +274,7 @@ class CapacityReader:
             chosen.obstacle = gpu.obstacle
             found.gpus[index] = chosen
 
-    def _told_places(self, host: Host, gpu: GpuState) -> Places | None:
+    def _known_places(self, host: Host, gpu: GpuState) -> Places | None:
         """Return where the host's shell says that GPU instances stand; None where it was not asked."""
         facts = self._observed.facts.hosts.get(host.moid)
         mig = facts.shell.mig if facts is not None and facts.shell is not None else None
@@ -291,7 +293,7 @@ class CapacityReader:
             if gpu.board_key in (needs := self.needs(name))
         )
 
-    def _judge_sharing(self, found: HostCapacity) -> None:
+    def _assess_sharing(self, found: HostCapacity) -> None:
         """Tell an idle GPU's mode by what can be created, where the API does not tell it (before 8.0.3)."""
         for gpu in found.gpus:
             if gpu.sharing is None and not gpu.held and gpu.board_key is not None:

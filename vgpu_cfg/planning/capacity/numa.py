@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from vgpu_cfg.model.observed.inventory import NumaNode
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 
 NODE_MEMORY_SHARE = 0.9
 """The part of a NUMA node's memory that VMs can have; recalled, not looked up."""

@@ -83,10 +83,10 @@ def _baseboard(domain: Domain, topology: Topology) -> list[str]:
 
 
 def _by_module(gpus: Sequence[str], topology: Topology) -> dict[int, str]:
-    told = {module: gpu for gpu in gpus if (module := topology.module(gpu)) is not None}
-    if len(told) == len(gpus) - 1:
-        module = next(one for one in _MODULES_BY_ADDRESS if one not in told)
-        told[module] = next(gpu for gpu in gpus if gpu not in told.values())
-    if set(told) == set(_MODULES_BY_ADDRESS):
-        return told
+    reported = {module: gpu for gpu in gpus if (module := topology.module(gpu)) is not None}
+    if len(reported) == len(gpus) - 1:
+        module = next(one for one in _MODULES_BY_ADDRESS if one not in reported)
+        reported[module] = next(gpu for gpu in gpus if gpu not in reported.values())
+    if set(reported) == set(_MODULES_BY_ADDRESS):
+        return reported
     return dict(zip(_MODULES_BY_ADDRESS, gpus, strict=True))

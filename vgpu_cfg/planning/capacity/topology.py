@@ -114,8 +114,10 @@ class Topology:
         self.host = host
         self._boards = boards
         self._links: GpuLinks | None = shell.links if shell is not None else None
-        told = shell.gpus if shell is not None else {}
-        self._modules = {pci_id: one.module_id for pci_id, one in told.items() if one.module_id is not None}
+        reported = shell.gpus if shell is not None else {}
+        self._modules = {
+            pci_id: one.module_id for pci_id, one in reported.items() if one.module_id is not None
+        }
         self._tree = PciTree(host)
         self._nodes = {device.pci_id: device.numa_node for device in host.pci_devices}
         self._nodes |= {nic.pci_id: nic.numa_node for nic in host.nics if nic.numa_node is not None}
@@ -134,8 +136,8 @@ class Topology:
     @cached_property
     def domains(self) -> tuple[Domain, ...]:
         """The NVLink domains of two GPUs and more, in the order of their addresses; no GPU is in two."""
-        found = self._told_domains()
-        untold = [gpu for gpu in self._in_order() if not self._is_told(gpu.pci_id)]
+        found = self._known_domains()
+        untold = [gpu for gpu in self._in_order() if not self._is_known(gpu.pci_id)]
         found += self._switched(untold)
         found += self._guessed(untold)
         return tuple(sorted(found, key=lambda domain: min(domain.gpus)))
@@ -170,9 +172,9 @@ class Topology:
 
     def distance(self, one: str, other: str) -> Link | None:
         """Return the way between two functions, None where nobody tells it."""
-        told = self._links.links.get(one, {}).get(other) if self._links is not None else None
-        if told is not None and told != "N/A":
-            return Link(told, Source.SHELL)
+        reported = self._links.links.get(one, {}).get(other) if self._links is not None else None
+        if reported is not None and reported != "N/A":
+            return Link(reported, Source.SHELL)
         domain = self.domain(one)
         if domain is not None and other in domain.gpus:
             return Link(NVLINK, domain.source)
@@ -219,15 +221,15 @@ class Topology:
             largest = max(
                 (
                     len(domain.gpus)
-                    for domain in self._told_domains()
+                    for domain in self._known_domains()
                     if any(self._is_of(pci_id, board_key) for pci_id in domain.gpus)
                 ),
                 default=0,
             )
-            told = [pci_id for pci_id in self._links.links if self._is_of(pci_id, board_key)]
-            if len(told) >= size > largest:
+            reported = [pci_id for pci_id in self._links.links if self._is_of(pci_id, board_key)]
+            if len(reported) >= size > largest:
                 found.append(GroupWithoutLink(name, size, largest))
-        for domain in self._told_domains():
+        for domain in self._known_domains():
             gpus = sorted(domain.gpus)
             boards = tuple(dict.fromkeys(self._boards[one].name for one in gpus if one in self._boards))
             if len(boards) > 1:
@@ -237,7 +239,7 @@ class Topology:
     def _in_order(self) -> list[Gpu]:
         return sorted(self.host.gpus, key=lambda gpu: gpu.pci_id)
 
-    def _is_told(self, pci_id: str) -> bool:
+    def _is_known(self, pci_id: str) -> bool:
         """Whether the matrix speaks of the GPU: one that is passed through is not in it."""
         return self._links is not None and pci_id in self._links.links
 
@@ -245,7 +247,7 @@ class Topology:
         board = self._boards.get(pci_id)
         return board is not None and board.key == board_key
 
-    def _told_domains(self) -> list[Domain]:
+    def _known_domains(self) -> list[Domain]:
         found: list[Domain] = []
         links = self._links.links if self._links is not None else {}
         placed: set[str] = set()

@@ -43,7 +43,7 @@ def marked_moids(plan: str, observed: Inventory) -> frozenset[str]:
     return frozenset(vm.moid for vm in observed.vms_marked(plan) if is_marked(vm, plan))
 
 
-def judge_ownership(
+def assess_ownership(
     desired: DesiredPlan, observed: Inventory, folders: Mapping[str, Folder | None], findings: Findings
 ) -> Ownership:
     """Find the plan's own VMs; `folders` gives each desired VM's folder by VM name."""
@@ -67,7 +67,7 @@ def judge_ownership(
         elif others := strays.get(wanted.name):
             _refuse_stray(wanted, folder, others[0], observed, findings)
             result.blocked.add(wanted.name)
-    _judge_rest(desired, marked, folders.values(), result, findings)
+    _assess_rest(desired, marked, folders.values(), result, findings)
     return result
 
 
@@ -98,7 +98,7 @@ def _refuse_stray(
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
-def _judge_rest(
+def _assess_rest(
     desired: DesiredPlan,
     marked: Iterable[Vm],
     folders: Iterable[Folder | None],

@@ -8,7 +8,7 @@ from typing import Any
 from vgpu_cfg.documents import Loc, Part
 from vgpu_cfg.errors import DocumentFault
 from vgpu_cfg.model.plan_file import GpuMatch, HostEntry, HostGpuEntry, HostNicEntry, NicMatch, RoceEntry
-from vgpu_cfg.model.plan_words import GpuUse, NicUse, SchedulerPolicy
+from vgpu_cfg.model.plan_values import GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 _OF_VGPUS = ("sharing", "vgpu_mode", "scheduler")

@@ -16,7 +16,7 @@ from vgpu_cfg.model.plan_file import (
     PvrdmaEntry,
     VmknicEntry,
 )
-from vgpu_cfg.model.plan_words import Disruption
+from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.expand.device_checks import check_gpu_rules, check_nic_rules
 
 _EVACUATION = "VgpuMMAutomationTimeoutSecs"

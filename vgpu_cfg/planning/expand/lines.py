@@ -72,12 +72,12 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
         parts = [*defaults, keys_only, *chosen]
         signature = tuple(id(part) for part in parts)
         if signature not in checked or any(has_templates(part.data) for part in parts):
-            judged, faults = _member_keys(parts, own, member, context)
+            assessed, faults = _member_keys(parts, own, member, context)
             out.faults += first_of_each_place(faults, seen)
-            checked[signature] = judged
-        judged = checked[signature]
-        if judged is not None and members:
-            keys, user_data = judged
+            checked[signature] = assessed
+        assessed = checked[signature]
+        if assessed is not None and members:
+            keys, user_data = assessed
             out.vms.append(make_vm(member.name, str(line.data["name"]), keys, line.origin, user_data))
             out.guest_keys[member.name] = stated_in(keys)
 

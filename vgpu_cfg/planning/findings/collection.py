@@ -37,7 +37,7 @@ class Findings:
             lines[vm.line] = lines.get(vm.line, 0) + 1
         findings = cls({code: Severity(text) for code, text in desired.checks.items()}, lines)
         for code, severity in findings.relaxed.items():
-            findings._judge_relaxation(desired.name, code, severity)
+            findings._assess_relaxation(desired.name, code, severity)
         return findings
 
     def add(
@@ -66,10 +66,10 @@ class Findings:
         """Say how much a finding weighs in this plan."""
         check = CHECKS[code]
         weight = severity or check.severity
-        wish = self.relaxed.get(code.value)
-        if wish is None or (_WEIGHT[wish] > _WEIGHT[weight] and not check.is_relaxable):
+        desired = self.relaxed.get(code.value)
+        if desired is None or (_WEIGHT[desired] > _WEIGHT[weight] and not check.is_relaxable):
             return weight
-        return wish
+        return desired
 
     def diagnostics(self, wanted: Iterable[str] | None = None) -> tuple[Diagnostic, ...]:
         """Return everything found, or of VMs only what concerns the wanted ones."""
@@ -93,7 +93,7 @@ class Findings:
             else listed(sorted(names, key=as_counted))
         )
 
-    def _judge_relaxation(self, plan: str, code: str, severity: Severity) -> None:
+    def _assess_relaxation(self, plan: str, code: str, severity: Severity) -> None:
         subject = Subject(kind="plan", name=plan)
         check = check_of(code)
         if check is None:

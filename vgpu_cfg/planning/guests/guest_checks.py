@@ -14,9 +14,9 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unproven
-from vgpu_cfg.planning.guests.stage import GuestTurn
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 SYSTEM_GIB = 15
 """What a system with the NVIDIA driver and a container runtime takes (recalled)."""
@@ -25,15 +25,15 @@ _OWN_VALUES: Mapping[str, object] = {"preserve_hostname": False, "ssh_deletekeys
 """Keys of #cloud-config with the value that this tool gives each; no value of a user's is its host keys'."""
 
 
-def check_system(case: Case, findings: Findings) -> bool:
+def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
     """Whether a guest can be staged at all: there is a system in it, and it is a Linux."""
-    vm = case.desired
-    if isinstance(vm.source, ScratchSource) and case.existing is None:
+    vm = resolved.desired
+    if isinstance(vm.source, ScratchSource) and resolved.existing is None:
         message = "it is made empty, so that there is no system to stage anything in"
         remedy = "clone a template, or remove `guest` until its system is installed"
         findings.refuse_vm(Code.GUEST_NO_SYSTEM, vm, message, remedy)
         return False
-    guest_id = case.base.guest_id
+    guest_id = resolved.base.guest_id
     if is_linux(guest_id) is False:
         message = f"its system is {guest_id}, and guests are staged in Linux only"
         findings.refuse_vm(Code.GUEST_NOT_LINUX, vm, message, "remove `guest`, or clone a Linux template")
@@ -41,23 +41,23 @@ def check_system(case: Case, findings: Findings) -> bool:
     return True
 
 
-def check_way_in(case: Case, turn: GuestTurn, findings: Findings) -> bool:
+def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> bool:
     """Whether a guest without a login can be reached: only a first boot with cloud-init makes one."""
-    vm, spec, login = case.desired, turn.spec, turn.spec.login
+    vm, spec, login = resolved.desired, update.spec, update.spec.login
     if spec.by != "cloud-init" or login.user:
         return True
-    if turn.is_new and turn.will_run:
+    if update.is_new and update.will_run:
         message = (
             "cloud-init is the only way into it: where the template has none, the run waits "
             f"{spec.wait_seconds // 60} min for a report and then gives up"
         )
         remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
         findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
-    elif turn.will_run and not turn.known.is_marked and (turn.is_silent or not turn.known.is_seeded):
-        minutes = turn.spec.wait_seconds // 60
+    elif update.will_run and not update.known.is_marked and (update.is_silent or not update.known.is_seeded):
+        minutes = update.spec.wait_seconds // 60
         message = (
             f"cloud-init was silent for {minutes} min from its first boot on, and no other way in is named"
-            if turn.known.is_seeded
+            if update.known.is_seeded
             else "it was made without `guest`: cloud-init has had its first boot, and no other way in is "
             "named"
         )
@@ -67,23 +67,25 @@ def check_way_in(case: Case, turn: GuestTurn, findings: Findings) -> bool:
     return True
 
 
-def check_guest(case: Case, turn: GuestTurn, host_branch: str, findings: Findings) -> None:
+def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
     """Judge what is to be staged against the VM's hardware and its host's driver."""
-    _check_driver(case, turn, host_branch, findings)
-    vm = case.desired
-    has_vgpu = any(gpu.kind == "vgpu" for gpu in case.gpus)
-    if has_vgpu and turn.spec.get(DriverModule) is not None and turn.spec.get(LicenceModule) is None:
+    _check_driver(resolved, update, host_branch, findings)
+    vm = resolved.desired
+    has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
+    if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
         message = "no licence is named for its vGPUs: 20 minutes after the start they compute at idle speed"
         remedy = "write guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
-    _check_disk(case, turn, findings)
-    if turn.spec.user_data and turn.is_new:
-        _check_user_data(case, turn, findings)
+    _check_disk(resolved, update, findings)
+    if update.spec.user_data and update.is_new:
+        _check_user_data(resolved, update, findings)
 
 
-def check_secrets(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], findings: Findings) -> None:
+def check_secrets(
+    resolved: ResolvedVm, update: GuestUpdate, fingerprints: Mapping[str, str], findings: Findings
+) -> None:
     """Tell of secrets that were not there to compare: they are taken to be those that were written."""
-    staged = [one for one in turn.spec.modules if one.kind in turn.known.mark]
+    staged = [one for one in update.spec.modules if one.kind in update.known.mark]
     unseen = {name for one in staged for name in one.secrets if name not in fingerprints}
     if not unseen:
         return
@@ -91,22 +93,22 @@ def check_secrets(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], 
     message = (
         f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}"
     )
-    findings.add_vm(Code.GUEST_NOT_COMPARED, case.desired, message, "plan where its secrets can be read")
+    findings.add_vm(Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan where its secrets can be read")
 
 
-def _check_driver(case: Case, turn: GuestTurn, host_branch: str, findings: Findings) -> None:
-    module = turn.spec.get(DriverModule)
-    if module is None or not any(gpu.kind == "vgpu" for gpu in case.gpus):
+def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
+    module = update.spec.get(DriverModule)
+    if module is None or not any(gpu.kind == "vgpu" for gpu in resolved.gpus):
         return
     branch = branch_of_package(module.package)
-    host = case.host.name if case.host is not None else "its host"
+    host = resolved.host.name if resolved.host is not None else "its host"
     if branch and is_unproven(host_branch, branch):
         message = (
             f"the guest's driver is of branch {branch}, and it is not proven that {host} with {host_branch} "
             "takes it: if not, the vGPU does not load"
         )
         remedy = f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM"
-        findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, case.desired, message, remedy)
+        findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
     if not branch or not module.branches or branch in module.branches:
         return
     message = (
@@ -114,16 +116,16 @@ def _check_driver(case: Case, turn: GuestTurn, host_branch: str, findings: Findi
         f"{' or '.join(module.branches)}: the vGPU would not load"
     )
     remedy = f"name a package of branch {module.branches[0]} in `guest.driver`"
-    findings.add_vm(Code.GUEST_DRIVER_BRANCH, case.desired, message, remedy)
+    findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy)
 
 
-def _check_disk(case: Case, turn: GuestTurn, findings: Findings) -> None:
+def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Compare the first disk of a new VM, as it will be, with what system and image need."""
-    image = turn.spec.get(ImageModule)
-    if image is None or case.existing is not None or not case.base.disks:
+    image = update.spec.get(ImageModule)
+    if image is None or resolved.existing is not None or not resolved.base.disks:
         return
-    first = min(case.base.disks, key=lambda disk: disk.key).capacity_mib
-    grown = [disk.size_mib for disk in case.desired.disks if isinstance(disk, DesiredDiskGrowth)]
+    first = min(resolved.base.disks, key=lambda disk: disk.key).capacity_mib
+    grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
     size, needed = max([first, *grown]), (image.minimum_free_gib + SYSTEM_GIB) * 1024
     if size < needed:
         message = (
@@ -131,25 +133,25 @@ def _check_disk(case: Case, turn: GuestTurn, findings: Findings) -> None:
             "the image may not fit"
         )
         remedy = f"write disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
-        findings.add_vm(Code.GUEST_DISK_SMALL, case.desired, message, remedy)
+        findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 
 
-def _check_user_data(case: Case, turn: GuestTurn, findings: Findings) -> None:
+def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Refuse keys of the user's #cloud-config that the plan decides otherwise: only one can hold."""
-    theirs = _read(turn.spec.user_data)
-    name = turn.spec.get(HostNameModule)
+    theirs = _read(update.spec.user_data)
+    name = update.spec.get(HostNameModule)
     ours: dict[str, object] = dict(_OWN_VALUES)
     if name is not None:
         ours["hostname"] = name.host_name
         if name.domain:
             ours["fqdn"] = f"{name.host_name}.{name.domain}"
-    if turn.spec.get(HostsModule) is not None:
+    if update.spec.get(HostsModule) is not None:
         ours["manage_etc_hosts"] = False
     clashes = sorted(key for key, value in ours.items() if key in theirs and theirs[key] != value)
     if clashes:
         keys = ", ".join(f"`{key}`" for key in clashes)
         message = f"its `user_data` sets {keys} to something else than the plan does"
-        findings.refuse_vm(Code.USER_DATA_CLASHES, case.desired, message, "remove it from the user data")
+        findings.refuse_vm(Code.USER_DATA_CLASHES, resolved.desired, message, "remove it from the user data")
 
 
 def _read(user_data: str) -> Mapping[str, object]:

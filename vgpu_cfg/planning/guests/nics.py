@@ -45,7 +45,7 @@ class PlannedNic:
         return str(ipaddress.ip_interface(self.guest.addresses[0]).network)
 
     @property
-    def is_told(self) -> bool:
+    def is_stated(self) -> bool:
         """Whether the plan says anything of it to the guest."""
         return self.guest.dhcp or bool(self.guest.addresses) or self.is_rdma
 

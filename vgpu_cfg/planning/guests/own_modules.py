@@ -31,7 +31,7 @@ MACHINE_USER = "vgpu-cfg"
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class OwnGuest:
     """One VM's guest, and what its modules follow from. `branches` are the drivers that its host takes."""
 
     vm: DesiredVm
@@ -52,14 +52,14 @@ class Own:
         return bool(self.vm.gpus)
 
 
-def own_modules(own: Own) -> Iterator[GuestModule]:
+def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
     """Yield the modules, in no order."""
     guest = own.guest
     yield HostNameModule(host_name=guest.host_name, domain=guest.domain)
     yield UsersModule(users=guest.users, machine_user="" if guest.login.user else MACHINE_USER)
-    told = tuple(nic.guest for nic in own.nics if nic.is_told)
-    if told:
-        yield NetworkModule(nics=told)
+    reported = tuple(nic.guest for nic in own.nics if nic.is_stated)
+    if reported:
+        yield NetworkModule(nics=reported)
     if own.has_gpus:
         yield from _gpu_modules(own)
     yield from _rdma_modules(own, own.rdma_nics)
@@ -69,7 +69,7 @@ def own_modules(own: Own) -> Iterator[GuestModule]:
         yield ContainersModule(runtime=guest.runtime)
 
 
-def _gpu_modules(own: Own) -> Iterator[GuestModule]:
+def _gpu_modules(own: OwnGuest) -> Iterator[GuestModule]:
     guest = own.guest
     if guest.driver is not None:
         yield NouveauModule()
@@ -84,7 +84,7 @@ def _gpu_modules(own: Own) -> Iterator[GuestModule]:
         yield toolkit
 
 
-def _rdma_modules(own: Own, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]:
+def _rdma_modules(own: OwnGuest, nics: Sequence[PlannedNic]) -> Iterator[GuestModule]:
     """Yield what one word on a NIC asks of the guest: stack, firmware of a whole NIC, RoCE settings."""
     guest = own.guest
     is_direct = any(nic.desired.rdma == "gpudirect" for nic in nics)

@@ -50,7 +50,7 @@ class Team:
     head: Peer | None = None
 
     @property
-    def everybody(self) -> tuple[Peer, ...]:
+    def everyone(self) -> tuple[Peer, ...]:
         """Workers, then the head."""
         return (*self.workers, *((self.head,) if self.head is not None else ()))
 
@@ -61,7 +61,7 @@ class Team:
 
     def peer(self, name: str) -> Peer | None:
         """Return the peer that a VM is, None for one that does not take part."""
-        return next((one for one in self.everybody if one.vm.name == name), None)
+        return next((one for one in self.everyone if one.vm.name == name), None)
 
     def is_worker(self, name: str) -> bool:
         """Whether a VM is a worker."""

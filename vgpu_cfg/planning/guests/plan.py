@@ -16,17 +16,17 @@ from vgpu_cfg.planning.guests.guest_checks import check_guest, check_secrets, ch
 from vgpu_cfg.planning.guests.nics import Addresses
 from vgpu_cfg.planning.guests.peers import make_team
 from vgpu_cfg.planning.guests.report_checks import (
-    HandOnHost,
+    PendingRestart,
     check_keys,
     check_mark,
     check_report,
-    hands_on_hosts,
+    pending_restarts,
     restart_steps,
 )
 from vgpu_cfg.planning.guests.specs import guest_specs
-from vgpu_cfg.planning.guests.stage import GuestTurn, known_of, order_stages, restarting, stage_guest
+from vgpu_cfg.planning.guests.stage import GuestUpdate, known_of, order_stages, restarting, stage_guest
 from vgpu_cfg.planning.guests.training_checks import check_training
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 class GuestPlanner:
@@ -49,79 +49,81 @@ class GuestPlanner:
         self.specs = guest_specs(desired, addresses, takes, self.team)
         if self.team is not None:
             check_training(desired, self.team, addresses, findings)
-        self._hands: list[HandOnHost] = []
+        self._restarts: list[PendingRestart] = []
 
-    def stage(self, cases: Sequence[Case], changes: Sequence[Change], in_sync: list[str]) -> list[Change]:
+    def stage(
+        self, resolved_vms: Sequence[ResolvedVm], changes: Sequence[Change], in_sync: list[str]
+    ) -> list[Change]:
         """Return the changes of VMs with those of their guests; a VM whose guest differs is not in sync."""
         own: dict[str, list[Change]] = {}
         for change in changes:
             own.setdefault(change.subject.name, []).append(change)
         stages: dict[str, StageGuest] = {}
-        turns = []
-        for case in cases:
-            turn = self._turn(case, own.get(case.name, []))
-            if turn is None:
+        updates = []
+        for resolved in resolved_vms:
+            update = self._update(resolved, own.get(resolved.name, []))
+            if update is None:
                 continue
-            turns.append((case, turn))
-            staged = self._plan_guest(case, turn)
+            updates.append((resolved, update))
+            staged = self._plan_guest(resolved, update)
             if staged is not None:
-                stages[case.name] = staged
-                if case.name in in_sync:
-                    in_sync.remove(case.name)
-        self._hands = hands_on_hosts(turns)
+                stages[resolved.name] = staged
+                if resolved.name in in_sync:
+                    in_sync.remove(resolved.name)
+        self._restarts = pending_restarts(updates)
         return _beside_their_vms(changes, stages)
 
     def order(self, changes: Sequence[Change]) -> list[Change]:
         """Put guests in line, once it is clear which part of the plan is wanted."""
-        return order_stages(restart_steps(self._hands, changes), self.team)
+        return order_stages(restart_steps(self._restarts, changes), self.team)
 
-    def _turn(self, case: Case, changes: Sequence[Change]) -> GuestTurn | None:
+    def _update(self, resolved: ResolvedVm, changes: Sequence[Change]) -> GuestUpdate | None:
         """Return a VM whose guest is to be looked at; None where there is nothing to stage or nowhere."""
-        spec = self.specs.get(case.name)
-        is_left = "guest" in case.desired.ignore or (case.existing is None and not changes)
-        if spec is None or is_left or not check_system(case, self.findings):
+        spec = self.specs.get(resolved.name)
+        is_left = "guest" in resolved.desired.ignore or (resolved.existing is None and not changes)
+        if spec is None or is_left or not check_system(resolved, self.findings):
             return None
-        existing = case.existing
-        return GuestTurn(
+        existing = resolved.existing
+        return GuestUpdate(
             spec=spec,
             known=known_of(existing.detail if existing is not None else None),
             moid=existing.moid if existing is not None else None,
-            host_moid=case.host.moid if case.host is not None else None,
+            host_moid=resolved.host.moid if resolved.host is not None else None,
             is_on=existing is not None and existing.is_on,
             changes=changes,
         )
 
-    def _plan_guest(self, case: Case, turn: GuestTurn) -> StageGuest | None:
+    def _plan_guest(self, resolved: ResolvedVm, update: GuestUpdate) -> StageGuest | None:
         fingerprints: Mapping[str, str] = self.options.fingerprints
-        is_reached = check_way_in(case, turn, self.findings)
-        check_guest(case, turn, self.host_branch.get(case.name, ""), self.findings)
-        check_secrets(case, turn, fingerprints, self.findings)
-        check_report(case, turn, self.findings)
-        check_mark(case, turn, self.findings)
-        check_keys(case, turn, fingerprints, self.findings)
-        change = stage_guest(turn, fingerprints)
-        if not turn.will_run:
-            self._tell_off(case, turn)
+        is_reached = check_way_in(resolved, update, self.findings)
+        check_guest(resolved, update, self.host_branch.get(resolved.name, ""), self.findings)
+        check_secrets(resolved, update, fingerprints, self.findings)
+        check_report(resolved, update, self.findings)
+        check_mark(resolved, update, self.findings)
+        check_keys(resolved, update, fingerprints, self.findings)
+        change = stage_guest(update, fingerprints)
+        if not update.will_run:
+            self._report_off(resolved, update)
         elif change is not None and is_reached:
-            self._judge_restart(case, turn, change)
+            self._assess_restart(resolved, update, change)
         return change
 
-    def _tell_off(self, case: Case, turn: GuestTurn) -> None:
-        why = "is to be off" if case.desired.power is DesiredPower.OFF else "is off, and stays so"
+    def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
+        why = "is to be off" if resolved.desired.power is DesiredPower.OFF else "is off, and stays so"
         message = f"it {why}: its guest is staged by the first run that finds it on"
         remedy = "apply again once it runs"
-        if turn.is_new and turn.spec.by == "cloud-init" and not turn.spec.login.user:
+        if update.is_new and update.spec.by == "cloud-init" and not update.spec.login.user:
             message += ", and by then cloud-init has had its first boot"
             remedy = "let the plan power it on first, or write `guest.login` for a way in later"
-        self.findings.add_vm(Code.GUEST_STAYS_OFF, case.desired, message, remedy)
+        self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
-    def _judge_restart(self, case: Case, turn: GuestTurn, change: StageGuest) -> None:
-        modules = [one for one in turn.spec.modules if one.kind in change.modules]
-        names = restarting(turn, modules)
+    def _assess_restart(self, resolved: ResolvedVm, update: GuestUpdate, change: StageGuest) -> None:
+        modules = [one for one in update.spec.modules if one.kind in change.modules]
+        names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
             message = f"{listed(names)} may restart its guest, which runs: a power cycle is needed"
             remedy = "allow it with --allow-power-cycle"
-            self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, case.desired, message, remedy)
+            self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
 
 def _beside_their_vms(changes: Sequence[Change], stages: Mapping[str, StageGuest]) -> list[Change]:

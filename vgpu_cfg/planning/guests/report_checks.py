@@ -12,17 +12,17 @@ from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, S
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.guests.stage import GuestTurn, present_report
+from vgpu_cfg.planning.guests.stage import GuestUpdate, present_report
 from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 FIRMWARE = "nic-firmware"
 
 
-def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
+def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Show what a guest reports of the spec that the plan asks for now."""
-    report = present_report(turn.spec, turn.known)
+    report = present_report(update.spec, update.known)
     if report is None:
         return
     failed = report.first_in("failed")
@@ -32,7 +32,7 @@ def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
         remedy = (
             "see /var/log/vgpu-cfg.log in the guest, mend it, and apply again: what is done is not repeated"
         )
-        findings.add_vm(Code.GUEST_FAILED, case.desired, message, remedy)
+        findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
             message = f"{module.name} waits for a hand: {module.why or 'the guest does not say for what'}"
@@ -41,42 +41,44 @@ def check_report(case: Case, turn: GuestTurn, findings: Findings) -> None:
                 if module.name == FIRMWARE
                 else "do what it says, and apply again"
             )
-            findings.add_vm(Code.GUEST_HAND, case.desired, message, remedy)
+            findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
 
 
-def check_mark(case: Case, turn: GuestTurn, findings: Findings) -> None:
+def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Tell of what was staged and is not asked for any more: it stays, since others may use it by now."""
-    asked = {module.kind for module in turn.spec.modules}
-    left = [name for name in MODULE_ORDER if name in turn.known.mark and name not in asked]
-    foreign = sorted(turn.known.mark.keys() - set(MODULE_ORDER))
+    requested = {module.kind for module in update.spec.modules}
+    left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
+    foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
     if left:
         message = (
             f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays"
         )
         findings.add_vm(
-            Code.GUEST_LEFTOVERS, case.desired, message, "remove it in the guest, if it is in the way"
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it is in the way"
         )
     if foreign:
         message = (
             f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
         )
-        findings.add_vm(Code.GUEST_LEFTOVERS, case.desired, message, "use that release, or leave it")
+        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or leave it")
 
 
-def check_keys(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], findings: Findings) -> None:
+def check_keys(
+    resolved: ResolvedVm, update: GuestUpdate, fingerprints: Mapping[str, str], findings: Findings
+) -> None:
     """Say where a guest was staged with other keys than the plan's, so that the tool may not get in."""
     if PLAN_KEYS not in fingerprints:
         return
     others = [
         module.kind
-        for module in turn.spec.modules
+        for module in update.spec.modules
         if PLAN_KEYS in module.secrets
-        and module.kind in turn.known.mark
-        and fingerprint_of(module, fingerprints) not in (None, turn.known.mark[module.kind].fingerprint)
+        and module.kind in update.known.mark
+        and fingerprint_of(module, fingerprints) not in (None, update.known.mark[module.kind].fingerprint)
     ]
     if not others:
         return
-    has_login = bool(turn.spec.login.user)
+    has_login = bool(update.spec.login.user)
     way = "" if has_login else ", and the key by which this tool would log in is another one too"
     message = f"{' and '.join(others)} in it was staged with other keys than the plan has now{way}"
     remedy = (
@@ -84,11 +86,11 @@ def check_keys(case: Case, turn: GuestTurn, fingerprints: Mapping[str, str], fin
         if has_login
         else "bring the old seed back (`training.keys`, or keys/ in the state folder), or write `guest.login`"
     )
-    findings.add_vm(Code.GUEST_KEYS_LOST, case.desired, message, remedy)
+    findings.add_vm(Code.GUEST_KEYS_LOST, resolved.desired, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)
-class HandOnHost:
+class PendingRestart:
     """A guest whose NIC firmware takes effect only when its host restarts."""
 
     vm: str
@@ -97,30 +99,32 @@ class HandOnHost:
     why: str
 
 
-def hands_on_hosts(turns: Iterable[tuple[Case, GuestTurn]]) -> list[HandOnHost]:
+def pending_restarts(updates: Iterable[tuple[ResolvedVm, GuestUpdate]]) -> list[PendingRestart]:
     """List the guests that wait for their host's restart."""
     found = []
-    for case, turn in turns:
-        report = present_report(turn.spec, turn.known)
+    for resolved, update in updates:
+        report = present_report(update.spec, update.known)
         waiting = (
             [one for one in report.modules if (one.name, one.state) == (FIRMWARE, "hand")] if report else []
         )
-        if waiting and case.host is not None:
-            found.append(HandOnHost(case.name, case.host.name, case.host.moid, waiting[0].why))
+        if waiting and resolved.host is not None:
+            found.append(
+                PendingRestart(resolved.name, resolved.host.name, resolved.host.moid, waiting[0].why)
+            )
     return found
 
 
-def restart_steps(hands: Sequence[HandOnHost], changes: Sequence[Change]) -> list[Change]:
+def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change]) -> list[Change]:
     """Put the restart of a host, by hand, before the staging that sees its effect.
 
     A host that the plan itself restarts needs no hand.
     """
     restarted = {change.host_moid for change in changes if change.kind in ("reboot_host", "shut_down_host")}
     steps: dict[str, ManualStep] = {}
-    for hand in hands:
+    for hand in restarts:
         if hand.host_moid in restarted or hand.host_moid in steps:
             continue
-        names = [one.vm for one in hands if one.host_moid == hand.host_moid]
+        names = [one.vm for one in restarts if one.host_moid == hand.host_moid]
         steps[hand.host_moid] = ManualStep(
             id=f"restart {hand.host_name} for NIC firmware",
             subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
@@ -134,7 +138,7 @@ def restart_steps(hands: Sequence[HandOnHost], changes: Sequence[Change]) -> lis
             impact=Impact.HOST_REBOOT,
             host_moid=hand.host_moid,
         )
-    waiting = {hand.vm: steps[hand.host_moid].id for hand in hands if hand.host_moid in steps}
+    waiting = {hand.vm: steps[hand.host_moid].id for hand in restarts if hand.host_moid in steps}
     joined: list[Change] = list(steps.values())
     for change in changes:
         if change.host_moid in steps and change.id == restart_for_ats(steps[change.host_moid].subject.name):

@@ -12,7 +12,7 @@ from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
-from vgpu_cfg.planning.guests.own_modules import Own, own_modules
+from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
 from vgpu_cfg.planning.guests.peers import Team, make_team
 from vgpu_cfg.planning.guests.training_modules import training_modules
 
@@ -47,7 +47,7 @@ def _spec(
     peer = team.peer(vm.name) if team is not None else None
     nics = planned_nics(vm, addresses)
     training = team.training if team is not None and peer is not None else None
-    modules: list[GuestModule] = list(own_modules(Own(vm, guest, nics, branches, training)))
+    modules: list[GuestModule] = list(own_modules(OwnGuest(vm, guest, nics, branches, training)))
     if team is not None and peer is not None:
         modules += training_modules(team, peer)
     return GuestSpec(

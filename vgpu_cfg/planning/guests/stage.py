@@ -26,7 +26,7 @@ from vgpu_cfg.model.guests.guest import (
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
-from vgpu_cfg.planning.guests.module_words import module_edit
+from vgpu_cfg.planning.guests.module_text import module_edit
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs
 
@@ -72,7 +72,7 @@ def present_report(spec: GuestSpec, known: GuestKnown) -> GuestReport | None:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestTurn:
+class GuestUpdate:
     """A VM whose guest may be staged. `moid` is None for one that is yet to be made.
 
     `is_on` tells whether it runs now, `changes` are the plan's others to it, in their order.
@@ -114,74 +114,74 @@ class GuestTurn:
         )
 
 
-def stage_guest(turn: GuestTurn, fingerprints: Mapping[str, str]) -> StageGuest | None:
+def stage_guest(update: GuestUpdate, fingerprints: Mapping[str, str]) -> StageGuest | None:
     """Return the change that brings what is outdated; None where nothing is, or the VM does not run."""
-    spec, known = turn.spec, turn.known
+    spec, known = update.spec, update.known
     names = outdated(spec.modules, known.mark, fingerprints)
-    if not names or not turn.will_run:
+    if not names or not update.will_run:
         return None
     modules = [module for module in spec.modules if module.kind in names]
     return StageGuest(
         id=change_id("stage", spec.vm),
-        subject=Subject(kind="vm", name=spec.vm, moid=turn.moid),
-        edits=tuple(module_edit(one, _why(one, turn, fingerprints)) for one in modules),
-        needs=(turn.changes[-1].id,) if turn.changes else (),
-        impact=Impact.POWER_CYCLE if restarting(turn, modules) else Impact.NONE,
-        host_moid=turn.host_moid,
-        vm=VmRef(name=spec.vm, moid=turn.moid),
+        subject=Subject(kind="vm", name=spec.vm, moid=update.moid),
+        edits=tuple(module_edit(one, _why(one, update, fingerprints)) for one in modules),
+        needs=(update.changes[-1].id,) if update.changes else (),
+        impact=Impact.POWER_CYCLE if restarting(update, modules) else Impact.NONE,
+        host_moid=update.host_moid,
+        vm=VmRef(name=spec.vm, moid=update.moid),
         spec=spec,
         modules=names,
-        with_clone=_comes_with_clone(turn),
+        with_clone=_comes_with_clone(update),
     )
 
 
-def restarting(turn: GuestTurn, modules: Iterable[GuestModule]) -> tuple[str, ...]:
+def restarting(update: GuestUpdate, modules: Iterable[GuestModule]) -> tuple[str, ...]:
     """Name the modules that may restart a guest which runs now and is not switched off anyway.
 
     What the guest reports to have, with the same parameters, restarts nothing. Nor does a guest disturb
     anybody that was never staged whole, or was on its way to a module it never had: nothing can rely on it.
     """
-    is_down = turn.is_new or not turn.is_on or turn.power_on is not None
-    if is_down or turn.known.is_begun or _comes_with_clone(turn):
+    is_down = update.is_new or not update.is_on or update.power_on is not None
+    if is_down or update.known.is_begun or _comes_with_clone(update):
         return ()
-    return tuple(one.kind for one in modules if one.MAY_REBOOT and not _is_expected(one, turn.known))
+    return tuple(one.kind for one in modules if one.MAY_REBOOT and not _is_expected(one, update.known))
 
 
 def _is_expected(module: GuestModule, known: GuestKnown) -> bool:
     """Whether a guest has a module by its own report, or was being given it for the first time."""
-    told = (
+    reported = (
         next((one for one in known.report.modules if one.name == module.kind), None) if known.report else None
     )
-    if told is None:
+    if reported is None:
         return False
-    is_there = told.state in _IS_THERE and told.digest == module.digest
-    return is_there or (told.state in _UNFINISHED and module.kind not in known.mark)
+    is_there = reported.state in _IS_THERE and reported.digest == module.digest
+    return is_there or (reported.state in _UNFINISHED and module.kind not in known.mark)
 
 
-def _comes_with_clone(turn: GuestTurn) -> bool:
+def _comes_with_clone(update: GuestUpdate) -> bool:
     """Whether cloud-init brings it: at the first boot of a new VM, or of one that a broken run has left.
 
     One that has failed there is not waited for again, nor one that has been silent for all of its time.
     """
-    if turn.spec.by != "cloud-init":
+    if update.spec.by != "cloud-init":
         return False
-    if turn.is_new:
+    if update.is_new:
         return True
-    report = turn.known.report
-    is_waiting = (report is None and not turn.is_silent) or (
+    report = update.known.report
+    is_waiting = (report is None and not update.is_silent) or (
         report is not None
-        and report.spec == turn.spec.digest
+        and report.spec == update.spec.digest
         and report.run == "first"
         and report.state in _ON_ITS_WAY
     )
-    return turn.known.is_seeded and not turn.known.is_marked and is_waiting
+    return update.known.is_seeded and not update.known.is_marked and is_waiting
 
 
-def _why(module: GuestModule, turn: GuestTurn, fingerprints: Mapping[str, str]) -> str:
+def _why(module: GuestModule, update: GuestUpdate, fingerprints: Mapping[str, str]) -> str:
     """Say why a module of a guest that exists is brought."""
-    if turn.is_new or not turn.known.is_marked:
+    if update.is_new or not update.known.is_marked:
         return ""
-    staged = turn.known.mark.get(module.kind)
+    staged = update.known.mark.get(module.kind)
     if staged is None:
         return "new"
     if staged.digest != module.digest:

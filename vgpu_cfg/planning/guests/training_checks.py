@@ -46,7 +46,7 @@ def _gpus_of(vm: DesiredVm) -> str:
 
 
 def _check_addresses(team: Team, addresses: Addresses, subject: Subject, findings: Findings) -> None:
-    members = team.everybody
+    members = team.everyone
     if len(members) < 2:
         return
     nics = [planned_nics(one.vm, addresses) for one in members]

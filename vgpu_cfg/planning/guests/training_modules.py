@@ -36,13 +36,13 @@ ECN_CAPABLE = 2
 def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
     """Yield the modules of one VM of a training, in no order."""
     training, guest = team.training, peer.guest
-    entries = tuple(HostEntry(address=one.address, names=one.names) for one in team.everybody if one.address)
+    entries = tuple(HostEntry(address=one.address, names=one.names) for one in team.everyone if one.address)
     if entries:
         yield HostsModule(entries=entries)
     yield SshMeshModule(
         vm=peer.vm.name,
         port=training.port,
-        peers=tuple(_mesh_peer(one) for one in team.everybody),
+        peers=tuple(_mesh_peer(one) for one in team.everyone),
     )
     yield from _shared_folder(team, peer)
     control = peer.other_nics
@@ -134,7 +134,7 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
 
 
 def _control_nics(peer: Peer) -> tuple[GuestNic, ...]:
-    return tuple(nic.guest for nic in peer.other_nics if nic.is_told)
+    return tuple(nic.guest for nic in peer.other_nics if nic.is_stated)
 
 
 def launch_environment(team: Team) -> Mapping[str, str]:

@@ -29,9 +29,9 @@ from vgpu_cfg.model.observed.inventory import GraphicsType, PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import BiosEntry
-from vgpu_cfg.model.plan_words import NicUse
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import architecture
+from vgpu_cfg.model.plan_values import NicUse
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture
 from vgpu_cfg.planning.host_settings.match import nic_rules
 
 ON, OFF = "enabled", "disabled"
@@ -139,29 +139,29 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     verify: tuple[str, ...],
     facts: frozenset[FactGroup] = frozenset(),
 ) -> HostSetting:
-    def wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+    def desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
         value = wanted(entry.bios) if entry.bios is not None else None
         if value is not None and (not value or is_of_use(entry, view)):
-            yield Wish(key, ON if value else OFF)
+            yield DesiredSetting(key, ON if value else OFF)
 
-    def impact(view: HostView, wish: Wish) -> Impact:
-        del wish
+    def impact(view: HostView, desired: DesiredSetting) -> Impact:
+        del desired
         hidden = bool(read(view, "").unread)
         return Impact.NONE if hidden and (_was_seen_to(view) or not _is_bare(view)) else Impact.HOST_COLD_BOOT
 
-    def by_hand(view: HostView, wish: Wish) -> str:
-        if impact(view, wish) is Impact.NONE:
-            seen = f"see in the BIOS of {view.host.name} that {title} is {wish.value} ({menu})"
+    def by_hand(view: HostView, desired: DesiredSetting) -> str:
+        if impact(view, desired) is Impact.NONE:
+            seen = f"see in the BIOS of {view.host.name} that {title} is {desired.value} ({menu})"
             return f"{seen}; then give your word with `apply --done`"
-        return f"set {title} to {wish.value} ({menu})"
+        return f"set {title} to {desired.value} ({menu})"
 
-    def how(view: HostView, wish: Wish) -> HowTo:
+    def how(view: HostView, desired: DesiredSetting) -> Instructions:
         del view
-        other = OFF if wish.value == ON else ON
-        return HowTo(
+        other = OFF if desired.value == ON else ON
+        return Instructions(
             why=why,
             client=f"not reachable from vSphere; in the server's BIOS: {menu}",
-            expected=f"{title}: {wish.value}",
+            expected=f"{title}: {desired.value}",
             verify=verify,
             undo=(f"# in the server's BIOS: {title} to {other}",),
         )
@@ -170,7 +170,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
         key=key,
         title=title,
         source="NVIDIA AI Enterprise 5.0 User Guide, prerequisites",
-        wishes=wishes,
+        desired_settings=desired_settings,
         read=read,
         write=_nothing,
         impact=impact,
@@ -181,8 +181,8 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     )
 
 
-def _nothing(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
-    del view, wishes
+def _nothing(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
+    del view, desired_settings
     return ()
 
 

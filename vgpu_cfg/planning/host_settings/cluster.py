@@ -36,7 +36,7 @@ _ABSENT = "(absent)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _DesiredOption:
     """One option of one cluster and the value that is wanted, None to have it out."""
 
     cluster: Cluster
@@ -50,13 +50,13 @@ def plan_cluster_options(
 ) -> list[SetClusterOption | SetVCenterOption]:
     """List the options of clusters and of vCenter that are not as the plan file asks; else findings."""
     changes: list[SetClusterOption | SetVCenterOption] = []
-    asked: dict[tuple[str, str], _Asked] = {}
-    for one in _asked(desired, observed):
-        before = asked.setdefault((one.cluster.moid, one.option), one)
+    requested: dict[tuple[str, str], _DesiredOption] = {}
+    for one in _desired_options(desired, observed):
+        before = requested.setdefault((one.cluster.moid, one.option), one)
         if before.value != one.value:
             _refuse_twice(one.cluster, one.option, findings)
     latest: dict[str, str] = {}
-    for one in asked.values():
+    for one in requested.values():
         change = _cluster_change(one, observed, findings)
         if change is not None:
             # The options of a cluster are one list that is read and written whole: one after the other.
@@ -85,7 +85,7 @@ def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVC
     return observed.model_copy(update={"facts": facts})
 
 
-def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_Asked]:
+def _desired_options(desired: DesiredPlan, observed: Inventory) -> Iterator[_DesiredOption]:
     for entry in desired.hosts:
         options = _options(entry)
         if not options:
@@ -98,7 +98,7 @@ def _asked(desired: DesiredPlan, observed: Inventory) -> Iterator[_Asked]:
             if cluster is None or _is_protected(desired, cluster):
                 continue
             for option, value in options.items():
-                yield _Asked(cluster, option, value, entry.mode == "check")
+                yield _DesiredOption(cluster, option, value, entry.mode == "check")
 
 
 def _options(entry: DesiredHosts) -> dict[str, str | None]:
@@ -114,12 +114,14 @@ def _is_protected(desired: DesiredPlan, cluster: Cluster) -> bool:
     return matches_any(cluster.name, globs) or matches_any(cluster.inventory_path, globs)
 
 
-def _cluster_change(asked: _Asked, observed: Inventory, findings: Findings) -> SetClusterOption | None:
-    cluster, option = asked.cluster, asked.option
+def _cluster_change(
+    requested: _DesiredOption, observed: Inventory, findings: Findings
+) -> SetClusterOption | None:
+    cluster, option = requested.cluster, requested.option
     subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
     facts = observed.facts.clusters.get(cluster.moid)
     if cluster.is_standalone:
-        if asked.value is not None:
+        if requested.value is not None:
             message = f"{cluster.name} stands alone: it has no DRS, and so no {option}"
             findings.add(Code.NOT_SUPPORTED, subject, message, "leave it out, or put the host into a cluster")
         return None
@@ -128,15 +130,15 @@ def _cluster_change(asked: _Asked, observed: Inventory, findings: Findings) -> S
         findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read the cluster")
         return None
     before = facts.drs_options.get(option)
-    if before == asked.value:
+    if before == requested.value:
         return None
-    edit = Edit(key=option, before=before, after=asked.value)
-    if asked.is_checked_only:
-        _tell_difference(subject, edit, findings)
+    edit = Edit(key=option, before=before, after=requested.value)
+    if requested.is_checked_only:
+        _report_difference(subject, edit, findings)
         return None
     if (
         option == EVACUATE_OPTION
-        and asked.value
+        and requested.value
         and not is_at_least(observed.vcenter.version, _EVACUATES_SINCE)
     ):
         message = f"vCenter {observed.vcenter.version} does not know {option}, which came with 7.0 U3f"
@@ -149,7 +151,7 @@ def _cluster_change(asked: _Asked, observed: Inventory, findings: Findings) -> S
         edits=(edit,),
         cluster_moid=cluster.moid,
         option=option,
-        value=asked.value,
+        value=requested.value,
     )
 
 
@@ -174,7 +176,7 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
         return None
     edit = Edit(key=HOT_MIGRATE_OPTION, before=found.lower(), after=str(wanted).lower())
     if all(entry.mode == "check" for entry in entries):
-        _tell_difference(subject, edit, findings)
+        _report_difference(subject, edit, findings)
         return None
     return SetVCenterOption(
         id=f"set {HOT_MIGRATE_OPTION} on {name}",
@@ -185,7 +187,7 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     )
 
 
-def _tell_difference(subject: Subject, edit: Edit, findings: Findings) -> None:
+def _report_difference(subject: Subject, edit: Edit, findings: Findings) -> None:
     message = f"{edit.key} is {edit.before or _ABSENT}, the plan file says {edit.after or _ABSENT}"
     findings.add(Code.SETTING_DIFFERS, subject, message, "set it by hand, or say `mode: enforce`")
 

@@ -52,7 +52,7 @@ class HostView:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredSetting:
     """One setting of one device and the value that is wanted, in the setting's canonical words.
 
     `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why. `cuts_off` tells
@@ -103,7 +103,7 @@ class Objection:
 
 
 @dataclass(frozen=True, slots=True)
-class HowTo:
+class Instructions:
     """The setting's paragraph in the runbook. Texts may hold {host}, {device}, {value}, {before}.
 
     `client` is the way through the vSphere Client; `commands` are whole command lines with the
@@ -119,9 +119,9 @@ class HowTo:
     undo: tuple[str, ...] = ()
 
 
-def nothing_objects(view: HostView, wish: Wish) -> Objection | None:
+def nothing_objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     """Object to nothing."""
-    del view, wish
+    del view, desired
     return None
 
 
@@ -159,31 +159,33 @@ class HostSetting:
     key: str
     title: str
     source: str
-    wishes: Callable[[DesiredHosts, HostView], Iterable[Wish]]
+    desired_settings: Callable[[DesiredHosts, HostView], Iterable[DesiredSetting]]
     read: Callable[[HostView, str], Reading]
-    write: Callable[[HostView, Sequence[Wish]], Sequence[HostWrite]]
-    impact: Callable[[HostView, Wish], Impact]
-    how: Callable[[HostView, Wish], HowTo]
+    write: Callable[[HostView, Sequence[DesiredSetting]], Sequence[HostWrite]]
+    impact: Callable[[HostView, DesiredSetting], Impact]
+    how: Callable[[HostView, DesiredSetting], Instructions]
     group: str
     facts: frozenset[FactGroup] = frozenset()
     service: str = ""
     after: tuple[str, ...] = ()
     needs_in_force: tuple[str, ...] = ()
-    has_needs: Callable[[Wish], bool] = lambda _wish: True
+    has_needs: Callable[[DesiredSetting], bool] = lambda _desired: True
     same: Callable[[str, str], bool] = equal
-    is_dropped_by_reboot: Callable[[HostView, Wish], bool] = lambda _view, _wish: False
-    objects: Callable[[HostView, Wish], Objection | None] = nothing_objects
-    other_way: Callable[[HostView, Sequence[Wish]], HostWrite | None] = lambda _view, _wishes: None
-    show: Callable[[Host, Wish], Host] = lambda host, _wish: host
-    by_hand: Callable[[HostView, Wish], str] = lambda _view, _wish: ""
+    is_dropped_by_reboot: Callable[[HostView, DesiredSetting], bool] = lambda _view, _desired: False
+    objects: Callable[[HostView, DesiredSetting], Objection | None] = nothing_objects
+    other_way: Callable[[HostView, Sequence[DesiredSetting]], HostWrite | None] = (
+        lambda _view, _desired_settings: None
+    )
+    show: Callable[[Host, DesiredSetting], Host] = lambda host, _desired: host
+    by_hand: Callable[[HostView, DesiredSetting], str] = lambda _view, _desired: ""
 
 
-def needs_of(setting: HostSetting, wish: Wish) -> tuple[str, ...]:
+def needs_of(setting: HostSetting, desired: DesiredSetting) -> tuple[str, ...]:
     """Return the keys that must be in force before a wish can be written."""
-    return setting.needs_in_force if setting.has_needs(wish) else ()
+    return setting.needs_in_force if setting.has_needs(desired) else ()
 
 
-def target(wish: Wish, reading: Reading) -> SettingTarget:
+def target(desired: DesiredSetting, reading: Reading) -> SettingTarget:
     """Say what a reading must show once a wish is fulfilled."""
     before = None if reading.unread else reading.configured
-    return SettingTarget(setting=wish.setting, device=wish.device, value=wish.value, before=before)
+    return SettingTarget(setting=desired.setting, device=desired.device, value=desired.value, before=before)

@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, OptionWrite
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 
 ON, OFF = "TRUE", "FALSE"
 
@@ -34,10 +34,10 @@ def _name(view: HostView) -> str:
     return "vtdAtsSupport" if known and known < _FIRST_WITH_NEW_NAME else "atsSupport"
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     del view
     if entry.ats is not None:
-        yield Wish("ats", ON if entry.ats else OFF)
+        yield DesiredSetting("ats", ON if entry.ats else OFF)
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -59,31 +59,31 @@ def _has_option(view: HostView) -> bool:
     return _OPTION in view.facts.options or is_at_least(view.host.version, _FIRST_WITH_OPTION)
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
-    (wish,) = wishes
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
+    (desired,) = desired_settings
     if _has_option(view):
-        return (OptionWrite(options={_OPTION: wish.value == ON}),)
-    return (_esxcli(view, wish),)
+        return (OptionWrite(options={_OPTION: desired.value == ON}),)
+    return (_esxcli(view, desired),)
 
 
-def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
     """Go through esxcli where the advanced option is not offered; before 7.0 U3 that is the first way."""
-    (wish,) = wishes
-    return _esxcli(view, wish) if _has_option(view) else None
+    (desired,) = desired_settings
+    return _esxcli(view, desired) if _has_option(view) else None
 
 
-def _esxcli(view: HostView, wish: Wish) -> EsxcliWrite:
-    arguments = (("setting", _name(view)), ("value", wish.value))
+def _esxcli(view: HostView, desired: DesiredSetting) -> EsxcliWrite:
+    arguments = (("setting", _name(view)), ("value", desired.value))
     return EsxcliWrite(command="system.settings.kernel.set", arguments=arguments)
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     name = _name(view)
-    option = f"govc host.option.set -host {{host}} {_OPTION} {wish.value.lower()}"
-    esxcli = f"esxcli system settings kernel set --setting={name} --value={wish.value}"
+    option = f"govc host.option.set -host {{host}} {_OPTION} {desired.value.lower()}"
+    esxcli = f"esxcli system settings kernel set --setting={name} --value={desired.value}"
     has_option = _has_option(view)
-    other = OFF if wish.value == ON else ON
-    return HowTo(
+    other = OFF if desired.value == ON else ON
+    return Instructions(
         why=(
             "with ATS the NIC and the GPU talk to each other through their switch. Without it the traffic "
             "takes the way over the root port, at about half the bandwidth. It does nothing unless the VM's "
@@ -92,7 +92,7 @@ def _how(view: HostView, wish: Wish) -> HowTo:
         client=f"host > Configure > Advanced System Settings > {_OPTION}" if has_option else "",
         commands=(*((option,) if has_option else ()), esxcli),
         expected=(
-            f"esxcli system settings kernel list --option={name} prints Configured {wish.value}; "
+            f"esxcli system settings kernel list --option={name} prints Configured {desired.value}; "
             f"Runtime follows with the reboot"
         ),
         verify=(f"esxcli system settings kernel list --option={name}",),
@@ -108,11 +108,11 @@ KERNEL_SETTINGS = (
         key="ats",
         title="kernel atsSupport",
         source="NVIDIA AI Enterprise 5.0 User Guide ch. 4",
-        wishes=_wishes,
+        desired_settings=_desired_settings,
         read=_read,
         write=_write,
         other_way=_other_way,
-        impact=lambda _view, _wish: Impact.HOST_REBOOT,
+        impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,
         group="kernel",
         facts=frozenset({FactGroup.KERNEL, FactGroup.OPTIONS}),

@@ -15,7 +15,7 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import LicenceWrite
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 
 KEY = "licence"
 
@@ -24,10 +24,10 @@ _EVALUATION = "evaluation"
 """Part of the name that vCenter gives to the licence of the first 60 days ("Evaluation Mode")."""
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     del view
     if entry.licence is not None:
-        yield Wish(KEY, f"of secret {entry.licence}" if entry.licence else NONE)
+        yield DesiredSetting(KEY, f"of secret {entry.licence}" if entry.licence else NONE)
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -44,26 +44,28 @@ def _is_licensed(wanted: str, found: str) -> bool:
     return is_assigned == (wanted != NONE)
 
 
-def _secret(wish: Wish) -> str:
-    return wish.value.removeprefix("of secret ")
+def _secret(desired: DesiredSetting) -> str:
+    return desired.value.removeprefix("of secret ")
 
 
-def _by_hand(view: HostView, wish: Wish) -> str:
+def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     """Tell how to assign it, where it is known that it lacks: what was not read is no step of anybody's."""
     if _read(view, "").unread:
         return ""
-    licence = "another licence, or the evaluation's" if wish.value == NONE else f"the licence {wish.value}"
+    licence = (
+        "another licence, or the evaluation's" if desired.value == NONE else f"the licence {desired.value}"
+    )
     return f"in the vSphere Client, under Administration > Licenses, assign {licence}"
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     del view
-    return HowTo(
+    return Instructions(
         why="Distributed switches, vGPU and DRS take certain licences; the evaluation ends after 60 days.",
         client="Administration > Licenses > Assets > Hosts > {host} > Assign License",
         commands=()
-        if wish.value == NONE
-        else (f"govc license.assign -host {{host}} <the key in the secret {_secret(wish)}>",),
+        if desired.value == NONE
+        else (f"govc license.assign -host {{host}} <the key in the secret {_secret(desired)}>",),
         expected="the licence's name and what it is used for",
         verify=("govc license.assigned.ls",),
         undo=("in the vSphere Client, assign the licence that was there before: {before}",),
@@ -74,10 +76,12 @@ LICENCE = HostSetting(
     key=KEY,
     title="licence",
     source="vSphere API, LicenseAssignmentManager.UpdateAssignedLicense; the evaluation's name is recalled",
-    wishes=_wishes,
+    desired_settings=_desired_settings,
     read=_read,
-    write=lambda _view, wishes: [LicenceWrite(secret=_secret(wish)) for wish in wishes if wish.value != NONE],
-    impact=lambda _view, _wish: Impact.NONE,
+    write=lambda _view, desired_settings: [
+        LicenceWrite(secret=_secret(desired)) for desired in desired_settings if desired.value != NONE
+    ],
+    impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
     facts=frozenset({FactGroup.LICENCE}),

@@ -15,9 +15,9 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.host_settings.case import HostCase
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 
 def hosts_of(entry: DesiredHosts, observed: Inventory, datacenter: str | None = None) -> list[Host]:
@@ -34,11 +34,11 @@ def hosts_of(entry: DesiredHosts, observed: Inventory, datacenter: str | None = 
     return sorted(found, key=lambda host: (as_counted(host.name), host.moid))
 
 
-def host_cases(
+def resolve_hosts(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions, findings: Findings
-) -> list[HostCase]:
+) -> list[ResolvedHost]:
     """Make a case of every host that `hosts` means; what it means and is not there is a finding."""
-    cases: dict[str, HostCase] = {}
+    resolved_hosts: dict[str, ResolvedHost] = {}
     for index, entry in enumerate(desired.hosts):
         found = hosts_of(entry, observed, desired.datacenter)
         _check_globs(entry, found, observed, desired, findings)
@@ -50,15 +50,15 @@ def host_cases(
                 message = f"its cluster {cluster.name} is protected by the plan file"
                 _add(findings, Code.PROTECTED, host, message, "remove it from `protect`, or from `hosts`")
                 continue
-            if host.moid in cases:
+            if host.moid in resolved_hosts:
                 message = "two entries of `hosts` mean this host"
                 remedy = "name it in one of them only"
                 _add(findings, Code.HOST_TWICE, host, message, remedy)
-                cases[host.moid].is_blocked = True
+                resolved_hosts[host.moid].is_blocked = True
                 continue
             view = make_view(host, observed, catalog, plan=desired.name)
-            cases[host.moid] = HostCase(entry, view, wave=f"hosts {index + 1}")
-    return list(cases.values())
+            resolved_hosts[host.moid] = ResolvedHost(entry, view, wave=f"hosts {index + 1}")
+    return list(resolved_hosts.values())
 
 
 def make_view(host: Host, observed: Inventory, catalog: Catalog, *, plan: str = "") -> HostView:
@@ -126,25 +126,26 @@ def _add(findings: Findings, code: Code, host: Host, message: str, remedy: str) 
     findings.add(code, Subject(kind="host", name=host.name, moid=host.moid), message, remedy)
 
 
-def clusters_of(cases: Iterable[HostCase]) -> dict[str, list[HostCase]]:
+def clusters_of(resolved_hosts: Iterable[ResolvedHost]) -> dict[str, list[ResolvedHost]]:
     """Group cases by cluster; a host that stands alone is a group of its own."""
-    found: dict[str, list[HostCase]] = {}
-    for case in cases:
-        host = case.view.host
-        found.setdefault(host.cluster_moid or host.compute_moid, []).append(case)
+    found: dict[str, list[ResolvedHost]] = {}
+    for resolved in resolved_hosts:
+        host = resolved.view.host
+        found.setdefault(host.cluster_moid or host.compute_moid, []).append(resolved)
     return found
 
 
-def waves_of(cases: Sequence[HostCase]) -> list[list[HostCase]]:
+def waves_of(resolved_hosts: Sequence[ResolvedHost]) -> list[list[ResolvedHost]]:
     """Group cases that share a cluster or an entry: they share the limit on how many are down at once."""
-    waves: list[list[HostCase]] = []
-    for case in cases:
-        host = case.view.host
+    waves: list[list[ResolvedHost]] = []
+    for resolved in resolved_hosts:
+        host = resolved.view.host
         owner = host.cluster_moid or host.compute_moid
-        mine, others = [case], []
+        mine, others = [resolved], []
         for wave in waves:
             is_shared = any(
-                owner == (one.view.host.cluster_moid or one.view.host.compute_moid) or one.wave == case.wave
+                owner == (one.view.host.cluster_moid or one.view.host.compute_moid)
+                or one.wave == resolved.wave
                 for one in wave
             )
             if is_shared:

@@ -9,15 +9,15 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Impact, Severity
-from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.case import DISTURBS, HostCase
-from vgpu_cfg.planning.host_settings.entry import HostSetting, Wish
-from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting
+from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, ResolvedHost
+from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor
+from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
-from vgpu_cfg.planning.hosts.judge import HostJudge, JudgedHost
 
-Wishes = Mapping[str, tuple[HostSetting, Wish]]
+DesiredSettings = Mapping[str, tuple[HostSetting, DesiredSetting]]
 """What is asked of a host, by the wish's id."""
 
 
@@ -31,7 +31,7 @@ class Alternative:
 
     preparation: Preparation
     host: Host
-    wishes: Wishes
+    desired_settings: DesiredSettings
     disturbs: Impact = Impact.NONE
     is_so: bool = False
     is_refused: bool = False
@@ -53,31 +53,36 @@ class Alternatives:
 
     def __init__(
         self,
-        cases: Iterable[HostCase],
-        judge: HostJudge,
+        resolved_hosts: Iterable[ResolvedHost],
+        assessor: HostAssessor,
         desired: DesiredPlan,
         observed: Inventory,
         catalog: Catalog,
         findings: Findings,
     ) -> None:
         """Take of the plan's `findings` what is relaxed; nothing is added to them."""
-        self.cases = {case.view.host.moid: case for case in cases if is_derivable(case)}
+        self.resolved_hosts = {
+            resolved.view.host.moid: resolved for resolved in resolved_hosts if is_derivable(resolved)
+        }
         self.unclear = Findings(findings.relaxed, findings.lines)
-        self._judge, self._relaxed = judge, findings.relaxed
+        self._assessor, self._relaxed = assessor, findings.relaxed
         self._desired, self._observed, self._catalog = desired, observed, catalog
-        self._known: dict[str, tuple[JudgedHost, int]] = {}
+        self._known: dict[str, tuple[AssessedHost, int]] = {}
 
     def as_stated(self) -> dict[str, Host]:
         """Return the hosts as they will be with what the plan file itself asks of them."""
-        found = {moid: self._as_stated(case)[0] for moid, case in self.cases.items()}
-        return {moid: judged.host for moid, judged in found.items() if judged.host is not None}
+        found = {moid: self._as_stated(resolved)[0] for moid, resolved in self.resolved_hosts.items()}
+        return {moid: assessed.host for moid, assessed in found.items() if assessed.host is not None}
 
     def all(self) -> dict[str, tuple[Alternative, ...]]:
         """Return what each host could be prepared into for all VMs that may run there, the cheapest first.
 
         Where two cost the same, the one that brings less comes first.
         """
-        found = {moid: tuple(sorted(self._of(case), key=_order)) for moid, case in self.cases.items()}
+        found = {
+            moid: tuple(sorted(self._of(resolved), key=_order))
+            for moid, resolved in self.resolved_hosts.items()
+        }
         return {moid: ways for moid, ways in found.items() if ways}
 
     def of(
@@ -87,13 +92,13 @@ class Alternatives:
 
         None where they need nothing of it, or where the host cannot be prepared.
         """
-        case = self.cases[moid]
-        entry = self._derived(case, preparation, Findings(), names)
-        return self._alternative(case, preparation, entry)
+        resolved = self.resolved_hosts[moid]
+        entry = self._derived(resolved, preparation, Findings(), names)
+        return self._alternative(resolved, preparation, entry)
 
-    def _of(self, case: HostCase) -> Iterator[Alternative]:
-        whole = self._derived(case, Preparation.ALL, self.unclear)
-        derived = whole.gpus[: len(whole.gpus) - len(case.entry.gpus)]
+    def _of(self, resolved: ResolvedHost) -> Iterator[Alternative]:
+        whole = self._derived(resolved, Preparation.ALL, self.unclear)
+        derived = whole.gpus[: len(whole.gpus) - len(resolved.entry.gpus)]
         optional = [Preparation(0)]
         if any(rule.use is GpuUse.PASSTHROUGH for rule in derived):
             optional += [one | Preparation.PASSTHROUGH for one in optional]
@@ -101,74 +106,84 @@ class Alternatives:
             optional += [one | Preparation.OTHER_MODE for one in optional]
         for left_out in optional:
             preparation = Preparation.ALL & ~left_out
-            entry = self._derived(case, preparation, Findings()) if left_out else whole
-            found = self._alternative(case, preparation, entry)
+            entry = self._derived(resolved, preparation, Findings()) if left_out else whole
+            found = self._alternative(resolved, preparation, entry)
             if found is not None and not found.is_so:
                 yield found
 
     def _derived(
         self,
-        case: HostCase,
+        resolved: ResolvedHost,
         preparation: Preparation,
         findings: Findings,
         names: Collection[str] | None = None,
     ) -> DesiredHosts:
-        return derived_entry(case, self._desired, self._observed, self._catalog, findings, names, preparation)
+        return derived_entry(
+            resolved, self._desired, self._observed, self._catalog, findings, names, preparation
+        )
 
     def _alternative(
-        self, case: HostCase, preparation: Preparation, entry: DesiredHosts
+        self, resolved: ResolvedHost, preparation: Preparation, entry: DesiredHosts
     ) -> Alternative | None:
-        if entry is case.entry:
+        if entry is resolved.entry:
             return None
-        wishes = _merged(entry, case)
-        if wishes.keys() == case.wishes.keys():
+        desired_settings = _merged(entry, resolved)
+        if desired_settings.keys() == resolved.desired_settings.keys():
             return None
-        before, errors_before = self._as_stated(case)
-        judged, errors = self._tried(case, wishes)
-        had = {gap.wish.id for gap in before.case.gaps}
-        more = [gap for gap in judged.case.gaps if gap.wish.id not in had]
+        before, errors_before = self._as_stated(resolved)
+        assessed, errors = self._tried(resolved, desired_settings)
+        had = {drift.desired.id for drift in before.resolved.drifts}
+        more = [drift for drift in assessed.resolved.drifts if drift.desired.id not in had]
         if not more:
-            host = before.host if before.host is not None else case.view.host
-            return Alternative(preparation, host, wishes, is_so=True)
-        if judged.host is None:
+            host = before.host if before.host is not None else resolved.view.host
+            return Alternative(preparation, host, desired_settings, is_so=True)
+        if assessed.host is None:
             return None
-        anyway = max((DISTURBS.index(gap.impact) for gap in before.case.gaps), default=0)
-        disturbs = max((gap.impact for gap in more), key=DISTURBS.index)
+        anyway = max((DISTURBS.index(drift.impact) for drift in before.resolved.drifts), default=0)
+        disturbs = max((drift.impact for drift in more), key=DISTURBS.index)
         if DISTURBS.index(disturbs) <= anyway:
             disturbs = Impact.NONE
-        return Alternative(preparation, judged.host, wishes, disturbs, is_refused=errors > errors_before)
+        return Alternative(
+            preparation, assessed.host, desired_settings, disturbs, is_refused=errors > errors_before
+        )
 
-    def _as_stated(self, case: HostCase) -> tuple[JudgedHost, int]:
-        moid = case.view.host.moid
+    def _as_stated(self, resolved: ResolvedHost) -> tuple[AssessedHost, int]:
+        moid = resolved.view.host.moid
         if moid not in self._known:
-            self._known[moid] = self._tried(case, case.wishes) if _is_asked(case) else (JudgedHost(case), 0)
+            self._known[moid] = (
+                self._tried(resolved, resolved.desired_settings)
+                if _is_requested(resolved)
+                else (AssessedHost(resolved), 0)
+            )
         return self._known[moid]
 
-    def _tried(self, case: HostCase, wishes: Wishes) -> tuple[JudgedHost, int]:
+    def _tried(self, resolved: ResolvedHost, desired_settings: DesiredSettings) -> tuple[AssessedHost, int]:
         """Judge a host with wishes, for once; and count the errors that this finds."""
         findings = Findings(self._relaxed)
-        judged = self._judge.judge(replace(case, wishes=dict(wishes), gaps=[], right=[]), findings)
-        return judged, sum(found.severity is Severity.ERROR for found in findings.diagnostics())
+        assessed = self._assessor.assess(
+            replace(resolved, desired_settings=dict(desired_settings), drifts=[], right=[]), findings
+        )
+        return assessed, sum(found.severity is Severity.ERROR for found in findings.diagnostics())
 
 
-def is_derivable(case: HostCase) -> bool:
+def is_derivable(resolved: ResolvedHost) -> bool:
     """Whether a host may be prepared for the VMs."""
-    return case.entry.prepare == "from_vms" and not case.is_checked_only
+    return resolved.entry.prepare == "from_vms" and not resolved.is_checked_only
 
 
-def _is_asked(case: HostCase) -> bool:
+def _is_requested(resolved: ResolvedHost) -> bool:
     """Whether the plan file asks something of a host, or an earlier run left something on it."""
-    return bool(case.wishes) or case.view.facts.mark is not None
+    return bool(resolved.desired_settings) or resolved.view.facts.mark is not None
 
 
-def _merged(entry: DesiredHosts, case: HostCase) -> Wishes:
+def _merged(entry: DesiredHosts, resolved: ResolvedHost) -> DesiredSettings:
     """Return the wishes of an entry with what follows from the VMs marked; the plan file's own stay."""
-    wishes: dict[str, tuple[HostSetting, Wish]] = {}
-    for setting, wish in wishes_of(entry, case.view):
-        note = wish.note or "the VMs need it"
-        derived = (setting, replace(wish, is_derived=True, note=note))
-        wishes[wish.id] = case.wishes.get(wish.id, derived)
-    return wishes
+    desired_settings: dict[str, tuple[HostSetting, DesiredSetting]] = {}
+    for setting, desired in desired_settings_of(entry, resolved.view):
+        note = desired.note or "the VMs need it"
+        derived = (setting, replace(desired, is_derived=True, note=note))
+        desired_settings[desired.id] = resolved.desired_settings.get(desired.id, derived)
+    return desired_settings
 
 
 def _order(one: Alternative) -> tuple[int, int]:

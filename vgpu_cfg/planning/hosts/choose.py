@@ -23,9 +23,9 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, place
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import demands_of, starting_of
-from vgpu_cfg.planning.vms.lookup.stage import Stage, StateReader
 
 _MOST_DROPS = 8
 """How many prepared hosts are tried without, or prepared with less."""
@@ -45,8 +45,8 @@ class Chooser:
     alternatives: Alternatives
     observed: Inventory
     catalog: Catalog
-    stage: Stage
-    cases: Sequence[Case]
+    baseline: Baseline
+    resolved_vms: Sequence[ResolvedVm]
     reader: StateReader
     unclear: tuple[Diagnostic, ...] = field(init=False, default=())
     _demands: list[Demand] = field(init=False)
@@ -54,15 +54,15 @@ class Chooser:
     _states: dict[int, tuple[Alternative, HostState]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._demands = demands_of(self.cases)
-        self._index = {host.moid: index for index, host in enumerate(self.stage.hosts)}
+        self._demands = demands_of(self.resolved_vms)
+        self._index = {host.moid: index for index, host in enumerate(self.baseline.hosts)}
 
     def choose(self, placed: Placed) -> Chosen:
         """Return what hosts are prepared into; `placed` are the VMs on the hosts as stated."""
         chosen: Chosen = {}
         if placed.failed:
             chosen, placed = self._for_places(placed)
-            new = {case.name for case in self.cases if case.existing is None}
+            new = {resolved.name for resolved in self.resolved_vms if resolved.existing is None}
             self.unclear = self.alternatives.unclear.diagnostics() if new & placed.failed.keys() else ()
         return self._with_used(self._with_rdma(chosen, placed), placed)
 
@@ -158,10 +158,14 @@ class Chooser:
 
     def _with_rdma(self, chosen: Chosen, placed: Placed) -> Chosen:
         """Add the hosts that have what VMs take, and that the RDMA of new ones among them needs more of."""
-        new = {case.name for case in self.cases if case.existing is None and asks_rdma(case.desired)}
+        new = {
+            resolved.name
+            for resolved in self.resolved_vms
+            if resolved.existing is None and asks_rdma(resolved.desired)
+        }
         names = self._names(placed) if new else {}
         more: dict[str, Alternative] = {}
-        for moid in self.alternatives.cases:
+        for moid in self.alternatives.resolved_hosts:
             coming = new & names.get(moid, set()) if moid not in chosen else set()
             found = self.alternatives.of(moid, Preparation.RDMA, coming) if coming else None
             # What cannot be carried out mends nothing, and would be one complaint more.
@@ -178,7 +182,7 @@ class Chooser:
         names = self._names(placed)
         more = {
             moid: found
-            for moid in self.alternatives.cases
+            for moid in self.alternatives.resolved_hosts
             if moid in names and moid not in chosen
             if (found := self.alternatives.of(moid, Preparation.ALL, names[moid])) is not None and found.is_so
         }
@@ -187,18 +191,18 @@ class Chooser:
     def _names(self, placed: Placed) -> dict[str, set[str]]:
         """Name the plan's VMs on each host: those placed there, and those that stay."""
         found: dict[str, set[str]] = {}
-        for case in self.cases:
-            fit = placed.fits.get(case.name)
+        for resolved in self.resolved_vms:
+            fit = placed.fits.get(resolved.name)
             if fit is not None:
-                found.setdefault(self.stage.hosts[fit.host].moid, set()).add(case.name)
-            elif case.existing is not None and case.host is not None:
-                found.setdefault(case.host.moid, set()).add(case.name)
+                found.setdefault(self.baseline.hosts[fit.host].moid, set()).add(resolved.name)
+            elif resolved.existing is not None and resolved.host is not None:
+                found.setdefault(resolved.host.moid, set()).add(resolved.name)
         return found
 
     def _hosts_of(self, placed: Placed, counts: Callable[[Demand], bool] = lambda _demand: True) -> set[str]:
         """Return the hosts (moids) to which VMs come that count."""
         fits = (placed.fits.get(demand.vm) for demand in self._demands if counts(demand))
-        return {self.stage.hosts[fit.host].moid for fit in fits if fit is not None}
+        return {self.baseline.hosts[fit.host].moid for fit in fits if fit is not None}
 
     def _left(self, chosen: Chosen) -> Sequence[Demand]:
         """List who gets no place in the fast way."""
@@ -212,10 +216,10 @@ class Chooser:
         hosts = self._hosts(chosen)
         for host in hosts:
             host.cost = 0
-        return place_startable(hosts, self._demands, PLACERS, starting_of(self.cases))
+        return place_startable(hosts, self._demands, PLACERS, starting_of(self.resolved_vms))
 
     def _hosts(self, chosen: Chosen) -> list[HostState]:
-        hosts = list(self.stage.states)
+        hosts = list(self.baseline.states)
         for moid, one in chosen.items():
             if not one.is_so:
                 hosts[self._index[moid]] = self._state(moid, one)

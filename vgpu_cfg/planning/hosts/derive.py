@@ -15,7 +15,7 @@ from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
-from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.addresses.nic_addresses import own_vms
@@ -23,9 +23,9 @@ from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.host_settings.case import HostCase
 from vgpu_cfg.planning.host_settings.match import gpu_rules
-from vgpu_cfg.planning.hosts.mode_flips import ModeFlips
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
+from vgpu_cfg.planning.hosts.mode_flips import ModeChanges
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
 
@@ -46,7 +46,7 @@ class Preparation(Flag):
 
 
 def derived_entry(
-    case: HostCase,
+    resolved: ResolvedHost,
     desired: DesiredPlan,
     observed: Inventory,
     catalog: Catalog,
@@ -60,19 +60,19 @@ def derived_entry(
     but what `preparation` names. Of a VM that exists the RDMA path is not seen to: it runs, and what its
     path lacks is told (`rdma.chain`), since mending it takes the VM down.
     """
-    vms = [vm for vm in desired.vms if (names is None or vm.name in names) and may_run(vm, case)]
-    entry = case.entry
+    vms = [vm for vm in desired.vms if (names is None or vm.name in names) and may_run(vm, resolved)]
+    entry = resolved.entry
     if Preparation.AS_SHARED in preparation:
-        entry = _with_gpu_needs(case, vms, desired, observed, catalog, findings, preparation)
+        entry = _with_gpu_needs(resolved, vms, desired, observed, catalog, findings, preparation)
     asking = [vm for vm in vms if asks_rdma(vm)]
     if asking:
         there = own_vms(desired, observed)
         asking = [vm for vm in asking if vm.name not in there]
-    return with_rdma_needs(entry, case, asking, desired, observed)
+    return with_rdma_needs(entry, resolved, asking, desired, observed)
 
 
 def _with_gpu_needs(
-    case: HostCase,
+    resolved: ResolvedHost,
     vms: Sequence[DesiredVm],
     desired: DesiredPlan,
     observed: Inventory,
@@ -80,41 +80,41 @@ def _with_gpu_needs(
     findings: Findings,
     preparation: Preparation,
 ) -> DesiredHosts:
-    entry = case.entry
+    entry = resolved.entry
     hands_out = Preparation.PASSTHROUGH in preparation
     pinned = (gpu.pin for vm in vms for gpu in vm.gpus if gpu.pin)
     pins = set(pinned) if hands_out else set()
-    sharings = _sharings(vms, case, catalog)
-    ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, case.view) if rule.use or rule.sharing}
+    sharings = _sharings(vms, resolved, catalog)
+    ruled = {gpu.pci_id: rule for gpu, rule in gpu_rules(entry, resolved.view) if rule.use or rule.sharing}
     handed_out: dict[str, HostGpuEntry] = {}
     open_gpus: list[Gpu] = []
     clear: dict[str, Sharing] = {}
-    for gpu in case.view.host.gpus:
+    for gpu in resolved.view.host.gpus:
         if gpu.pci_id in ruled:
             continue
         if gpu.pci_id in pins:
             handed_out[gpu.pci_id] = _rule(gpu, use=GpuUse.PASSTHROUGH)
             continue
-        board = case.view.boards.get(gpu.pci_id)
+        board = resolved.view.boards.get(gpu.pci_id)
         if board is None or board.key not in sharings:
             continue
         open_gpus.append(gpu)
         # What the plan file gives one GPU of the board is taken care of; the others are for the rest.
         wanted = sharings[board.key]
         if len(wanted) > 1:
-            wanted = wanted - _stated_for(board, ruled, case) or wanted
+            wanted = wanted - _stated_for(board, ruled, resolved) or wanted
         if len(wanted) > 1:
-            _refuse_unclear(case, board.key, findings)
+            _refuse_unclear(resolved, board.key, findings)
         else:
             clear[board.key] = next(iter(wanted))
-    flips = ModeFlips(case.view, desired.name, observed, catalog, open_gpus, ruled | handed_out)
+    flips = ModeChanges(resolved.view, desired.name, observed, catalog, open_gpus, ruled | handed_out)
     flips.place(vms if Preparation.OTHER_MODE in preparation else (), clear)
     rules = list(handed_out.values())
     for gpu in open_gpus:
         sharing = flips.flipped.get(gpu.pci_id)
         if sharing is not None or flips.serves(gpu.pci_id, sharings):
             rules.append(_rule(gpu, use=GpuUse.VGPU, sharing=sharing))
-    _report_kept(case, flips, findings)
+    _report_kept(resolved, flips, findings)
     if not rules:
         return entry
     update: dict[str, object] = {"gpus": (*rules, *entry.gpus)}
@@ -123,26 +123,26 @@ def _with_gpu_needs(
     return entry.model_copy(update=update)
 
 
-def _stated_for(board: Board, ruled: Mapping[str, HostGpuEntry], case: HostCase) -> set[Sharing]:
+def _stated_for(board: Board, ruled: Mapping[str, HostGpuEntry], resolved: ResolvedHost) -> set[Sharing]:
     """Return how the rules of the plan file have GPUs of a board shared."""
     return {
         rule.sharing
         for pci_id, rule in ruled.items()
-        if rule.sharing is not None and case.view.boards.get(pci_id) == board
+        if rule.sharing is not None and resolved.view.boards.get(pci_id) == board
     }
 
 
-def may_run(vm: DesiredVm, case: HostCase) -> bool:
+def may_run(vm: DesiredVm, resolved: ResolvedHost) -> bool:
     """Whether the plan file lets a VM run on a host, as far as clusters and names go."""
-    cluster = case.view.cluster
+    cluster = resolved.view.cluster
     if vm.clusters and (cluster is None or not any(find_named(name, [cluster]) for name in vm.clusters)):
         return False
-    return not forbidden_by(vm.place, case.view.host, cluster)
+    return not forbidden_by(vm.place, resolved.view.host, cluster)
 
 
-def _sharings(vms: Iterable[DesiredVm], case: HostCase, catalog: Catalog) -> dict[str, set[Sharing]]:
+def _sharings(vms: Iterable[DesiredVm], resolved: ResolvedHost, catalog: Catalog) -> dict[str, set[Sharing]]:
     """Return by board how the VMs want its GPUs to be shared."""
-    here = {board.key for board in case.view.boards.values()}
+    here = {board.key for board in resolved.view.boards.values()}
     found: dict[str, set[Sharing]] = {}
     for vm in vms:
         for gpu in vm.gpus:
@@ -159,16 +159,16 @@ def _rule(gpu: Gpu, *, use: GpuUse, sharing: Sharing | None = None) -> HostGpuEn
     return HostGpuEntry(match=GpuMatch(pci_id=gpu.pci_id), use=use, sharing=sharing)
 
 
-def _refuse_unclear(case: HostCase, board: str, findings: Findings) -> None:
-    shown = {gpu.sharing for gpu in case.view.host.gpus if case.view.boards.get(gpu.pci_id)}
+def _refuse_unclear(resolved: ResolvedHost, board: str, findings: Findings) -> None:
+    shown = {gpu.sharing for gpu in resolved.view.host.gpus if resolved.view.boards.get(gpu.pci_id)}
     if {Sharing.MIG, Sharing.TIME_SLICED} <= shown:
         return
     message = f"the VMs want GPUs of {board} both in MIG mode and out of it"
     remedy = "say under `hosts.gpus` which GPU is shared how"
-    findings.add(Code.SHARING_UNCLEAR, case.subject, message, remedy)
+    findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
-def _report_kept(case: HostCase, flips: ModeFlips, findings: Findings) -> None:
+def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings) -> None:
     """Name the GPUs that would do for VMs without room, and are not touched because others may need them."""
     if not flips.lacking or not flips.kept:
         return
@@ -176,4 +176,4 @@ def _report_kept(case: HostCase, flips: ModeFlips, findings: Findings) -> None:
     kept = "; ".join(f"{pci_id} {why}" for pci_id, why in sorted(flips.kept.items()))
     message = f"{names} would need more GPUs than are free as they are, and none is taken from others: {kept}"
     remedy = "say under `hosts.gpus` what each of these GPUs is for"
-    findings.add(Code.SHARING_UNCLEAR, case.subject, message, remedy)
+    findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)

@@ -14,8 +14,8 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import as_counted, gib, listed
-from vgpu_cfg.planning.host_settings.case import HostCase
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE, HOT_MIGRATE_OPTION
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can use; what ESXi itself needs is recalled, not looked up."""
@@ -65,7 +65,11 @@ def _is_tied(vm: Vm) -> bool:
 
 
 def plan_graphics_pause(
-    case: HostCase, desired: DesiredPlan, observed: Inventory, options: PlanOptions, findings: Findings
+    resolved: ResolvedHost,
+    desired: DesiredPlan,
+    observed: Inventory,
+    options: PlanOptions,
+    findings: Findings,
 ) -> Evacuation:
     """Say which VMs a restart of the host's graphics service takes: those that use a GPU, and no others.
 
@@ -73,7 +77,7 @@ def plan_graphics_pause(
     the host stays in use. What may not be switched off is a finding.
     """
     found = Evacuation()
-    host = case.view.host
+    host = resolved.view.host
     users = {moid for gpu in host.gpus if not gpu.is_passthrough for moid in gpu.vm_moids}
     for vm in running_vms(host, observed):
         if vm.moid in users or (vm.detail is not None and vm.detail.vgpus):
@@ -83,41 +87,45 @@ def plan_graphics_pause(
             what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
             message = f"{vm.name} runs there {what}, and is not this plan's"
             remedy = "have its owner switch it off while the graphics service restarts; vgpu-cfg never does"
-            _refuse(found, case, findings, message, remedy)
+            _refuse(found, resolved, findings, message, remedy)
         elif vm.detail is None:
-            _refuse_unread(found, case, vm, findings)
-    _check_power_off(found, case, options, findings)
+            _refuse_unread(found, resolved, vm, findings)
+    _check_power_off(found, resolved, options, findings)
     return found
 
 
 def plan_evacuation(
-    case: HostCase, desired: DesiredPlan, observed: Inventory, options: PlanOptions, findings: Findings
+    resolved: ResolvedHost,
+    desired: DesiredPlan,
+    observed: Inventory,
+    options: PlanOptions,
+    findings: Findings,
 ) -> Evacuation:
     """Say who leaves the host and how; what cannot leave is a finding."""
     found = Evacuation()
-    for vm in running_vms(case.view.host, observed):
+    for vm in running_vms(resolved.view.host, observed):
         if vm.detail is None:
-            _refuse_unread(found, case, vm, findings)
+            _refuse_unread(found, resolved, vm, findings)
         elif not holds_devices(vm):
             found.moved.append(vm)
         elif _is_own(vm, desired):
             found.switched_off.append(vm)
-        elif _drs_moves(vm, case, observed):
+        elif _drs_moves(vm, resolved, observed):
             found.moved.append(vm)
         else:
-            _refuse_stuck(found, case, vm, findings)
-    _check_power_off(found, case, options, findings)
-    _check_drs(found, case, findings)
+            _refuse_stuck(found, resolved, vm, findings)
+    _check_power_off(found, resolved, options, findings)
+    _check_drs(found, resolved, findings)
     return found
 
 
 def needed_options(
-    case: HostCase, evacuation: Evacuation, changes: Iterable[SetClusterOption | SetVCenterOption]
+    resolved: ResolvedHost, evacuation: Evacuation, changes: Iterable[SetClusterOption | SetVCenterOption]
 ) -> tuple[str, ...]:
     """Return the ids of the plan's own changes without which DRS would not move the host's vGPU VMs."""
     if not any(vm.detail is not None and vm.detail.vgpus for vm in evacuation.moved):
         return ()
-    host = case.view.host
+    host = resolved.view.host
     owner = host.cluster_moid or host.compute_moid
     return tuple(
         change.id
@@ -132,18 +140,23 @@ def _is_own(vm: Vm, desired: DesiredPlan) -> bool:
     return is_marked(vm, desired.name) and any(one.name == vm.name for one in desired.vms)
 
 
-def _check_power_off(found: Evacuation, case: HostCase, options: PlanOptions, findings: Findings) -> None:
-    if not found.switched_off or options.allow_power_cycle or case.entry.disruption.power_off_own:
+def _check_power_off(
+    found: Evacuation, resolved: ResolvedHost, options: PlanOptions, findings: Findings
+) -> None:
+    if not found.switched_off or options.allow_power_cycle or resolved.entry.disruption.power_off_own:
         return
     names = listed((vm.name for vm in found.switched_off), shown=6)
     message = f"{names} of this plan must be switched off while the host is prepared"
     remedy = "give --allow-power-cycle, or `disruption: {power_off_own: true}`"
-    findings.add(Code.OWN_VMS_OFF, case.subject, message, remedy)
+    findings.add(Code.OWN_VMS_OFF, resolved.subject, message, remedy)
     found.is_possible = False
 
 
 def hosts_down(
-    cases: Sequence[HostCase], evacuations: dict[str, Evacuation], observed: Inventory, findings: Findings
+    resolved_hosts: Sequence[ResolvedHost],
+    evacuations: dict[str, Evacuation],
+    observed: Inventory,
+    findings: Findings,
 ) -> int:
     """Return how many hosts of one cluster may be down at once, at most what the plan file allows.
 
@@ -152,15 +165,15 @@ def hosts_down(
     cluster all of whose hosts may be down at once does not limit the wave. 0 where not even one may be
     down, which is a finding.
     """
-    allowed = min(case.entry.disruption.max_hosts_down for case in cases)
-    moids = {case.view.host.moid for case in cases}
-    cluster = [host for host in observed.hosts if _owner(host) == _owner(cases[0].view.host)]
+    allowed = min(resolved.entry.disruption.max_hosts_down for resolved in resolved_hosts)
+    moids = {resolved.view.host.moid for resolved in resolved_hosts}
+    cluster = [host for host in observed.hosts if _owner(host) == _owner(resolved_hosts[0].view.host)]
     # A host of the plan that a killed run left in maintenance mode comes back before the next one goes.
     peers = [host for host in cluster if host.is_usable or host.moid in moids]
     free = {host.moid: _free_mib(host, observed) for host in peers}
     loads = sorted((evacuations[moid].memory_mib for moid in moids), reverse=True)
-    most = min(allowed, len(cases))
-    if _keeps_data(cluster, observed) and not all(_takes_data_away(case) for case in cases):
+    most = min(allowed, len(resolved_hosts))
+    if _keeps_data(cluster, observed) and not all(_takes_data_away(resolved) for resolved in resolved_hosts):
         allowed = most = 1
     if len(peers) > 1 and (
         any(evacuations[moid].moved for moid in moids) or _are_several_busy(peers, observed)
@@ -170,8 +183,8 @@ def hosts_down(
         # Those that are down are taken to be the ones with the most room, the worst case.
         left = sorted(free.values(), reverse=True)[min(count, len(free)) :]
         if sum(loads[:count]) <= sum(left) or not any(loads[:count]):
-            return allowed if count == len(cases) else count
-    heaviest = max(cases, key=lambda case: evacuations[case.view.host.moid].memory_mib)
+            return allowed if count == len(resolved_hosts) else count
+    heaviest = max(resolved_hosts, key=lambda resolved: evacuations[resolved.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
     message = f"its VMs need {gib(needed)}, which the other hosts of the cluster do not have free"
     remedy = "move VMs to another cluster, or switch some off"
@@ -189,8 +202,8 @@ def _keeps_data(cluster: Iterable[Host], observed: Inventory) -> bool:
     return any(_VSAN in vmknic.services for one in facts if one is not None for vmknic in one.vmknics)
 
 
-def _takes_data_away(case: HostCase) -> bool:
-    return case.entry.disruption.vsan == "evacuateAllData"
+def _takes_data_away(resolved: ResolvedHost) -> bool:
+    return resolved.entry.disruption.vsan == "evacuateAllData"
 
 
 def _are_several_busy(hosts: Iterable[Host], observed: Inventory) -> bool:
@@ -202,11 +215,11 @@ def _free_mib(host: Host, observed: Inventory) -> int:
     return max(0, int(host.memory_mib * MEMORY_SHARE) - used)
 
 
-def _check_drs(found: Evacuation, case: HostCase, findings: Findings) -> None:
+def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) -> None:
     """See that DRS moves away who is to be moved: by the cluster's setting, and by the VM's own."""
-    own = case.view.cluster_facts.drs_overrides
-    cluster = case.view.cluster
-    if why := _why_none_moves(case):
+    own = resolved.view.cluster_facts.drs_overrides
+    cluster = resolved.view.cluster
+    if why := _why_none_moves(resolved):
         left = found.moved
     else:
         left = [vm for vm in found.moved if vm.moid not in own]
@@ -220,31 +233,31 @@ def _check_drs(found: Evacuation, case: HostCase, findings: Findings) -> None:
                 continue
             message = f"DRS does not move {vm.name} away: its own setting in the cluster is {own[vm.moid]}"
             remedy = "have its owner move or switch it off, or take the VM out of the cluster's VM overrides"
-            _refuse(found, case, findings, message, remedy)
+            _refuse(found, resolved, findings, message, remedy)
     if left:
         names = listed((vm.name for vm in left), shown=6)
         remedy = "move or switch them off yourself, or let DRS be fully automated"
-        _refuse(found, case, findings, f"DRS does not move {names} away: {why}", remedy)
+        _refuse(found, resolved, findings, f"DRS does not move {names} away: {why}", remedy)
 
 
-def _why_none_moves(case: HostCase) -> str:
+def _why_none_moves(resolved: ResolvedHost) -> str:
     """Say why DRS moves no VM at all from the host; empty where it can."""
-    cluster = case.view.cluster
+    cluster = resolved.view.cluster
     if cluster is None or cluster.is_standalone or len(cluster.host_moids) < 2:
         return "the host has no cluster with another host"
     return "" if cluster.drs_enabled else f"DRS is off in {cluster.name}"
 
 
-def _drs_moves(vm: Vm, case: HostCase, observed: Inventory) -> bool:
+def _drs_moves(vm: Vm, resolved: ResolvedHost, observed: Inventory) -> bool:
     """Whether DRS moves somebody else's vGPU VM when the host enters maintenance mode (KB 88271)."""
     if _is_tied(vm):
         return False
-    is_automated = case.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == EVACUATE_VALUE
+    is_automated = resolved.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == EVACUATE_VALUE
     is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
     return is_automated and is_hot
 
 
-def _refuse_stuck(found: Evacuation, case: HostCase, vm: Vm, findings: Findings) -> None:
+def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
     is_tied = _is_tied(vm)
     what = "a vGPU"
     if is_tied:
@@ -257,15 +270,15 @@ def _refuse_stuck(found: Evacuation, case: HostCase, vm: Vm, findings: Findings)
         else f"have its owner move or switch it off, or set DRS option {EVACUATE_OPTION} to -1 and "
         f"vCenter's {HOT_MIGRATE_OPTION}"
     )
-    _refuse(found, case, findings, message, remedy)
+    _refuse(found, resolved, findings, message, remedy)
 
 
-def _refuse_unread(found: Evacuation, case: HostCase, vm: Vm, findings: Findings) -> None:
+def _refuse_unread(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
     message = f"{vm.name} runs there, and whether it holds a device of the host was not read"
     remedy = "see that the account may read the VM, or have its owner switch it off"
-    _refuse(found, case, findings, message, remedy)
+    _refuse(found, resolved, findings, message, remedy)
 
 
-def _refuse(found: Evacuation, case: HostCase, findings: Findings, message: str, remedy: str) -> None:
-    findings.add(Code.HOST_NOT_EMPTIED, case.subject, message, remedy)
+def _refuse(found: Evacuation, resolved: ResolvedHost, findings: Findings, message: str, remedy: str) -> None:
+    findings.add(Code.HOST_NOT_EMPTIED, resolved.subject, message, remedy)
     found.is_possible = False

@@ -14,7 +14,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Gpu, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry, HostGpuEntry
-from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
@@ -22,11 +22,11 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.host_settings.entry import HostView
 
-_MENDED = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
+_FIXED_BY_PLAN = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
 """What the plan itself sees to on a host that it prepares."""
 
 
-class ModeFlips:
+class ModeChanges:
     """Counts on the GPUs of one host. `open_gpus` are those that no rule of the plan file speaks of.
 
     `flipped` are the GPUs that change, with their new mode; `lacking` the VMs that found no room, and `kept`
@@ -86,7 +86,7 @@ class ModeFlips:
             state.sharing = rule.sharing or state.sharing
         elif self._is_handed_out(gpu.pci_id):
             state.obstacle = Code.GPU_IN_PASSTHROUGH
-        if state.obstacle in _MENDED:
+        if state.obstacle in _FIXED_BY_PLAN:
             state.obstacle = None
         return state
 
@@ -105,8 +105,8 @@ class ModeFlips:
         for need in needs:
             for state in self._states.values():
                 # A GPU that nobody tells the mode of is taken to be in MIG mode only where it is put there.
-                is_told = state.shared_as is not None or not need.is_mig
-                if is_told and state.refuse(need) is None:
+                is_stated = state.shared_as is not None or not need.is_mig
+                if is_stated and state.refuse(need) is None:
                     state.take(need, vm)
                     return True
         if any(clear.get(need.board_key) is need.sharing and self._flip(vm, need) for need in needs):

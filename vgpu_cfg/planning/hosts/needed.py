@@ -12,8 +12,8 @@ from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.select import host_cases
-from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
 from vgpu_cfg.planning.rdma.derive import rdma_facts
 
@@ -32,22 +32,22 @@ def needed_facts(
     needed: dict[str, frozenset[FactGroup]] = {}
     has_peers = any(gpu.nvlink is not None for vm in desired.vms for gpu in vm.gpus)
     has_drivers = any(vm.guest is not None and vm.guest.driver is not None for vm in desired.vms)
-    for case in host_cases(desired, observed, catalog, options or PlanOptions(), Findings()):
-        entry = case.entry
+    for resolved in resolve_hosts(desired, observed, catalog, options or PlanOptions(), Findings()):
+        entry = resolved.entry
         if entry.prepare == "from_vms":
-            entry = derived_entry(case, desired, observed, catalog, Findings())
+            entry = derived_entry(resolved, desired, observed, catalog, Findings())
         groups = set(_ALWAYS)
-        for setting, _ in wishes_of(entry, case.view):
+        for setting, _ in desired_settings_of(entry, resolved.view):
             groups |= setting.facts
         if entry.gpus or entry.driver is not None or has_drivers:
             groups.add(FactGroup.SOFTWARE)
-        if has_peers and case.view.boards and entry.access.ssh != "off":
+        if has_peers and resolved.view.boards and entry.access.ssh != "off":
             groups.add(FactGroup.SHELL_TOPOLOGY)
-        of_rdma = rdma_facts([vm for vm in desired.vms if may_run(vm, case)])
+        of_rdma = rdma_facts([vm for vm in desired.vms if may_run(vm, resolved)])
         groups |= of_rdma - SHELL_GROUPS if entry.access.ssh == "off" else of_rdma
-        if groups & SHELL_GROUPS and any(gpu.sharing is Sharing.MIG for gpu in case.view.host.gpus):
+        if groups & SHELL_GROUPS and any(gpu.sharing is Sharing.MIG for gpu in resolved.view.host.gpus):
             groups.add(FactGroup.SHELL_MIG)
-        needed[case.view.host.moid] = frozenset(groups)
+        needed[resolved.view.host.moid] = frozenset(groups)
     return needed
 
 
@@ -55,5 +55,5 @@ def shell_access(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions | None = None
 ) -> Mapping[str, AccessEntry]:
     """Return, by host moid, how the plan file lets the tool on the host's shell."""
-    cases = host_cases(desired, observed, catalog, options or PlanOptions(), Findings())
-    return {case.view.host.moid: case.entry.access for case in cases}
+    resolved_hosts = resolve_hosts(desired, observed, catalog, options or PlanOptions(), Findings())
+    return {resolved.view.host.moid: resolved.entry.access for resolved in resolved_hosts}

@@ -13,13 +13,13 @@ from vgpu_cfg.model.plan.change import Change, SetClusterOption, SetVCenterOptio
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
-from vgpu_cfg.planning.host_settings.select import clusters_of, host_cases, waves_of
+from vgpu_cfg.planning.host_settings.select import clusters_of, resolve_hosts, waves_of
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_derivable
-from vgpu_cfg.planning.hosts.compare import wishes_of
+from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor, HostWork
+from vgpu_cfg.planning.hosts.compare import desired_settings_of
+from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
-from vgpu_cfg.planning.hosts.gap_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window
-from vgpu_cfg.planning.hosts.judge import HostJudge, HostWork, JudgedHost
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
@@ -63,55 +63,60 @@ class HostPlanner:
         """`cluster_options` are the plan's changes to DRS and vCenter: hosts wait for those they need."""
         self.observed = with_options(observed, cluster_options)
         self.findings, self.cluster_options = findings, cluster_options
-        self.cases = host_cases(desired, self.observed, catalog, options, findings)
+        self.resolved_hosts = resolve_hosts(desired, self.observed, catalog, options, findings)
         if not options.only:
-            check_matches(self.cases, findings)
-        check_vmknic_networks(self.cases, desired, self.observed, findings)
-        for case in self.cases:
-            case.wishes = {wish.id: (setting, wish) for setting, wish in wishes_of(case.entry, case.view)}
-        self._judge = HostJudge(desired, self.observed, options)
-        self._judged = {
-            case.view.host.moid: self._judge.judge(case, findings)
-            for case in self.cases
-            if not is_derivable(case)
+            check_matches(self.resolved_hosts, findings)
+        check_vmknic_networks(self.resolved_hosts, desired, self.observed, findings)
+        for resolved in self.resolved_hosts:
+            resolved.desired_settings = {
+                wanted.id: (setting, wanted)
+                for setting, wanted in desired_settings_of(resolved.entry, resolved.view)
+            }
+        self._assessor = HostAssessor(desired, self.observed, options)
+        self._assessed = {
+            resolved.view.host.moid: self._assessor.assess(resolved, findings)
+            for resolved in self.resolved_hosts
+            if not is_derivable(resolved)
         }
-        self.alternatives = Alternatives(self.cases, self._judge, desired, self.observed, catalog, findings)
+        self.alternatives = Alternatives(
+            self.resolved_hosts, self._assessor, desired, self.observed, catalog, findings
+        )
 
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
-        judged = {moid: one.host for moid, one in self._judged.items() if one.host is not None}
-        return with_hosts(observed, judged | self.alternatives.as_stated())
+        assessed = {moid: one.host for moid, one in self._assessed.items() if one.host is not None}
+        return with_hosts(observed, assessed | self.alternatives.as_stated())
 
     def plan(self, chosen: Mapping[str, Alternative] = MappingProxyType({})) -> HostPlans:
         """Put the changes of all hosts in order. `chosen` are the hosts (moids) prepared for VMs, and how."""
-        for moid, case in self.alternatives.cases.items():
+        for moid, resolved in self.alternatives.resolved_hosts.items():
             if moid in chosen:
-                case.wishes = dict(chosen[moid].wishes)
-            self._judged[moid] = self._judge.judge(case, self.findings)
+                resolved.desired_settings = dict(chosen[moid].desired_settings)
+            self._assessed[moid] = self._assessor.assess(resolved, self.findings)
         result = HostPlans()
-        judged = [self._judged[case.view.host.moid] for case in self.cases]
-        for one in judged:
+        assessed = [self._assessed[resolved.view.host.moid] for resolved in self.resolved_hosts]
+        for one in assessed:
             _take(one, result)
-        works = [one.work for one in judged if one.work is not None]
-        by_moid = {work.case.view.host.moid: work for work in works}
-        for number, wave in enumerate(waves_of([work.case for work in works]), start=1):
-            for case in wave:
-                case.wave = f"wave {number}"
-            self._sequence([by_moid[case.view.host.moid] for case in wave], result)
+        works = [one.work for one in assessed if one.work is not None]
+        by_moid = {work.resolved.view.host.moid: work for work in works}
+        for number, wave in enumerate(waves_of([work.resolved for work in works]), start=1):
+            for resolved in wave:
+                resolved.wave = f"wave {number}"
+            self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], result)
         check_window(
-            [work.case for work in works if work.stretches.needs_empty_host], self.observed, self.findings
+            [work.resolved for work in works if work.phases.needs_empty_host], self.observed, self.findings
         )
-        check_drivers(self.cases, self.findings)
+        check_drivers(self.resolved_hosts, self.findings)
         return result
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
         """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
-        down = [work for work in works if work.stretches.needs_empty_host and not work.is_held]
-        evacuations = {work.case.view.host.moid: work.evacuation for work in down}
+        down = [work for work in works if work.phases.needs_empty_host and not work.is_held]
+        evacuations = {work.resolved.view.host.moid: work.evacuation for work in down}
         most = min(
             (
                 hosts_down(group, evacuations, self.observed, self.findings)
-                for group in clusters_of([work.case for work in down]).values()
+                for group in clusters_of([work.resolved for work in down]).values()
             ),
             default=1,
         )
@@ -119,24 +124,24 @@ class HostPlanner:
             return
         canaries: list[str] = []
         for index, work in enumerate(works):
-            is_canary = index < work.case.entry.disruption.canary
+            is_canary = index < work.resolved.entry.disruption.canary
             sequence = HostSequence(
-                work.case,
-                work.stretches,
+                work.resolved,
+                work.phases,
                 work.evacuation,
                 max_down=most,
                 first_needs=(
-                    *needed_options(work.case, work.evacuation, self.cluster_options),
+                    *needed_options(work.resolved, work.evacuation, self.cluster_options),
                     *(() if is_canary else canaries),
                 ),
-                prelude=work.prelude,
+                manual_first=work.manual_first,
                 is_held=work.is_held,
             )
             changes = sequence.build()
             result.changes += changes
-            result.ready_after[work.case.view.host.moid] = _ready_after(changes, work.case.name)
+            result.ready_after[work.resolved.view.host.moid] = _ready_after(changes, work.resolved.name)
             if is_canary:
-                canaries.append(_ready_after(changes, work.case.name))
+                canaries.append(_ready_after(changes, work.resolved.name))
 
 
 def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
@@ -147,15 +152,15 @@ def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
     return observed.model_copy(update={"hosts": hosts})
 
 
-def _take(judged: JudgedHost, result: HostPlans) -> None:
-    moid = judged.case.view.host.moid
-    if judged.is_in_sync:
-        result.in_sync.append(judged.case.name)
-    if judged.host is not None:
-        result.prepared[moid] = judged.host
-    if judged.step is not None:
-        result.changes.append(judged.step)
-        result.ready_after[moid] = judged.step.id
+def _take(assessed: AssessedHost, result: HostPlans) -> None:
+    moid = assessed.resolved.view.host.moid
+    if assessed.is_in_sync:
+        result.in_sync.append(assessed.resolved.name)
+    if assessed.host is not None:
+        result.prepared[moid] = assessed.host
+    if assessed.step is not None:
+        result.changes.append(assessed.step)
+        result.ready_after[moid] = assessed.step.id
 
 
 def _ready_after(changes: Sequence[Change], host: str) -> str:

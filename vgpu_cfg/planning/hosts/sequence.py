@@ -26,10 +26,10 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
-from vgpu_cfg.planning.host_settings.case import DISTURBS, Gap, GapKind, HostCase
 from vgpu_cfg.planning.host_settings.entry import HostView, target
+from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
-from vgpu_cfg.planning.hosts.stretches import Stretches, make_calls
+from vgpu_cfg.planning.hosts.phases import Phases, make_calls
 from vgpu_cfg.planning.vms.new_vms import change_id
 
 _EVACUATION_SECONDS = 1800
@@ -46,19 +46,19 @@ def exit_id(host: str) -> str:
     return f"leave maintenance {host}"
 
 
-def is_by_hand(case: HostCase, gap: Gap) -> bool:
+def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
     """Whether no way to write a setting is open to the tool on this host."""
-    if gap.is_written:
+    if drift.is_written:
         return False
-    writes = gap.setting.write(case.view, [gap.wish])
+    writes = drift.setting.write(resolved.view, [drift.desired])
     if not writes:
         return True
-    return _needs_shell(writes) and not has_shell(case)
+    return _needs_shell(writes) and not has_shell(resolved)
 
 
-def has_shell(case: HostCase) -> bool:
+def has_shell(resolved: ResolvedHost) -> bool:
     """Whether the plan file opens the host's shell to the tool."""
-    return case.entry.access.ssh != "off"
+    return resolved.entry.access.ssh != "off"
 
 
 def _needs_shell(writes: Iterable[HostWrite]) -> bool:
@@ -69,12 +69,12 @@ def _needs_shell(writes: Iterable[HostWrite]) -> bool:
 class HostSequence:
     """Builds the chain of one host's changes: each needs the one before it."""
 
-    case: HostCase
-    stretches: Stretches
+    resolved: ResolvedHost
+    phases: Phases
     evacuation: Evacuation
     max_down: int = 1
     first_needs: tuple[str, ...] = ()
-    prelude: Sequence[Gap] = ()
+    manual_first: Sequence[Drift] = ()
     is_held: bool = False
     changes: list[Change] = field(default_factory=list)
     _last: tuple[str, ...] = ()
@@ -83,29 +83,29 @@ class HostSequence:
     def build(self) -> list[Change]:
         """Return the changes, in order."""
         self._last = self.first_needs
-        for gap in self.prelude:
-            self._add_manual(gap)
-        is_down = self.stretches.needs_empty_host or self._is_marked
-        switched_off = self.evacuation.switched_off if is_down or self.stretches.touches_graphics else []
+        for drift in self.manual_first:
+            self._add_manual(drift)
+        is_down = self.phases.needs_empty_host or self._is_marked
+        switched_off = self.evacuation.switched_off if is_down or self.phases.touches_graphics else []
         self._switch_off(switched_off)
         if is_down:
             self._enter()
-        for index, stretch in enumerate(self.stretches.gaps):
-            self._write(stretch, index)
-            if index < self.stretches.restarts:
-                self._restart(stretch, index)
-        for service, gaps in self.stretches.services.items():
-            settles = tuple(target(gap.wish, gap.reading) for gap in gaps)
+        for index, phase in enumerate(self.phases.drifts):
+            self._write(phase, index)
+            if index < self.phases.restarts:
+                self._restart(phase, index)
+        for service, drifts in self.phases.services.items():
+            settles = tuple(target(drift.desired, drift.reading) for drift in drifts)
             self._append(
                 RestartService(
-                    id=f"restart {service} {self.case.name}",
+                    id=f"restart {service} {self.resolved.name}",
                     service=service,
                     settles=settles,
                     impact=Impact.SERVICE_RESTART,
                     **self._common,
                 )
             )
-        if is_down or self.case.view.facts.mark is not None:
+        if is_down or self.resolved.view.facts.mark is not None:
             self._exit()
         self._switch_on(switched_off)
         return self.changes
@@ -113,16 +113,16 @@ class HostSequence:
     @property
     def _is_marked(self) -> bool:
         """Whether the host stands in maintenance mode for this plan already."""
-        mark = self.case.view.facts.mark
-        return mark is not None and mark.maintenance and self.case.view.host.is_in_maintenance_mode
+        mark = self.resolved.view.facts.mark
+        return mark is not None and mark.maintenance and self.resolved.view.host.is_in_maintenance_mode
 
     @property
     def _common(self) -> dict[str, Any]:
         return {
-            "subject": self.case.subject,
-            "host": self.case.ref,
-            "host_moid": self.case.view.host.moid,
-            "wave": self.case.wave,
+            "subject": self.resolved.subject,
+            "host": self.resolved.ref,
+            "host_moid": self.resolved.view.host.moid,
+            "wave": self.resolved.wave,
         }
 
     def _append(self, change: Change) -> None:
@@ -141,7 +141,7 @@ class HostSequence:
                     subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
                     vm=VmRef(name=vm.name, moid=vm.moid),
                     impact=Impact.POWER_CYCLE,
-                    host_moid=self.case.view.host.moid,
+                    host_moid=self.resolved.view.host.moid,
                 )
             )
             offs.append(self.changes[-1].id)
@@ -156,16 +156,16 @@ class HostSequence:
                     id=change_id("power on", vm.name),
                     subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
                     vm=VmRef(name=vm.name, moid=vm.moid),
-                    host_moid=self.case.view.host.moid,
+                    host_moid=self.resolved.view.host.moid,
                 )
             )
         self._last = before
 
     def _enter(self) -> None:
-        disruption = self.case.entry.disruption
+        disruption = self.resolved.entry.disruption
         self._append(
             EnterMaintenance(
-                id=enter_id(self.case.name),
+                id=enter_id(self.resolved.name),
                 reason=self._reason(),
                 evacuates=tuple(vm.name for vm in self.evacuation.moved),
                 vsan=disruption.vsan,
@@ -179,59 +179,59 @@ class HostSequence:
         )
 
     def _reason(self) -> str:
-        titles = list(dict.fromkeys(gap.setting.title for gap in self.stretches.everything))
+        titles = list(dict.fromkeys(drift.setting.title for drift in self.phases.everything))
         return "sets " + ", ".join(titles) if titles else "left by an earlier run"
 
     def _exit(self) -> None:
-        everything = [(gap.setting, gap.wish, gap.reading) for gap in self.stretches.everything]
+        everything = [(drift.setting, drift.desired, drift.reading) for drift in self.phases.everything]
         # What nothing shows stands by somebody's word, and cannot be read back.
-        told = [one for one in self.case.right if not one[2].unread]
-        shown = self._shown(len(self.stretches.gaps))
+        reported = [one for one in self.resolved.right if not one[2].unread]
+        shown = self._shown(len(self.phases.drifts))
         unique = {
-            wish.id: target(wish, reading)
-            for setting, wish, reading in (*everything, *told)
-            if not setting.read(shown, wish.device).is_absent
+            desired.id: target(desired, reading)
+            for setting, desired, reading in (*everything, *reported)
+            if not setting.read(shown, desired.device).is_absent
         }
         self._append(
             ExitMaintenance(
-                id=exit_id(self.case.name),
+                id=exit_id(self.resolved.name),
                 settles=tuple(unique.values()),
                 is_held=self.is_held,
                 **self._common,
             )
         )
 
-    def _shown(self, stretches: int) -> HostView:
+    def _shown(self, phases: int) -> HostView:
         """Return the host as it will be after so many stretches: some settings hide others from it."""
-        host = self.case.view.host
-        for stretch in self.stretches.gaps[:stretches]:
-            for gap in stretch:
-                host = gap.setting.show(host, gap.wish)
-        return replace(self.case.view, host=host)
+        host = self.resolved.view.host
+        for phase in self.phases.drifts[:phases]:
+            for drift in phase:
+                host = drift.setting.show(host, drift.desired)
+        return replace(self.resolved.view, host=host)
 
-    def _write(self, stretch: Sequence[Gap], index: int) -> None:
-        written: list[Gap] = []
-        for gap in stretch:
-            if gap.is_written or _is_cold_by_hand(self.case, gap):
+    def _write(self, phase: Sequence[Drift], index: int) -> None:
+        written: list[Drift] = []
+        for drift in phase:
+            if drift.is_written or _is_cold_by_hand(self.resolved, drift):
                 continue
-            if is_by_hand(self.case, gap):
-                self._add_manual(gap)
+            if is_by_hand(self.resolved, drift):
+                self._add_manual(drift)
             else:
-                written.append(gap)
-        for group, gaps in make_calls(written):
-            wishes = [gap.wish for gap in gaps]
-            writes = gaps[0].setting.write(self.case.view, wishes)
-            other_way = gaps[0].setting.other_way(self.case.view, wishes)
-            for write, covered in _shares(writes, gaps):
+                written.append(drift)
+        for group, drifts in make_calls(written):
+            desired_settings = [drift.desired for drift in drifts]
+            writes = drifts[0].setting.write(self.resolved.view, desired_settings)
+            other_way = drifts[0].setting.other_way(self.resolved.view, desired_settings)
+            for write, covered in _shares(writes, drifts):
                 self._append(self._change(group, write, other_way, covered, index))
 
     def _change(
-        self, group: str, write: HostWrite, other_way: HostWrite | None, gaps: Sequence[Gap], index: int
+        self, group: str, write: HostWrite, other_way: HostWrite | None, drifts: Sequence[Drift], index: int
     ) -> ChangeHost:
-        targets = tuple(target(gap.wish, gap.reading) for gap in gaps)
+        targets = tuple(target(drift.desired, drift.reading) for drift in drifts)
         self._written += targets
         what = targets[0].id if len(targets) == 1 else group
-        name = f"set {what} on {self.case.name}"
+        name = f"set {what} on {self.resolved.name}"
         taken = {change.id for change in self.changes}
         if name in taken:
             name = f"{name} after restart {index}" if index else f"{name} again"
@@ -240,25 +240,26 @@ class HostSequence:
             write=write,
             other_way=other_way,
             settings=targets,
-            edits=tuple(_edit(gap) for gap in gaps),
-            impact=max((gap.impact for gap in gaps), key=DISTURBS.index),
+            edits=tuple(_edit(drift) for drift in drifts),
+            impact=max((drift.impact for drift in drifts), key=DISTURBS.index),
             **self._common,
         )
 
-    def _restart(self, stretch: Sequence[Gap], index: int) -> None:
-        number = f" {index + 1}" if self.stretches.restarts > 1 else ""
-        done = [gap for earlier in self.stretches.gaps[: index + 1] for gap in earlier]
+    def _restart(self, phase: Sequence[Drift], index: int) -> None:
+        number = f" {index + 1}" if self.phases.restarts > 1 else ""
+        done = [drift for earlier in self.phases.drifts[: index + 1] for drift in earlier]
         shown = self._shown(index + 1)
         settles = tuple(
-            target(gap.wish, gap.reading)
-            for gap in done
-            if (gap.restarts or gap.impact is Impact.SERVICE_RESTART) and gap.kind is not GapKind.DROPPED
-            if not gap.setting.read(shown, gap.wish.device).is_absent
+            target(drift.desired, drift.reading)
+            for drift in done
+            if (drift.restarts or drift.impact is Impact.SERVICE_RESTART)
+            and drift.kind is not DriftKind.DROPPED
+            if not drift.setting.read(shown, drift.desired.device).is_absent
         )
-        if not self.stretches.cold[index]:
+        if not self.phases.cold[index]:
             self._append(
                 RebootHost(
-                    id=f"reboot {self.case.name}{number}",
+                    id=f"reboot {self.resolved.name}{number}",
                     settles=settles,
                     impact=Impact.HOST_REBOOT,
                     **self._common,
@@ -267,70 +268,76 @@ class HostSequence:
             return
         self._append(
             ShutDownHost(
-                id=f"shut down {self.case.name}{number}", impact=Impact.HOST_COLD_BOOT, **self._common
+                id=f"shut down {self.resolved.name}{number}", impact=Impact.HOST_COLD_BOOT, **self._common
             )
         )
-        by_hand = [gap for gap in stretch if _is_cold_by_hand(self.case, gap)]
-        texts = [gap.setting.by_hand(self.case.view, gap.wish) for gap in by_hand]
-        text = f"power {self.case.name} on by hand"
+        by_hand = [drift for drift in phase if _is_cold_by_hand(self.resolved, drift)]
+        texts = [drift.setting.by_hand(self.resolved.view, drift.desired) for drift in by_hand]
+        text = f"power {self.resolved.name} on by hand"
         if texts:
             text = f"{text}; on the way, in its BIOS: {'; '.join(texts)}"
         self._append(
             ManualStep(
-                id=f"cold boot {self.case.name}{number}",
-                subject=self.case.subject,
+                id=f"cold boot {self.resolved.name}{number}",
+                subject=self.resolved.subject,
                 text=text,
-                proof="; ".join(dict.fromkeys(_proof(self.case, gap) for gap in stretch if gap.restarts)),
+                proof="; ".join(
+                    dict.fromkeys(_proof(self.resolved, drift) for drift in phase if drift.restarts)
+                ),
                 proves=settles,
                 impact=Impact.HOST_COLD_BOOT,
-                host_moid=self.case.view.host.moid,
+                host_moid=self.resolved.view.host.moid,
             )
         )
 
-    def _add_manual(self, gap: Gap) -> None:
-        writes = gap.setting.write(self.case.view, [gap.wish])
+    def _add_manual(self, drift: Drift) -> None:
+        writes = drift.setting.write(self.resolved.view, [drift.desired])
         commands = tuple(
             shlex.join(command)
             for write in writes
             if isinstance(write, ShellWrite)
             for command in write.commands
         )
-        text = gap.setting.by_hand(self.case.view, gap.wish)
+        text = drift.setting.by_hand(self.resolved.view, drift.desired)
         if not text:
-            what = f"{gap.setting.title} {gap.wish.device}".rstrip()
-            text = f"set {what} to {gap.wish.value or 'none'} on the host's shell"
-        if writes and gap.restarts:
-            text = f"with {self.case.name} in maintenance mode: {text}; then reboot it"
-        how = _filled(self.case, gap, gap.setting.how(self.case.view, gap.wish).commands)
+            what = f"{drift.setting.title} {drift.desired.device}".rstrip()
+            text = f"set {what} to {drift.desired.value or 'none'} on the host's shell"
+        if writes and drift.restarts:
+            text = f"with {self.resolved.name} in maintenance mode: {text}; then reboot it"
+        how = _filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
         self._append(
             ManualStep(
-                id=f"by hand {self.case.name}: {gap.wish.id}",
-                subject=self.case.subject,
+                id=f"by hand {self.resolved.name}: {drift.desired.id}",
+                subject=self.resolved.subject,
                 text=text,
-                proof=_proof(self.case, gap),
+                proof=_proof(self.resolved, drift),
                 commands=commands or how,
-                proves=(target(gap.wish, gap.reading),),
-                edits=(_edit(gap),),
-                impact=gap.impact,
-                host_moid=self.case.view.host.moid,
+                proves=(target(drift.desired, drift.reading),),
+                edits=(_edit(drift),),
+                impact=drift.impact,
+                host_moid=self.resolved.view.host.moid,
             )
         )
 
 
-def _is_cold_by_hand(case: HostCase, gap: Gap) -> bool:
-    return gap.impact is Impact.HOST_COLD_BOOT and is_by_hand(case, gap)
+def _is_cold_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
+    return drift.impact is Impact.HOST_COLD_BOOT and is_by_hand(resolved, drift)
 
 
-def _proof(case: HostCase, gap: Gap) -> str:
-    return "; ".join(_filled(case, gap, gap.setting.how(case.view, gap.wish).verify))
+def _proof(resolved: ResolvedHost, drift: Drift) -> str:
+    return "; ".join(_filled(resolved, drift, drift.setting.how(resolved.view, drift.desired).verify))
 
 
-def _filled(case: HostCase, gap: Gap, lines: Iterable[str]) -> tuple[str, ...]:
+def _filled(resolved: ResolvedHost, drift: Drift, lines: Iterable[str]) -> tuple[str, ...]:
     """Put names and values where a setting's command lines have {host}, {device} and {value}.
 
     Of a parameter of a device's firmware, the device is its address.
     """
-    values = {"{host}": case.name, "{device}": gap.wish.device.partition(" ")[0], "{value}": gap.wish.value}
+    values = {
+        "{host}": resolved.name,
+        "{device}": drift.desired.device.partition(" ")[0],
+        "{value}": drift.desired.value,
+    }
     found = []
     for line in lines:
         words = line
@@ -340,23 +347,23 @@ def _filled(case: HostCase, gap: Gap, lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _shares(writes: Sequence[HostWrite], gaps: Sequence[Gap]) -> list[tuple[HostWrite, Sequence[Gap]]]:
+def _shares(writes: Sequence[HostWrite], drifts: Sequence[Drift]) -> list[tuple[HostWrite, Sequence[Drift]]]:
     """Say which write fulfils which gaps: one does all, or each its own."""
     if len(writes) == 1:
-        return [(writes[0], gaps)]
-    return [(write, [gap]) for write, gap in zip(writes, gaps, strict=True)]
+        return [(writes[0], drifts)]
+    return [(write, [drift]) for write, drift in zip(writes, drifts, strict=True)]
 
 
-def _edit(gap: Gap) -> Edit:
+def _edit(drift: Drift) -> Edit:
     notes = {
-        GapKind.DROPPED: "asserted again, as a reboot drops it",
-        GapKind.SUPPOSED: "not read yet",
-        GapKind.UNDONE: "kept, as another change would undo it",
+        DriftKind.DROPPED: "asserted again, as a reboot drops it",
+        DriftKind.SUPPOSED: "not read yet",
+        DriftKind.UNDONE: "kept, as another change would undo it",
     }
     return Edit(
-        key=f"{gap.setting.title} {gap.wish.device}".rstrip(),
-        before=None if gap.reading.unread else gap.reading.configured or None,
-        after=gap.wish.value or None,
-        is_default=gap.wish.is_derived,
-        note=gap.wish.note or notes.get(gap.kind, ""),
+        key=f"{drift.setting.title} {drift.desired.device}".rstrip(),
+        before=None if drift.reading.unread else drift.reading.configured or None,
+        after=drift.desired.value or None,
+        is_default=drift.desired.is_derived,
+        note=drift.desired.note or notes.get(drift.kind, ""),
     )

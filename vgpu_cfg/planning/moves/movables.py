@@ -15,7 +15,7 @@ from typing import Self
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, ProtectEntry
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.ownership import protects_cluster, protects_vm
@@ -103,7 +103,7 @@ class Movables:
     changing: Collection[str]
     stays: list[Stay] = field(default_factory=list)
 
-    def around(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
+    def surroundings(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
         """List those on the wanted hosts, and on the hosts where these could go, the easiest first.
 
         VMs without devices only matter where memory does, on the `tight` hosts.
@@ -189,14 +189,14 @@ class Movables:
 
     def _variants(self, detail: VmDetail, here: Host) -> tuple[Variant, ...]:
         try:
-            asked = [
+            requested = [
                 GpuEntry(profile=(VgpuProfile.parse(one.profile),), nvlink=one.group_key)
                 for one in detail.vgpus
             ]
         except ValueError:
             return ()
         boards = {board.key for gpu in here.gpus if (board := self.reader.board_of(gpu.pci)) is not None}
-        variants = make_variants(asked, self.reader.needs)
+        variants = make_variants(requested, self.reader.needs)
         return tuple(one for one in variants if all(need.board_key in boards for need in one))
 
     def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[int]:
@@ -235,5 +235,5 @@ def why_cold(detail: VmDetail) -> str:
 def stun_ms(detail: VmDetail, host: Host) -> int | None:
     """Return how long vMotion would stop a VM, None where its host does not tell of all its vGPUs."""
     known = {profile.name: profile.stun_ms for profile in host.profiles or ()}
-    told = [known.get(vgpu.profile) for vgpu in detail.vgpus]
-    return sum(max(one.values()) for one in told if one) if told and all(told) else None
+    reported = [known.get(vgpu.profile) for vgpu in detail.vgpus]
+    return sum(max(one.values()) for one in reported if one) if reported and all(reported) else None

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.moves.movables import Movable
-from vgpu_cfg.planning.placement.contests import board_gpus
 from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_game import Position, StartGame, TooManyPositions, start_size
+from vgpu_cfg.planning.placement.start_queues import board_gpus
+from vgpu_cfg.planning.placement.start_search import Position, SearchTooLarge, StartSearch, start_size
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MoveStep:
     """One move: hosts are indexes. `why_cold` is empty where vMotion makes it."""
 
     vm: str
@@ -30,12 +30,12 @@ class Step:
     why_cold: str
 
 
-def in_order(steps: Iterable[Step]) -> list[Step]:
+def in_order(steps: Iterable[MoveStep]) -> list[MoveStep]:
     """Sort the moves so that each can be made when those before it are; circles are cut by a cold one."""
     left = sorted(steps, key=lambda step: (step.target, *_largest_first(step)))
     cold = [step for step in left if step.why_cold]
     left = [step for step in left if not step.why_cold]
-    ordered: list[Step] = []
+    ordered: list[MoveStep] = []
     while left:
         sources = {step.source for step in left}
         free = [step for step in left if step.target not in sources]
@@ -46,17 +46,17 @@ def in_order(steps: Iterable[Step]) -> list[Step]:
         smallest = min(left, key=lambda step: (sum(need.framebuffer_mib for need in step.variant), step.vm))
         left.remove(smallest)
         why = "it changes places with others, and one of them must be off meanwhile"
-        cold.append(Step(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
+        cold.append(MoveStep(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
     return [*ordered, *sorted(cold, key=_largest_first)]
 
 
-def _largest_first(step: Step) -> tuple[tuple[int, ...], str]:
+def _largest_first(step: MoveStep) -> tuple[tuple[int, ...], str]:
     size = start_size(step.variant) if step.variant else (0, 0, 0)
     return tuple(-part for part in size), step.vm
 
 
-def find_doubts(
-    ordered: Sequence[Step],
+def find_uncertain_starts(
+    ordered: Sequence[MoveStep],
     now: Sequence[HostState],
     later: Sequence[HostState],
     starts: Mapping[int, Sequence[Start]],
@@ -66,7 +66,7 @@ def find_doubts(
     `now` are the hosts without the VMs that move, `later` also without those that the plan switches off;
     `starts` are the plan's, by host index.
     """
-    arrivals: dict[int, list[Step]] = {}
+    arrivals: dict[int, list[MoveStep]] = {}
     for step in ordered:
         arrivals.setdefault(step.target, []).append(step)
     for index in sorted({*arrivals, *starts}):
@@ -85,14 +85,14 @@ def find_doubts(
                 break
 
 
-def find_untold(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
+def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
     """Say of what a VM leaves in MIG or mixed-size mode that vCenter does not tell where the others stand."""
     left = {one.vm.moid for one in moved}
     for state in hosts:
-        told = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
+        reported = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
         for gpu in state.gpus:
             has_places = gpu.sharing is Sharing.MIG or gpu.mode is VgpuMode.MIXED_SIZE
-            if has_places and gpu.held and told.get(gpu.pci_id):
+            if has_places and gpu.held and reported.get(gpu.pci_id):
                 names = listed(dict.fromkeys(held.vm for held in gpu.held))
                 yield (
                     f"on {state.host.name}: where on GPU {gpu.pci_id} {names} stands is not told, and it may "
@@ -105,18 +105,18 @@ def _is_certain(
 ) -> bool:
     """Whether all that comes, in this order, gets GPUs, and all that starts then can after any of it."""
     gpus, peer_sets = board_gpus(host, board_key)
-    game = StartGame.of([*coming, *following], gpus, peer_sets)
-    reached: set[Position] = {game.position(gpus)}
+    search = StartSearch.of([*coming, *following], gpus, peer_sets)
+    reached: set[Position] = {search.position(gpus)}
     try:
         for variant in coming:
             step: set[Position] = set()
             for position in reached:
-                outcomes = game.outcomes(position, variant)
+                outcomes = search.outcomes(position, variant)
                 if outcomes is None:
                     return False
                 step |= outcomes
             reached = step
-        left = game.counted(following)
-        return all(game.is_won(position, left) for position in reached)
-    except TooManyPositions:
+        left = search.counted(following)
+        return all(search.can_all_start(position, left) for position in reached)
+    except SearchTooLarge:
         return False

@@ -15,11 +15,16 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Diagnostic
-from vgpu_cfg.planning.estate.ownership import judge_ownership
+from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
-from vgpu_cfg.planning.moves.move_order import Step, find_doubts, find_untold, in_order
+from vgpu_cfg.planning.moves.move_order import (
+    MoveStep,
+    find_uncertain_starts,
+    find_unknown_placements,
+    in_order,
+)
 from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
@@ -27,9 +32,9 @@ from vgpu_cfg.planning.placement.place import Placed, Placer
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
-from vgpu_cfg.planning.vms.lookup.stage import set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 MOST_MOVES = 3
 MOST_TRIALS = 500
@@ -40,14 +45,14 @@ MOST_RESTARTS = 50
 """How many VMs are tried as ones to restart where they are."""
 
 
-class How(StrEnum):
+class MoveMethod(StrEnum):
     """How a VM gets to another host."""
 
     VMOTION = "vMotion"
     COLD = "cold"
 
 
-class Outcome(StrEnum):
+class RebalanceResult(StrEnum):
     """What the search came to."""
 
     FITS = "fits"
@@ -72,7 +77,7 @@ class Move:
     moid: str
     source: str
     target: str
-    how: How
+    how: MoveMethod
     profiles: tuple[str, ...]
     why_cold: str = ""
     stun_ms: int | None = None
@@ -95,12 +100,12 @@ class Rebalance:
     such that one does not start. `stays` are VMs in question that nobody can move.
     """
 
-    outcome: Outcome
-    homeless: tuple[str, ...] = ()
+    outcome: RebalanceResult
+    unplaced: tuple[str, ...] = ()
     moves: tuple[Move, ...] = ()
     trials: int = 0
     errors: tuple[Diagnostic, ...] = ()
-    doubts: tuple[str, ...] = ()
+    uncertain_starts: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
     stays: tuple[Stay, ...] = ()
 
@@ -122,48 +127,56 @@ class _Rebalancing:
     catalog: Catalog
     options: PlanOptions
     findings: Findings = field(init=False)
-    maker: CaseMaker = field(init=False)
-    cases: list[Case] = field(default_factory=list)
+    resolver: VmResolver = field(init=False)
+    resolved_vms: list[ResolvedVm] = field(default_factory=list)
     trials: int = 0
 
     def __post_init__(self) -> None:
         self.findings = Findings.for_plan(self.desired)
-        self.maker = CaseMaker(self.desired, self.observed, self.catalog, self.findings)
+        self.resolver = VmResolver(self.desired, self.observed, self.catalog, self.findings)
 
     def run(self) -> Rebalance:
-        self.cases = list(self._cases())
+        self.resolved_vms = list(self._resolved())
         as_is = self._place(())
         homeless = tuple(as_is.failed)
         errors = tuple(found for found in self.findings.diagnostics() if found.severity == "error")
         if not homeless:
-            return Rebalance(Outcome.FITS, errors=errors)
+            return Rebalance(RebalanceResult.FITS, errors=errors)
         finder = self._finder()
-        wanted = {index for case in self.cases if case.shape for index, _ in case.shape.hosts}
-        movables = finder.around(wanted, self._tight(wanted, as_is.initial))
+        wanted = {
+            index for resolved in self.resolved_vms if resolved.shape for index, _ in resolved.shape.hosts
+        }
+        movables = finder.surroundings(wanted, self._tight(wanted, as_is.initial))
         restarts = tuple(self._restarts(finder, wanted))
         outcome, moves, doubts = self._search(movables)
         return Rebalance(outcome, homeless, moves, self.trials, errors, doubts, restarts, tuple(finder.stays))
 
-    def _cases(self) -> Iterator[Case]:
+    def _resolved(self) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs with what each needs, as planning does."""
-        folders = self.maker.folders()
-        owned = judge_ownership(self.desired, self.observed, folders, self.findings)
-        for case in self.maker.cases(folders, owned):
-            if self.options.selects(case.name):
-                self.maker.shape(case)
-                yield case
+        folders = self.resolver.folders()
+        owned = assess_ownership(self.desired, self.observed, folders, self.findings)
+        for resolved in self.resolver.resolved_vms(folders, owned):
+            if self.options.selects(resolved.name):
+                self.resolver.shape(resolved)
+                yield resolved
 
     def _finder(self) -> Movables:
-        changing = {case.existing.moid for case in self.cases if case.existing and not case.stays_put}
-        maker = self.maker
-        return Movables(self.observed, maker.hosts, maker.reader, self.desired.protect, changing)
+        changing = {
+            resolved.existing.moid
+            for resolved in self.resolved_vms
+            if resolved.existing and not resolved.stays_put
+        }
+        resolver = self.resolver
+        return Movables(self.observed, resolver.hosts, resolver.reader, self.desired.protect, changing)
 
     def _tight(self, wanted: set[int], states: Sequence[HostState]) -> set[int]:
         """Return the hosts where memory alone could keep a VM of the plan away."""
-        total = sum(case.shape.memory_mib for case in self.cases if case.shape)
+        total = sum(resolved.shape.memory_mib for resolved in self.resolved_vms if resolved.shape)
         return {index for index in wanted if states[index].free_mib < total}
 
-    def _search(self, movables: Sequence[Movable]) -> tuple[Outcome, tuple[Move, ...], tuple[str, ...]]:
+    def _search(
+        self, movables: Sequence[Movable]
+    ) -> tuple[RebalanceResult, tuple[Move, ...], tuple[str, ...]]:
         """Try the sets of one, two and three moves; of as many moves one without doubts comes first."""
         for count in range(1, MOST_MOVES + 1):
             doubtful: tuple[tuple[Move, ...], tuple[str, ...]] | None = None
@@ -172,56 +185,64 @@ class _Rebalancing:
                     self.trials += 1
                     found = self._try(chosen, placers)
                     if found is not None and not found[1]:
-                        return Outcome.MOVES, *found
+                        return RebalanceResult.MOVES, *found
                     doubtful = doubtful or found
             if doubtful is not None:
-                return Outcome.MOVES, *doubtful
+                return RebalanceResult.MOVES, *doubtful
         sets = sum(comb(len(movables), count) for count in range(1, MOST_MOVES + 1))
-        return Outcome.NONE if sets <= MOST_SOLVED else Outcome.LIMIT, (), ()
+        return RebalanceResult.NONE if sets <= MOST_SOLVED else RebalanceResult.LIMIT, (), ()
 
     def _try(
         self, chosen: Sequence[Movable], placers: Sequence[Placer]
     ) -> tuple[tuple[Move, ...], tuple[str, ...]] | None:
         """Return the moves of these VMs with the doubts about them, None where they do not make room."""
-        kept = keep_rules(chosen, self.maker.hosts, self.observed)
+        kept = keep_rules(chosen, self.resolver.hosts, self.observed)
         if kept is None:
             return None
         placed = self._place(kept, placers)
         if placed.failed:
             return None
-        targets = {one.vm.moid: self.maker.hosts[placed.fits[one.vm.moid].host].moid for one in kept}
+        targets = {one.vm.moid: self.resolver.hosts[placed.fits[one.vm.moid].host].moid for one in kept}
         if breaks_rules(targets, kept, self.observed):
             return None
         steps = in_order(self._step(one, placed) for one in kept)
         by_moid = {one.vm.moid: one for one in kept}
-        doubts = tuple(self._doubts(steps, list(by_moid.values()), placed))
+        doubts = tuple(self._uncertain_starts(steps, list(by_moid.values()), placed))
         return tuple(self._move(step, by_moid[step.vm]) for step in steps), doubts
 
-    def _doubts(self, steps: Sequence[Step], moved: Sequence[Movable], placed: Placed) -> Iterator[str]:
+    def _uncertain_starts(
+        self, steps: Sequence[MoveStep], moved: Sequence[Movable], placed: Placed
+    ) -> Iterator[str]:
         leaving = [one.vm for one in moved]
-        now = set_stage(self.maker.hosts, self.observed, (), leaving, self.maker.reader, self.findings).states
+        now = make_baseline(
+            self.resolver.hosts, self.observed, (), leaving, self.resolver.reader, self.findings
+        ).states
         starts: dict[int, list[Start]] = {}
-        for case in self.cases:
-            fit = placed.fits.get(case.name)
-            if fit is not None and fit.variant and case.desired.power is DesiredPower.ON:
-                starts.setdefault(fit.host, []).append(Start(case.name, fit.variant))
-        yield from find_doubts(steps, now, placed.initial, starts)
+        for resolved in self.resolved_vms:
+            fit = placed.fits.get(resolved.name)
+            if fit is not None and fit.variant and resolved.desired.power is DesiredPower.ON:
+                starts.setdefault(fit.host, []).append(Start(resolved.name, fit.variant))
+        yield from find_uncertain_starts(steps, now, placed.initial, starts)
         used = {step.target for step in steps} | starts.keys()
-        yield from find_untold(moved, [state for state in now if state.index in used])
+        yield from find_unknown_placements(moved, [state for state in now if state.index in used])
 
     def _place(self, moved: Sequence[Movable], placers: Sequence[Placer] = PLACERS) -> Placed:
         """Place the plan's VMs with these VMs gone from where they are, and in need of another host."""
         leaving = [one.vm for one in moved]
-        maker = self.maker
-        stage = set_stage(maker.hosts, self.observed, self.cases, leaving, maker.reader, self.findings)
+        resolver = self.resolver
+        baseline = make_baseline(
+            resolver.hosts, self.observed, self.resolved_vms, leaving, resolver.reader, self.findings
+        )
         demands = [
-            Demand(case.name, case.shape.line, case.shape, stays=case.existing is not None)
-            for case in self.cases
-            if case.shape is not None
+            Demand(resolved.name, resolved.shape.line, resolved.shape, stays=resolved.existing is not None)
+            for resolved in self.resolved_vms
+            if resolved.shape is not None
         ]
-        starting = {case.name for case in self.cases if case.desired.power is DesiredPower.ON}
+        starting = {
+            resolved.name for resolved in self.resolved_vms if resolved.desired.power is DesiredPower.ON
+        }
         starting |= {one.vm.moid for one in moved}
-        return place_startable(stage.states, [*demands, *(one.demand for one in moved)], placers, starting)
+        return place_startable(baseline.states, [*demands, *(one.demand for one in moved)], placers, starting)
 
     def _restarts(self, finder: Movables, wanted: set[int]) -> Iterator[Restart]:
         """Yield the VMs one of which, with other GPUs of its own host, would leave room for the plan."""
@@ -234,18 +255,18 @@ class _Rebalancing:
                 if not self._place((one,), PLACERS[:1]).failed:
                     yield Restart(one.vm.name, one.vm.moid, one.host.name)
 
-    def _step(self, one: Movable, placed: Placed) -> Step:
+    def _step(self, one: Movable, placed: Placed) -> MoveStep:
         fit = placed.fits[one.vm.moid]
-        source = next(index for index, host in enumerate(self.maker.hosts) if host.moid == one.host.moid)
-        return Step(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
+        source = next(index for index, host in enumerate(self.resolver.hosts) if host.moid == one.host.moid)
+        return MoveStep(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
 
-    def _move(self, step: Step, one: Movable) -> Move:
+    def _move(self, step: MoveStep, one: Movable) -> Move:
         return Move(
             vm=one.vm.name,
             moid=one.vm.moid,
             source=one.host.name,
-            target=self.maker.hosts[step.target].name,
-            how=How.COLD if step.why_cold else How.VMOTION,
+            target=self.resolver.hosts[step.target].name,
+            how=MoveMethod.COLD if step.why_cold else MoveMethod.VMOTION,
             profiles=tuple(vgpu.profile for vgpu in one.vm.detail.vgpus) if one.vm.detail else (),
             why_cold=step.why_cold,
             stun_ms=None if step.why_cold else one.stun_ms,

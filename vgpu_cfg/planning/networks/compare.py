@@ -151,21 +151,23 @@ def _take_members(
             remedy = f"take it out of {lost.switch} first, then plan again"
             findings.add(Code.NIC_IN_USE, subject, str(lost), remedy)
             continue
-        edit = Edit(key=f"uplinks of {host.name}", before=_told(now), after=_told((*now, nic.device)))
+        edit = Edit(
+            key=f"uplinks of {host.name}", before=_uplink_text(now), after=_uplink_text((*now, nic.device))
+        )
         if entry.mode == "check":
             message = f"{nic.device} is no uplink of {switch.name}, as the plan file has it"
             findings.add(Code.SETTING_DIFFERS, subject, message, "add it by hand, or say `mode: enforce`")
             continue
         switch.members[host.moid] = (*now, nic.device)
         switch.edits = [one for one in switch.edits if one.key != edit.key]
-        switch.edits.append(edit.model_copy(update={"before": _told(_members_now(switch, host))}))
+        switch.edits.append(edit.model_copy(update={"before": _uplink_text(_members_now(switch, host))}))
 
 
 def _members_now(switch: _Switch, host: Host) -> tuple[str, ...]:
     return switch.found.members.get(host.moid, ()) if switch.found is not None else ()
 
 
-def _told(uplinks: Iterable[str]) -> str | None:
+def _uplink_text(uplinks: Iterable[str]) -> str | None:
     return ", ".join(uplinks) or None
 
 

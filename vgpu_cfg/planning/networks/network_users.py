@@ -46,7 +46,7 @@ def check_lower_mtu(switch: DistributedSwitch, mtu: int, observed: Inventory, fi
             continue
         for vmknic in vmknics:
             if vmknic.network_moid in networks and vmknic.mtu > mtu:
-                users.known.append(_told(vmknic, host, str(vmknic.mtu)))
+                users.known.append(_user_text(vmknic, host, str(vmknic.mtu)))
     if users.known:
         message = (
             f"{switch.name} shall have the MTU {mtu}, and VMkernel NICs on it have more: "
@@ -82,7 +82,7 @@ def check_vlan(
                 users.unread.append(host.name)
             continue
         users.known += [
-            _told(vmknic, host)
+            _user_text(vmknic, host)
             for vmknic in vmknics
             if vmknic.network_moid in _ids(found)
             and (vmknic.services or not _is_managed(host, found, desired, observed))
@@ -144,7 +144,7 @@ def _ids(network: Network) -> set[str]:
     return {network.moid, network.portgroup_key or network.moid}
 
 
-def _told(vmknic: Vmknic, host: Host, *more: str) -> str:
+def _user_text(vmknic: Vmknic, host: Host, *more: str) -> str:
     words = ", ".join((*more, *vmknic.services))
     return f"{vmknic.device} of {host.name}" + (f" ({words})" if words else "")
 

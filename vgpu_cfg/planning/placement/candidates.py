@@ -32,7 +32,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CandidateQuery:
     """What decides over candidates; VMs with equal wishes have the same."""
 
     clusters: tuple[str, ...]
@@ -56,7 +56,7 @@ class Candidates:
     networks: Mapping[str, Network]
     datastores: Mapping[str, Datastore]
     clusters: Mapping[str, Cluster]
-    _known: dict[Wish, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
+    _known: dict[CandidateQuery, tuple[Ranked, _Failure | None]] = field(default_factory=dict)
 
     @classmethod
     def among(cls, hosts: Sequence[Host], observed: Inventory) -> Self:
@@ -68,49 +68,49 @@ class Candidates:
             observed.cluster_by_moid,
         )
 
-    def of(self, wish: Wish, vm: DesiredVm, findings: Findings) -> Ranked:
+    def of(self, query: CandidateQuery, vm: DesiredVm, findings: Findings) -> Ranked:
         """Return the candidates, the VM's first cluster first; without any there is a finding."""
-        if wish not in self._known:
-            self._known[wish] = self._judge(wish)
-        ranked, failure = self._known[wish]
+        if query not in self._known:
+            self._known[query] = self._assess(query)
+        ranked, failure = self._known[query]
         if failure is not None:
             findings.refuse_vm(failure[0], vm, failure[1], failure[2])
         return ranked
 
-    def _judge(self, wish: Wish) -> tuple[Ranked, _Failure | None]:
+    def _assess(self, query: CandidateQuery) -> tuple[Ranked, _Failure | None]:
         """Filter step by step; the step that leaves nobody is the reason."""
-        ranks = {moid: rank for rank, moid in enumerate(wish.clusters)}
+        ranks = {moid: rank for rank, moid in enumerate(query.clusters)}
         left = [
             (index, ranks[host.cluster_moid or host.compute_moid])
             for index, host in enumerate(self.hosts)
             if (host.cluster_moid or host.compute_moid) in ranks
-            and (wish.only_host is None or host.moid == wish.only_host)
+            and (query.only_host is None or host.moid == query.only_host)
         ]
         if not left:
             return _failed(Code.NO_USABLE_HOST, "the clusters have no host")
-        if wish.host_group is not None:
-            members, failure = self._members(wish, wish.host_group)
+        if query.host_group is not None:
+            members, failure = self._members(query, query.host_group)
             if failure is not None:
                 return (), failure
             left = [one for one in left if self.hosts[one[0]].moid in members]
-        chosen = [one for one in left if not wish.globs or matches_any(self.hosts[one[0]].name, wish.globs)]
+        chosen = [one for one in left if not query.globs or matches_any(self.hosts[one[0]].name, query.globs)]
         if not chosen:
-            message = f"no host matches {' or '.join(wish.globs)}: {self._names(left)}"
+            message = f"no host matches {' or '.join(query.globs)}: {self._names(left)}"
             return _failed(Code.NO_HOST_MATCHES, message)
-        allowed = [one for one in chosen if not matches_any(self.hosts[one[0]].name, wish.not_globs)]
+        allowed = [one for one in chosen if not matches_any(self.hosts[one[0]].name, query.not_globs)]
         if not allowed:
-            message = f"`place.not_hosts` ({', '.join(wish.not_globs)}) leaves none of {self._names(chosen)}"
+            message = f"`place.not_hosts` ({', '.join(query.not_globs)}) leaves none of {self._names(chosen)}"
             return _failed(Code.HOSTS_EXCLUDED, message)
         usable = [one for one in allowed if self.hosts[one[0]].is_usable]
         if not usable:
             states = listed((_state(self.hosts[index]) for index, _ in allowed), shown=6)
-            if wish.host_group is None:
+            if query.host_group is None:
                 return _failed(Code.NO_USABLE_HOST, f"no host can run it: {states}")
-            message = f"no host of the host group {wish.host_group} can run it: {states}"
+            message = f"no host of the host group {query.host_group} can run it: {states}"
             return _failed(Code.HOST_GROUP_UNUSABLE, message)
         for wanted, code, noun, names in (
-            (wish.networks, Code.NETWORK_NOT_ON_HOST, "network", self.networks),
-            (wish.datastores, Code.DATASTORE_NOT_ON_HOST, "datastore", self.datastores),
+            (query.networks, Code.NETWORK_NOT_ON_HOST, "network", self.networks),
+            (query.datastores, Code.DATASTORE_NOT_ON_HOST, "datastore", self.datastores),
         ):
             reached = [one for one in usable if wanted <= _reach(self.hosts[one[0]], code)]
             if not reached:
@@ -119,9 +119,9 @@ class Candidates:
             usable = reached
         return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
 
-    def _members(self, wish: Wish, name: str) -> tuple[frozenset[str], _Failure | None]:
+    def _members(self, query: CandidateQuery, name: str) -> tuple[frozenset[str], _Failure | None]:
         """Return the hosts of a host group, in every cluster of the wish that has one of this name."""
-        clusters = [self.clusters[moid] for moid in wish.clusters if moid in self.clusters]
+        clusters = [self.clusters[moid] for moid in query.clusters if moid in self.clusters]
         found = [(cluster, group) for cluster in clusters if (group := cluster.host_group(name)) is not None]
         if not found:
             return frozenset(), host_group_not_found(name, clusters)
@@ -149,15 +149,15 @@ def _failed(code: Code, message: str) -> tuple[Ranked, _Failure]:
     return (), (code, message, _REMEDIES[code])
 
 
-def make_wish(
+def make_query(
     clusters: Iterable[Cluster],
     place: PlaceEntry,
     networks: frozenset[str] = frozenset(),
     datastores: frozenset[str] = frozenset(),
-) -> Wish:
+) -> CandidateQuery:
     """Return what a VM wishes of its host; `networks` and `datastores` are moids."""
     moids = tuple(cluster.moid for cluster in clusters)
-    return Wish(
+    return CandidateQuery(
         moids,
         place.hosts,
         networks,

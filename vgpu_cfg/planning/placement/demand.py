@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.nic_needs import NicNeed
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 

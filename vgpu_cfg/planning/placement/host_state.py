@@ -8,7 +8,7 @@ from typing import Self
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
@@ -94,11 +94,11 @@ class HostState:
         *,
         frees_gpus: bool = False,
         memory_share: float = HOST_MEMORY_SHARE,
-        heeds_creatable: bool = True,
+        uses_creatable: bool = True,
     ) -> Self:
         """Start from what a host has now; memory and nodes as if nothing ran there."""
         host = capacity.host
-        is_told = host.profiles is not None
+        is_stated = host.profiles is not None
         return cls(
             index=index,
             host=host,
@@ -108,7 +108,7 @@ class HostState:
             free_mib=int(host.memory_mib * memory_share),
             offered=capacity.offered,
             creatable=frozenset(host.creatable_profiles)
-            if heeds_creatable and is_told and not frees_gpus
+            if uses_creatable and is_stated and not frees_gpus
             else None,
             peer_sets=capacity.peer_sets,
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},

@@ -15,7 +15,7 @@ from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.patterns import stack
 from vgpu_cfg.planning.placement.place import Attempt, KeptFree, in_order, kept_free
 
-_WISHES = 7
+_PREFERENCES = 7
 """How many of a score's first figures no gain outweighs: disturbances, wishes of the plan file, and room."""
 
 
@@ -45,7 +45,7 @@ def _move(demand: Demand, attempt: Attempt, budget: _Budget, kept: KeptFree) -> 
     ranks = dict(demand.shape.hosts)
     without = home.copy()
     without.release(demand, fit)
-    now = score(fit, ranks[fit.host], without, demand.shape)[:_WISHES]
+    now = score(fit, ranks[fit.host], without, demand.shape)[:_PREFERENCES]
     best: tuple[tuple[int, ...], Fit] | None = None
     for index, rank in demand.shape.hosts:
         if index == fit.host or budget.looks <= 0 or not may_use(demand.shape, index, attempt.hosts, kept):
@@ -54,9 +54,9 @@ def _move(demand: Demand, attempt: Attempt, budget: _Budget, kept: KeptFree) -> 
         other = attempt.hosts[index].fit(demand.shape)
         if other is None:
             continue
-        wishes = score(other, rank, attempt.hosts[index], demand.shape)[:_WISHES]
+        desired_settings = score(other, rank, attempt.hosts[index], demand.shape)[:_PREFERENCES]
         cost = (other.opened, other.lost_starts, other.lost_sets)
-        if wishes <= now and cost < gain and (best is None or (*cost, index) < best[0]):
+        if desired_settings <= now and cost < gain and (best is None or (*cost, index) < best[0]):
             best = ((*cost, index), other)
     if best is None or not _is_sound(without, attempt.initial[fit.host]):
         return False

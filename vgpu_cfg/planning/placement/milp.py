@@ -14,7 +14,7 @@ from typing import Any
 INFINITY = float("inf")
 
 
-class Outcome(Enum):
+class SolverStatus(Enum):
     """What the solver came to: the best there is, some solution, the proof of none, or nothing."""
 
     BEST = "best"
@@ -27,7 +27,7 @@ class Outcome(Enum):
 class Solution:
     """The values of the variables in their order; `bound` is what no solution's cost goes below."""
 
-    outcome: Outcome
+    outcome: SolverStatus
     values: tuple[int, ...] = ()
     bound: float = -INFINITY
 
@@ -105,12 +105,12 @@ class Program:
         status, info = solver.getModelStatus(), solver.getInfo()
         kinds = highspy.HighsModelStatus
         if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible):
-            return Solution(Outcome.NONE)
+            return Solution(SolverStatus.NONE)
         has_values = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         if not has_values:
-            return Solution(Outcome.UNKNOWN, bound=info.mip_dual_bound)
+            return Solution(SolverStatus.UNKNOWN, bound=info.mip_dual_bound)
         values = tuple(round(value) for value in solver.getSolution().col_value)
-        outcome = Outcome.BEST if status == kinds.kOptimal else Outcome.FOUND
+        outcome = SolverStatus.BEST if status == kinds.kOptimal else SolverStatus.FOUND
         return Solution(outcome, values, info.mip_dual_bound)
 
     def _model(self) -> Any:

@@ -10,7 +10,7 @@ from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 
 
 @dataclass(frozen=True, slots=True)
-class Ware:
+class PatternItem:
     """A kind of vGPU that is to be placed. With a `line`, no GPU takes two of them."""
 
     need: VgpuNeed
@@ -25,7 +25,7 @@ class PatternBook:
     false where there were too many to look at them all.
     """
 
-    wares: Sequence[Ware]
+    items: Sequence[PatternItem]
     most_states: int = 20_000
     is_whole: bool = True
     _known: dict[tuple[object, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
@@ -38,19 +38,19 @@ class PatternBook:
         return self._known[key]
 
     def _find(self, gpu: GpuState) -> tuple[tuple[int, ...], ...]:
-        none = (0,) * len(self.wares)
+        none = (0,) * len(self.items)
         seen = {(gpu.signature(), none)}
         queue = [(gpu, none)]
         ends: dict[tuple[int, ...], None] = {}
         while queue:
             at, counts = queue.pop()
             is_end = True
-            for index, ware in enumerate(self.wares):
-                if not takes(at, ware):
+            for index, item in enumerate(self.items):
+                if not takes(at, item):
                     continue
                 is_end = False
                 after = at.copy()
-                after.take(ware.need, "", line=ware.line)
+                after.take(item.need, "", line=item.line)
                 more = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
                 state = (after.signature(), more)
                 if state not in seen:
@@ -65,11 +65,11 @@ class PatternBook:
         return tuple(sorted((one for one in ends if any(one) and _is_largest(one, ends)), reverse=True))
 
 
-def takes(gpu: GpuState, ware: Ware) -> bool:
+def takes(gpu: GpuState, item: PatternItem) -> bool:
     """Whether a GPU takes one more of a ware."""
-    if gpu.refuse(ware.need) is not None:
+    if gpu.refuse(item.need) is not None:
         return False
-    return not ware.line or all(held.line != ware.line for held in gpu.held)
+    return not item.line or all(held.line != item.line for held in gpu.held)
 
 
 def stack(gpu: GpuState, vgpus: Sequence[tuple[VgpuNeed, str, str]]) -> GpuState | None:

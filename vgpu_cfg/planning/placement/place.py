@@ -18,7 +18,7 @@ KeptFree = Sequence[tuple[Collection[int], int]]
 """Hosts by index, with how many of them stay without any GPU VM."""
 
 
-class Verdict(StrEnum):
+class NoPlace(StrEnum):
     """What is known of a VM that got no place."""
 
     IMPOSSIBLE = "impossible"
@@ -59,7 +59,7 @@ class Placed:
     initial: list[HostState]
     hosts: list[HostState]
     fits: dict[str, Fit]
-    failed: dict[str, tuple[Demand, Verdict]]
+    failed: dict[str, tuple[Demand, NoPlace]]
     kept: KeptFree = ()
 
 
@@ -70,8 +70,8 @@ def in_order(demands: Iterable[Demand]) -> list[Demand]:
 
 def kept_free(demands: Iterable[Demand]) -> KeptFree:
     """List what is asked to stay free: of these hosts so many, whoever comes."""
-    asked = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
-    return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(asked)]
+    requested = {(demand.shape.hosts, demand.shape.keep_free) for demand in demands if demand.shape.keep_free}
+    return [(frozenset(index for index, _ in ranked), count) for ranked, count in sorted(requested)]
 
 
 def place(
@@ -87,26 +87,28 @@ def place(
     initial = [host.copy() for host in hosts]
     first, *others = placers
     attempt = first.place(hosts, demands)
-    failed = _hopeless(hosts, attempt.left)
+    failed = _proven_impossible(hosts, attempt.left)
     left = [demand for demand in attempt.left if demand.vm not in failed]
-    verdict = Verdict.UNDECIDED
+    verdict = NoPlace.UNDECIDED
     possible = [demand for demand in demands if demand.vm not in failed]
     for placer in others if left else ():
         other = placer.place(hosts, possible)
         if not other.left or other.is_proof:
-            attempt, left, verdict = other, other.left, Verdict.IMPOSSIBLE
+            attempt, left, verdict = other, other.left, NoPlace.IMPOSSIBLE
             break
         if other.is_refuted:
-            verdict = Verdict.IMPOSSIBLE
+            verdict = NoPlace.IMPOSSIBLE
             break
     polish(attempt, demands)
     failed |= {demand.vm: (demand, verdict) for demand in left}
     return Placed(initial, attempt.hosts, attempt.fits, failed, kept_free(demands))
 
 
-def _hopeless(hosts: Sequence[HostState], left: Sequence[Demand]) -> dict[str, tuple[Demand, Verdict]]:
+def _proven_impossible(
+    hosts: Sequence[HostState], left: Sequence[Demand]
+) -> dict[str, tuple[Demand, NoPlace]]:
     """Name the VMs that have no place even where they are the only ones to be placed."""
     fits_somewhere: dict[Shape, bool] = {}
     for shape in dict.fromkeys(demand.shape for demand in left):
         fits_somewhere[shape] = any(hosts[index].fit(shape) is not None for index, _ in shape.hosts)
-    return {demand.vm: (demand, Verdict.IMPOSSIBLE) for demand in left if not fits_somewhere[demand.shape]}
+    return {demand.vm: (demand, NoPlace.IMPOSSIBLE) for demand in left if not fits_somewhere[demand.shape]}

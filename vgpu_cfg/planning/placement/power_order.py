@@ -16,7 +16,7 @@ from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Variant, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.start_game import start_size
+from vgpu_cfg.planning.placement.start_search import start_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Start:
         return start_size(self.variant)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Its vGPUs, for a reader."""
         return counted_names(self.variant)
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.nic_needs import nic_options
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
+from vgpu_cfg.planning.placement.gpu_assignment import Assignment, HostShare, assign_gpus
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.milp import Outcome, Program, Solution
-from vgpu_cfg.planning.placement.patterns import PatternBook, Ware
+from vgpu_cfg.planning.placement.milp import Program, Solution, SolverStatus
+from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
 from vgpu_cfg.planning.placement.place import Attempt, in_order
-from vgpu_cfg.planning.placement.realize import Assignment, HostShare, realize
 
 _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""
@@ -47,9 +47,9 @@ class SolverPlacer:
         if model.program.size > self.most_variables or not model.is_whole:
             return nothing
         found = model.program.solve(most_nodes=self.most_nodes)
-        if found.outcome in (Outcome.UNKNOWN, Outcome.NONE):
+        if found.outcome in (SolverStatus.UNKNOWN, SolverStatus.NONE):
             return nothing
-        is_proof = found.outcome is Outcome.BEST or found.bound > 0
+        is_proof = found.outcome is SolverStatus.BEST or found.bound > 0
         attempt = self._realized(model, found)
         if attempt is None:
             nothing.is_refuted = found.bound > _TOO_LITTLE and model.is_exact
@@ -87,7 +87,7 @@ class _Choice:
 
 
 @dataclass(slots=True)
-class _Pile:
+class _GpuClass:
     """GPUs of a host that are alike, with a column x for each of their patterns."""
 
     host: int
@@ -105,7 +105,7 @@ class _Model:
     demands: Sequence[Demand]
     program: Program = field(default_factory=Program)
     choices: list[_Choice] = field(default_factory=list)
-    piles: list[_Pile] = field(default_factory=list)
+    gpu_classes: list[_GpuClass] = field(default_factory=list)
     sets: list[tuple[int, frozenset[int], int]] = field(default_factory=list)
     unplaced: list[int] = field(default_factory=list)
     groups: dict[Shape, list[Demand]] = field(default_factory=dict)
@@ -114,17 +114,17 @@ class _Model:
     def __post_init__(self) -> None:
         for demand in sorted(in_order(self.demands), key=lambda one: not one.stays):
             self.groups.setdefault(demand.shape, []).append(demand)
-        wares: dict[Ware, None] = {}
+        items: dict[PatternItem, None] = {}
         for place, (shape, group) in enumerate(self.groups.items()):
             own = list(self._columns(shape, len(group)))
             self.choices += own
-            wares |= dict.fromkeys(ware for choice in own for ware, _ in self._wares_of(choice))
+            items |= dict.fromkeys(item for choice in own for item, _ in self._items_of(choice))
             columns = [(choice.variable, 1.0) for choice in own]
             weight = _COUNTS * (_STAYS_WEIGHT if group[0].stays else 1) + 1 - place / len(self.groups)
             unplaced = self.program.variable(len(group), cost=weight)
             self.unplaced.append(unplaced)
             self.program.row([*columns, (unplaced, 1.0)], least=len(group), most=len(group))
-        self.book = PatternBook(tuple(wares))
+        self.book = PatternBook(tuple(items))
         by_host: dict[int, list[_Choice]] = {}
         for choice in self.choices:
             by_host.setdefault(choice.host, []).append(choice)
@@ -160,13 +160,13 @@ class _Model:
                 if host.refuse_variant(variant) is None and host.may_create(variant):
                     yield _Choice(shape, index, variant, rank, self.program.variable(most))
 
-    def _wares_of(self, choice: _Choice) -> Iterator[tuple[Ware, int]]:
+    def _items_of(self, choice: _Choice) -> Iterator[tuple[PatternItem, int]]:
         """Yield what a VM takes of single GPUs, and how many of each."""
         host, shape = self.hosts[choice.host], choice.shape
         line = shape.line if shape.spread is Spread.GPUS and shape.must else ""
         single = [need for need in choice.variant if need.peers is None or not has_group_api(host.host)]
         for need in dict.fromkeys(single):
-            yield Ware(need, line), single.count(need)
+            yield PatternItem(need, line), single.count(need)
 
     def _peers_of(self, choice: _Choice) -> Iterator[tuple[VgpuNeed, int]]:
         """Yield the groups of NVLink peers of a VM: one of their needs, and how many they are."""
@@ -207,12 +207,12 @@ class _Model:
             self.program.row([(variable, 1.0) for variable in variables], most=room[pci_id])
 
     def _model_gpus(self, index: int, host: HostState, own: Sequence[_Choice]) -> None:
-        asked: dict[Ware, list[tuple[int, float]]] = {}
+        requested: dict[PatternItem, list[tuple[int, float]]] = {}
         joined: dict[tuple[str, int], list[tuple[int, float]]] = {}
         needs: dict[tuple[str, int], VgpuNeed] = {}
         for choice in own:
-            for ware, count in self._wares_of(choice):
-                asked.setdefault(ware, []).append((choice.variable, float(count)))
+            for item, count in self._items_of(choice):
+                requested.setdefault(item, []).append((choice.variable, float(count)))
             for need, size in self._peers_of(choice):
                 joined.setdefault((need.name, size), []).append((choice.variable, 1.0))
                 needs[need.name, size] = need
@@ -228,33 +228,33 @@ class _Model:
             self.program.row([*terms, *columns], most=0)
         for variables in taken.values():
             self.program.row([(variable, 1.0) for variable in variables], most=1)
-        supply = self._model_piles(index, host, taken)
-        for ware, terms in asked.items():
-            self.program.row([*terms, *supply.get(ware, ())], most=0)
+        supply = self._model_gpu_classes(index, host, taken)
+        for item, terms in requested.items():
+            self.program.row([*terms, *supply.get(item, ())], most=0)
 
-    def _model_piles(
+    def _model_gpu_classes(
         self, index: int, host: HostState, taken: Mapping[int, Sequence[int]]
-    ) -> dict[Ware, list[tuple[int, float]]]:
+    ) -> dict[PatternItem, list[tuple[int, float]]]:
         """Add what the host's GPUs can take; a GPU of a group of peers takes nothing else."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for number, gpu in enumerate(host.gpus):
             alike.setdefault(gpu.signature(), []).append(number)
-        supply: dict[Ware, list[tuple[int, float]]] = {}
+        supply: dict[PatternItem, list[tuple[int, float]]] = {}
         for gpus in alike.values():
             first = host.gpus[gpus[0]]
             patterns = self.book.of(first)
-            pile = _Pile(
+            gpu_class = _GpuClass(
                 index, gpus, patterns, [self.program.variable(len(gpus)) for _ in patterns], first.is_idle
             )
-            self.piles.append(pile)
-            used = [(variable, 1.0) for variable in pile.variables]
+            self.gpu_classes.append(gpu_class)
+            used = [(variable, 1.0) for variable in gpu_class.variables]
             used += [(variable, 1.0) for gpu in gpus for variable in taken.get(gpu, ())]
             if used:
                 self.program.row(_summed(used), most=len(gpus))
-            for variable, pattern in zip(pile.variables, patterns, strict=True):
-                for ware, count in zip(self.book.wares, pattern, strict=True):
+            for variable, pattern in zip(gpu_class.variables, patterns, strict=True):
+                for item, count in zip(self.book.items, pattern, strict=True):
                     if count:
-                        supply.setdefault(ware, []).append((variable, -float(count)))
+                        supply.setdefault(item, []).append((variable, -float(count)))
         return supply
 
     def _model_spread(self, host: HostState, own: Sequence[_Choice]) -> None:
@@ -341,9 +341,9 @@ class _Model:
                 choice.variable,
                 disturbs + 1000.0 * choice.rank + 100.0 * order + together + 0.001 * choice.host,
             )
-        for pile in self.piles:
-            for variable in pile.variables:
-                yield variable, 10.0 if pile.is_idle else 0.1
+        for gpu_class in self.gpu_classes:
+            for variable in gpu_class.variables:
+                yield variable, 10.0 if gpu_class.is_idle else 0.1
         for _, members, variable in self.sets:
             yield variable, 10.0 * len(members)
 
@@ -361,16 +361,16 @@ class _Model:
         for host, members, variable in self.sets:
             if values[variable]:
                 shares[host].sets.append(members)
-        for pile in self.piles:
-            joined = {gpu for members in shares[pile.host].sets for gpu in members}
-            free = [gpu for gpu in pile.gpus if gpu not in joined]
-            for variable, pattern in zip(pile.variables, pile.patterns, strict=True):
-                counts = dict(zip(self.book.wares, pattern, strict=True))
+        for gpu_class in self.gpu_classes:
+            joined = {gpu for members in shares[gpu_class.host].sets for gpu in members}
+            free = [gpu for gpu in gpu_class.gpus if gpu not in joined]
+            for variable, pattern in zip(gpu_class.variables, gpu_class.patterns, strict=True):
+                counts = dict(zip(self.book.items, pattern, strict=True))
                 taken = [free.pop(0) for _ in range(values[variable])]
-                shares[pile.host].gpus += [(gpu, counts) for gpu in taken]
+                shares[gpu_class.host].gpus += [(gpu, counts) for gpu in taken]
         attempt = Attempt([host.copy() for host in self.hosts], self.hosts)
         for index, share in shares.items():
-            filled = realize(self.hosts[index], share)
+            filled = assign_gpus(self.hosts[index], share)
             if filled is None:
                 return None
             attempt.hosts[index], fits = filled

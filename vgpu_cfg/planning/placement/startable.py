@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.planning.placement.contests import BoardStarts, Order, judge_starts
 from vgpu_cfg.planning.placement.demand import Demand, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.improve import improve
 from vgpu_cfg.planning.placement.place import Placed, Placer, place
 from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_queues import BoardStarts, StartOrder, order_starts
 
 _MOST_TRIES = 4
 
@@ -47,8 +47,8 @@ def _lost(placed: Placed, starting: Collection[str]) -> Iterator[BoardStarts]:
         if vm in starting and fit.variant:
             by_host.setdefault(fit.host, []).append(Start(vm, fit.variant))
     for index, starts in sorted(by_host.items()):
-        for found in judge_starts(placed.initial[index], starts):
-            if found.order is Order.UNKNOWN:
+        for found in order_starts(placed.initial[index], starts):
+            if found.order is StartOrder.UNKNOWN:
                 yield found
 
 

@@ -97,12 +97,12 @@ def _gains(state: HostState, shape: Shape, count: int, limits: Sequence[Limit]) 
     """Try the host without each such VM; memory aside."""
     if not any(limit.code in _MADE_BY_VMS for limit in limits):
         return ()
-    asked = {need for variant in shape.variants for need in variant}
+    requested = {need for variant in shape.variants for need in variant}
     alone: dict[str, list[int]] = {}
     for index, gpu in enumerate(state.gpus):
         vms = {held.vm for held in gpu.held}
         has_little = gpu.board and 2 * gpu.free_framebuffer_mib > gpu.board.framebuffer_mib
-        if len(vms) == 1 and has_little and all(gpu.refuse(need) for need in asked):
+        if len(vms) == 1 and has_little and all(gpu.refuse(need) for need in requested):
             alone.setdefault(vms.pop(), []).append(index)
     gains = []
     for vm, indexes in alone.items():

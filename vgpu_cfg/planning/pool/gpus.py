@@ -18,18 +18,18 @@ from vgpu_cfg.planning.pool.nvlink import find_lost_links
 from vgpu_cfg.planning.pool.stranding import Stranding, find_stranded
 
 
-class Mode(StrEnum):
-    """How a GPU is used; NOT_TOLD where it is idle and nobody says."""
+class PoolMode(StrEnum):
+    """How a GPU is used; UNKNOWN where it is idle and nobody says."""
 
     SAME_SIZE = "same size"
     MIXED_SIZE = "mixed size"
     MIG = "MIG"
     PASSTHROUGH = "passthrough"
-    NOT_TOLD = "not told"
+    UNKNOWN = "not told"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class GpuUser:
     """A VM on a GPU. `profile` is empty for one that has all of it or could not be read.
 
     `start` is where its vGPU is thought to stand: memory slices (MIG) or GB (mixed sizes), None where
@@ -56,8 +56,8 @@ class PooledGpu:
     board: str
     board_key: str
     numa_node: int | None
-    mode: Mode
-    runs: tuple[Run, ...]
+    mode: PoolMode
+    runs: tuple[GpuUser, ...]
     room: Mapping[str, int]
     free_framebuffer_mib: int
     stranded: tuple[Stranding, ...] = ()
@@ -114,11 +114,11 @@ class PoolReader:
         for state in found.gpus:
             gpu = gpus[state.pci_id]
             room, stranded = self._measure(state, found)
-            runs = tuple(Run(one.vm, one.need.name if one.need else "", one.start) for one in state.held)
+            runs = tuple(GpuUser(one.vm, one.need.name if one.need else "", one.start) for one in state.held)
             if not runs and state.pci_id in holders:
-                runs = (Run(holders[state.pci_id] or "", ""),)
+                runs = (GpuUser(holders[state.pci_id] or "", ""),)
             is_unknown = state.obstacle is None and state.board is None
-            words = "board not in the catalogue" if is_unknown else obstacle_words(state, gpu)
+            words = "board not in the catalogue" if is_unknown else obstacle_text(state, gpu)
             obstacle = words or out_of_use(host)
             yield PooledGpu(
                 host=host.name,
@@ -170,21 +170,21 @@ def pooled_gpus(
     return tuple(gpu for host in hosts for gpu in reader.gpus(reader.capacity(host)))
 
 
-def mode_of(state: GpuState, gpu: Gpu) -> Mode:
+def mode_of(state: GpuState, gpu: Gpu) -> PoolMode:
     """Say how a GPU is used."""
     if gpu.is_passthrough:
-        return Mode.PASSTHROUGH
+        return PoolMode.PASSTHROUGH
     is_mixed = state.mode is VgpuMode.MIXED_SIZE
     match state.shared_as:
         case Sharing.MIG:
-            return Mode.MIG
+            return PoolMode.MIG
         case Sharing.TIME_SLICED:
-            return Mode.MIXED_SIZE if is_mixed else Mode.SAME_SIZE
+            return PoolMode.MIXED_SIZE if is_mixed else PoolMode.SAME_SIZE
         case None:
-            return Mode.MIXED_SIZE if is_mixed else Mode.NOT_TOLD
+            return PoolMode.MIXED_SIZE if is_mixed else PoolMode.UNKNOWN
 
 
-def obstacle_words(state: GpuState, gpu: Gpu) -> str:
+def obstacle_text(state: GpuState, gpu: Gpu) -> str:
     """Say of one GPU what the finding says of all; nothing where it is passed through as a whole."""
     match state.obstacle:
         case Code.GPU_IN_PASSTHROUGH if gpu.is_passthrough:

@@ -46,7 +46,7 @@ def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
     """Say why a host takes no more such VM, the reason closest to a place first; empty where it takes one."""
     code = host.refuse_host(shape)
     if code is not None:
-        return (Limit(code, _host_words(code, host, shape)),)
+        return (Limit(code, _host_text(code, host, shape)),)
     code = host.refuse_slots(shape)
     if code is not None:
         return (_device_limit(code, host),)
@@ -55,7 +55,7 @@ def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
     for variant in shape.variants:
         code = host.refuse_variant(variant)
         if code is not None and code is not Code.PROFILE_NOT_OFFERED:
-            short.append(Limit(code, _variant_words(code, host, variant)))
+            short.append(Limit(code, _variant_text(code, host, variant)))
             continue
         peers = sum(need.peers is not None for need in variant)
         if peers and has_group_api(host.host) and _has_board(host, variant) and host.fit(shape) is None:
@@ -111,10 +111,10 @@ def _limit(code: Code, refused: _Refused) -> Limit:
     count = len(refused.gpus)
     held = {one.vm: None for gpu in refused.gpus for one in gpu.held if not one.is_planned}
     vms = tuple(held)
-    return Limit(code, _gpu_words(code, refused, counted(count, "GPU"), vms), count, vms)
+    return Limit(code, _gpu_text(code, refused, counted(count, "GPU"), vms), count, vms)
 
 
-def _gpu_words(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> str:
+def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> str:
     verb = "is" if len(refused.gpus) == 1 else "are"
     name = refused.need.name if refused.need else ""
     match code:
@@ -160,7 +160,7 @@ def _has_others_and_room(gpu: GpuState) -> bool:
     return bool(gpu.free_framebuffer_mib) and all(not held.is_planned for held in gpu.held)
 
 
-def _host_words(code: Code, host: HostState, shape: Shape) -> str:
+def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
             return f"memory: {whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} needed"
@@ -174,7 +174,7 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
             return CHECKS[code].title
 
 
-def _variant_words(code: Code, host: HostState, variant: Variant) -> str:
+def _variant_text(code: Code, host: HostState, variant: Variant) -> str:
     match code:
         case Code.PROFILE_NEEDS_NEWER_ESXI:
             least = next((need.min_esxi for need in variant if need.min_esxi), "")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.pool.stranding import Kind, Stranding
+from vgpu_cfg.planning.pool.stranding import StrandedKind, Stranding
 
 PAIR = 2
 
@@ -31,7 +31,7 @@ def find_lost_links(found: HostCapacity) -> dict[str, tuple[Stranding, ...]]:
         addresses = {found.gpus[other].pci_id: None for other in culprits}
         is_alone = all(_is_alone(other, holders, found) for other in culprits)
         words = _words(sorted(sizes), tuple(addresses), vms, is_alone=is_alone)
-        lost[gpu.pci_id] = (Stranding(Kind.NVLINK, words, vms=vms),)
+        lost[gpu.pci_id] = (Stranding(StrandedKind.NVLINK, words, vms=vms),)
     return lost
 
 

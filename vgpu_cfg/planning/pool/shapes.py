@@ -16,8 +16,8 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape, make_variants
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
-from vgpu_cfg.planning.vms.lookup.stage import Stage, hosts_in_order, set_stage
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline, hosts_in_order, make_baseline
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Fits:
 
 
 @dataclass(slots=True)
-class Ground:
+class CurrentHosts:
     """The hosts as they are, read once for any number of questions."""
 
     observed: Inventory
@@ -52,19 +52,19 @@ class Ground:
     def __post_init__(self) -> None:
         self.reader = CapacityReader(self.observed, self.catalog)
         self.hosts = hosts_in_order(self.observed)
-        stage: Stage = set_stage(self.hosts, self.observed, (), (), self.reader, Findings())
-        self.states = stage.states
+        baseline: Baseline = make_baseline(self.hosts, self.observed, (), (), self.reader, Findings())
+        self.states = baseline.states
 
     def fit_profile(self, profile: VgpuProfile, wants_host: Callable[[str], bool]) -> Fits:
         """Count one more vGPU of a profile, on hosts that are wanted by name and usable.
 
         Only GPUs decide: a profile says nothing of CPUs and memory.
         """
-        asked = (GpuEntry(profile=(profile,)),)
+        requested = (GpuEntry(profile=(profile,)),)
         usable = tuple(
             (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
         )
-        shape = Shape(hosts=usable, variants=make_variants(asked, self.reader.needs))
+        shape = Shape(hosts=usable, variants=make_variants(requested, self.reader.needs))
         return Fits(how_many(self.states, shape), (profile.name,))
 
     def fit_vm(self, desired: DesiredPlan, vm: DesiredVm, wants_host: Callable[[str], bool]) -> Fits:
@@ -74,21 +74,21 @@ class Ground:
         plan would do to hosts, and its other VMs, do not count before they are there.
         """
         findings = Findings.for_plan(desired)
-        maker = CaseMaker(desired, self.observed, self.catalog, findings)
-        case = maker.case(vm, maker.site.folder_of(vm), None)
+        resolver = VmResolver(desired, self.observed, self.catalog, findings)
+        resolved = resolver.resolve(vm, resolver.site.folder_of(vm), None)
         profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.kind == "vgpu")
-        if case is None:
+        if resolved is None:
             return Fits((), profiles, errors=_errors(findings))
-        if case.is_hopeless:
-            return Fits((), profiles, case.cpus, case.memory_mib, _errors(findings))
-        maker.shape(case)
-        shape = self._narrowed(case.shape, wants_host)
-        states: Sequence[HostState] = set_stage(
+        if resolved.cannot_be_placed:
+            return Fits((), profiles, resolved.cpus, resolved.memory_mib, _errors(findings))
+        resolver.shape(resolved)
+        shape = self._narrowed(resolved.shape, wants_host)
+        states: Sequence[HostState] = make_baseline(
             self.hosts, self.observed, (), (), self.reader, findings
         ).states
         found = how_many(states, shape) if shape is not None else ()
         errors = _errors(findings) if shape is None else ()
-        return Fits(found, profiles, case.cpus, case.memory_mib, errors)
+        return Fits(found, profiles, resolved.cpus, resolved.memory_mib, errors)
 
     def _narrowed(self, shape: Shape | None, wants_host: Callable[[str], bool]) -> Shape | None:
         if shape is None:

@@ -21,7 +21,7 @@ LEAST_MIB = 512
 """Less than this is rounding: profiles of one GPU add up to some MiB less than its framebuffer."""
 
 
-class Kind(StrEnum):
+class StrandedKind(StrEnum):
     """In which way something of a GPU is stranded."""
 
     FRAMEBUFFER = "framebuffer"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
     """A GPU whose NVLink peer is used alone."""
 
 
-_BOUND = (Kind.SIZE_LOCK, Kind.SHARED_INSTANCE)
+_BOUND = (StrandedKind.SIZE_LOCK, StrandedKind.SHARED_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Stranding:
     `size_gb` is the one size that bound framebuffer is for, None for what is lost.
     """
 
-    kind: Kind
+    kind: StrandedKind
     text: str
     framebuffer_mib: int = 0
     compute_slices: int = 0
@@ -97,12 +97,12 @@ def _of_same_size(gpu: GpuState) -> Iterable[Stranding]:
     vms = _vms(gpu)
     if bound:
         words = f"bound to {need.size_gb} GB by {listed(vms)}"
-        yield Stranding(Kind.SIZE_LOCK, words, bound, size_gb=need.size_gb, vms=vms)
+        yield Stranding(StrandedKind.SIZE_LOCK, words, bound, size_gb=need.size_gb, vms=vms)
     if lost >= LEAST_MIB:
         words = f"{whole_gib(lost)} too little for another {need.size_gb} GB"
         if not room and lost >= need.framebuffer_mib:
             words = f"{whole_gib(lost)} beyond the most vGPUs of {need.size_gb} GB"
-        yield Stranding(Kind.FRAMEBUFFER, words, lost, vms=vms)
+        yield Stranding(StrandedKind.FRAMEBUFFER, words, lost, vms=vms)
 
 
 def _of_mixed_sizes(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
@@ -117,14 +117,18 @@ def _of_mixed_sizes(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Strand
     lost = len(free) - _most_memory(frozenset(places), taken, region, 0)
     if lost:
         words = f"{lost} GB where no size may start (free: GB {_runs(free)})"
-        yield Stranding(Kind.PLACEMENT, words, lost * gpu.board.framebuffer_mib // region, vms=_vms(gpu))
+        yield Stranding(
+            StrandedKind.PLACEMENT, words, lost * gpu.board.framebuffer_mib // region, vms=_vms(gpu)
+        )
 
 
 def _of_unpublished_placements(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
     """Where placements are not published, only what is too little for any size is known to be lost."""
     lost = gpu.free_framebuffer_mib
     if lost >= LEAST_MIB and all(gpu.refuse(need) is not None for need in needs):
-        yield Stranding(Kind.FRAMEBUFFER, f"{whole_gib(lost)} too little for any size", lost, vms=_vms(gpu))
+        yield Stranding(
+            StrandedKind.FRAMEBUFFER, f"{whole_gib(lost)} too little for any size", lost, vms=_vms(gpu)
+        )
 
 
 def _of_mig(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
@@ -147,11 +151,11 @@ def _of_mig(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
         where = f"slice {_runs(free)}" if len(free) == 1 else f"slices {_runs(free)}"
         words = f"{counted(lost, 'memory slice')} cut off: {why} (free: {where})"
         size = lost * gpu.board.framebuffer_mib // region
-        yield Stranding(Kind.MEMORY_SLICES, words, size, vms=vms)
+        yield Stranding(StrandedKind.MEMORY_SLICES, words, size, vms=vms)
     if idle:
         why = "no memory left for it" if not free else "no profile may start there"
         words = f"{counted(idle, 'compute slice')} left over: {why}"
-        yield Stranding(Kind.COMPUTE_SLICES, words, compute_slices=idle, vms=vms)
+        yield Stranding(StrandedKind.COMPUTE_SLICES, words, compute_slices=idle, vms=vms)
     yield from _of_shared_instances(gpu)
 
 
@@ -170,7 +174,7 @@ def _of_shared_instances(gpu: GpuState) -> Iterable[Stranding]:
             holders = tuple(dict.fromkeys(vms))
             words = f"instance at slice {start} bound to {need.name} by {listed(holders)}"
             size = left * need.framebuffer_mib
-            yield Stranding(Kind.SHARED_INSTANCE, words, size, size_gb=need.size_gb, vms=holders)
+            yield Stranding(StrandedKind.SHARED_INSTANCE, words, size, size_gb=need.size_gb, vms=holders)
 
 
 Place = tuple[int, int, int]

@@ -10,7 +10,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
-from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu, counted_room, pooled_gpus
+from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, counted_room, pooled_gpus
 
 IDLE_BELOW_PERCENT = 1.0
 """A VM that uses less of its CPUs than this is taken for idle; a choice, not a measured limit."""
@@ -28,7 +28,7 @@ class PoolRow:
 
     board: str
     board_key: str
-    mode: Mode
+    mode: PoolMode
     hosts: int
     gpus: int
     idle: int
@@ -75,7 +75,7 @@ class IdleVm:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class GpuPool:
     """The pool as a whole.
 
     `idle` are the VMs below `idle_below` percent of their CPUs; of `cpu_untold` vCenter tells no use.
@@ -95,11 +95,11 @@ def read_pool(
     *,
     wants_host: Callable[[str], bool] = lambda _: True,
     idle_below: float = IDLE_BELOW_PERCENT,
-) -> Pool:
+) -> GpuPool:
     """Work the pool of the wanted hosts out of one reading; `idle_below` is in percent of a VM's CPUs."""
     gpus = pooled_gpus(observed, catalog, wants_host=wants_host)
     held = list(_with_devices(observed, wants_host))
-    return Pool(
+    return GpuPool(
         tuple(summarize(gpus, catalog)),
         gpus,
         tuple(_off(held)),
@@ -119,7 +119,7 @@ def cpu_percent(vm: Vm) -> float | None:
 
 def summarize(gpus: Iterable[PooledGpu], catalog: Catalog) -> Iterator[PoolRow]:
     """Yield a row per board and mode, in the order of the boards' names."""
-    groups: dict[tuple[str, str, Mode], list[PooledGpu]] = {}
+    groups: dict[tuple[str, str, PoolMode], list[PooledGpu]] = {}
     for gpu in gpus:
         groups.setdefault((gpu.board, gpu.board_key, gpu.mode), []).append(gpu)
     for (board, board_key, mode), group in sorted(groups.items()):
@@ -138,7 +138,7 @@ def summarize(gpus: Iterable[PooledGpu], catalog: Catalog) -> Iterator[PoolRow]:
             used=dict(used),
             room=dict(room),
             whole_held=sum(any(not run.profile for run in gpu.runs) for gpu in group),
-            free_4g=_free_4g(room, board_key, catalog) if mode is Mode.MIG else None,
+            free_4g=_free_4g(room, board_key, catalog) if mode is PoolMode.MIG else None,
             lost_mib=sum(gpu.lost_mib for gpu in group),
             bound_mib=sum(gpu.bound_mib for gpu in group),
             lost_compute_slices=sum(one.compute_slices for gpu in group for one in gpu.stranded),
@@ -168,7 +168,7 @@ def _with_devices(
             if vm.is_template or vm.detail is None:
                 continue
             devices = [vgpu.profile for vgpu in vm.detail.vgpus]
-            devices += [word for passed in vm.detail.passthrough if (word := _gpu_word(passed, host))]
+            devices += [word for passed in vm.detail.passthrough if (word := _gpu_text(passed, host))]
             if devices:
                 yield vm, host, tuple(devices)
 
@@ -195,7 +195,7 @@ def _plan_of(vm: Vm) -> str:
     return vm.mark.plan if vm.mark else ""
 
 
-def _gpu_word(device: PassthroughDevice, host: Host) -> str:
+def _gpu_text(device: PassthroughDevice, host: Host) -> str:
     """Name a passed-through GPU by its address or label; empty for what is no GPU."""
     if device.pci_id is not None:
         pci = host.device(device.pci_id)

@@ -48,7 +48,7 @@ class ChainLink:
 
     link: str
     state: LinkState
-    words: str
+    text: str
     remedy: str = ""
 
 
@@ -75,7 +75,7 @@ def ats_chain(
     """
     changes = list(changes)
     host = view.host.moid
-    told = {
+    reported = {
         target.id: target.value
         for change in changes
         if change.host_moid == host
@@ -90,8 +90,8 @@ def ats_chain(
     restarts = any(
         change.host_moid == host and change.kind in ("reboot_host", "shut_down_host") for change in changes
     )
-    kernel = _kernel(view, told)
-    firmware = _firmware(placed, view, told)
+    kernel = _kernel(view, reported)
+    firmware = _firmware(placed, view, reported)
     return (
         kernel,
         _options(placed, changes),
@@ -101,10 +101,10 @@ def ats_chain(
     )
 
 
-def _kernel(view: HostView, told: Mapping[str, str]) -> ChainLink:
+def _kernel(view: HostView, reported: Mapping[str, str]) -> ChainLink:
     ats = setting("ats")
     reading = ats.read(view, "")
-    if told.get("ats") == ON:
+    if reported.get("ats") == ON:
         return ChainLink(KERNEL, LinkState.SET_BY_PLAN, "the plan sets the host's atsSupport")
     if not reading.unread:
         return _read_link(
@@ -150,10 +150,10 @@ def _options(placed: Placed, changes: Sequence[Change]) -> ChainLink:
     return ChainLink(OPTIONS, LinkState.OFF, f"the VM lacks {lacking}", remedy)
 
 
-def _firmware(placed: Placed, view: HostView, told: Mapping[str, str]) -> ChainLink:
+def _firmware(placed: Placed, view: HostView, reported: Mapping[str, str]) -> ChainLink:
     device = f"{placed.nic} {ATS}"
     what = f"{ATS} of {placed.nic}"
-    value = told.get(f"{NIC_FIRMWARE.key} {device}")
+    value = reported.get(f"{NIC_FIRMWARE.key} {device}")
     if value is not None and is_same_word("True", value):
         return ChainLink(FIRMWARE, LinkState.SET_BY_PLAN, f"the plan sets {what} on the host")
     reading = NIC_FIRMWARE.read(view, device)

@@ -21,8 +21,8 @@ from vgpu_cfg.planning.host_settings.nics.pvrdma import OPTION, OPTION_KEY
 from vgpu_cfg.planning.networks.compare import mtu_of_switch
 from vgpu_cfg.planning.rdma.chain import RESTART, ChainLink, LinkState, Placed, ats_chain, firmware_in_guest
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_nics, switch_of
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 
 _STATES = {
@@ -43,22 +43,22 @@ class RdmaChecks:
         self._desired, self._observed = desired, observed
         self._topologies, self._findings = topologies, findings
 
-    def judge(
-        self, cases: Sequence[Case], placements: Sequence[Placement], changes: Sequence[Change]
+    def assess(
+        self, resolved_vms: Sequence[ResolvedVm], placements: Sequence[Placement], changes: Sequence[Change]
     ) -> list[ManualStep]:
         """Report on every VM that asks, and return the restarts of hosts that only a hand can see to."""
         places = {one.vm: one for one in placements}
         waiting: dict[str, list[str]] = {}
-        for case in cases:
-            if not any(nic.rdma is not None or nic.is_pvrdma for nic in case.desired.nics):
+        for resolved in resolved_vms:
+            if not any(nic.rdma is not None or nic.is_pvrdma for nic in resolved.desired.nics):
                 continue
-            self._check_mtus(case.desired)
-            self._check_pairs(case)
-            view = self._view(case.host) if case.host is not None else None
-            self._check_pvrdma(case, view, changes)
-            place = places.get(case.name)
-            if view is not None and place is not None and case.nics is not None:
-                self._check_chain(case, place, view, changes, waiting)
+            self._check_mtus(resolved.desired)
+            self._check_pairs(resolved)
+            view = self._view(resolved.host) if resolved.host is not None else None
+            self._check_pvrdma(resolved, view, changes)
+            place = places.get(resolved.name)
+            if view is not None and place is not None and resolved.nics is not None:
+                self._check_chain(resolved, place, view, changes, waiting)
         return [self._restart_step(moid, names) for moid, names in sorted(waiting.items())]
 
     def _view(self, host: Host) -> HostView:
@@ -69,17 +69,20 @@ class RdmaChecks:
 
     # ----------------------------------------------------------------- the VM
 
-    def _check_pairs(self, case: Case) -> None:
+    def _check_pairs(self, resolved: ResolvedVm) -> None:
         """Compare how many GPUs and NICs for GPUDirect a VM has: each GPU is to have its own."""
-        vm = case.desired
+        vm = resolved.desired
         nics = sum(is_gpudirect(nic) for nic in vm.nics)
-        if not nics or len(case.gpus) in (0, nics):
+        if not nics or len(resolved.gpus) in (0, nics):
             return
         message = (
-            f"it has {len(case.gpus)} GPUs and {nics} NICs for GPUDirect, and each GPU should have its own"
+            f"it has {len(resolved.gpus)} GPUs and {nics} NICs for GPUDirect, "
+            "and each GPU should have its own"
         )
         if nics == 1:
-            message = f"its {len(case.gpus)} GPUs share one NIC for GPUDirect, and each should have its own"
+            message = (
+                f"its {len(resolved.gpus)} GPUs share one NIC for GPUDirect, and each should have its own"
+            )
         remedy = "give each VM one GPU and one NIC of the GPU's NUMA node, or as many NICs as GPUs (`count`)"
         self._findings.add_vm(Code.RDMA_UNPAIRED, vm, message, remedy)
 
@@ -102,25 +105,25 @@ class RdmaChecks:
 
     # ----------------------------------------------------------------- PVRDMA
 
-    def _check_pvrdma(self, case: Case, view: HostView | None, changes: Sequence[Change]) -> None:
-        vm = case.desired
+    def _check_pvrdma(self, resolved: ResolvedVm, view: HostView | None, changes: Sequence[Change]) -> None:
+        vm = resolved.desired
         nics = pvrdma_nics(vm)
         if not nics:
             return
         standard = [
             nic.backing.network_name
-            for nic in case.nics or ()
+            for nic in resolved.nics or ()
             if isinstance(nic, WantedNic) and nic.kind == PVRDMA and nic.backing.portgroup_key is None
         ]
         if standard:
             message = f"a PVRDMA NIC needs a distributed portgroup, and {listed(standard)} is none"
             remedy = "name a portgroup of a distributed switch, or write type: vmxnet3"
             self._findings.refuse_vm(Code.PVRDMA_NOT_DISTRIBUTED, vm, message, remedy)
-        guest_id = case.base.guest_id
+        guest_id = resolved.base.guest_id
         if guest_id and ("64" not in guest_id or is_linux(guest_id) is False):
             message = f"its guest is {guest_id}, and PVRDMA is supported for 64-bit Linux alone"
             self._findings.refuse_vm(Code.PVRDMA_GUEST, vm, message, "write type: vmxnet3, or clone another")
-        if case.gpus:
+        if resolved.gpus:
             message = "its PVRDMA NIC reaches the guest's memory alone: no GPUDirect, and no ATS chain"
             remedy = "take type: passthrough or sriov with `rdma: gpudirect` where GPUs shall talk directly"
             self._findings.add_vm(Code.PVRDMA_NO_GPUDIRECT, vm, message, remedy)
@@ -147,8 +150,8 @@ class RdmaChecks:
         if is_set or view.facts.options.get(OPTION):
             return
         is_read = FactGroup.OPTIONS in view.facts.groups and FactGroup.OPTIONS not in view.facts.unread
-        told = "names none" if is_read else "was not read"
-        message = f"PVRDMA talks through a VMkernel NIC of {view.host.name}, and {OPTION} {told} there"
+        reported = "names none" if is_read else "was not read"
+        message = f"PVRDMA talks through a VMkernel NIC of {view.host.name}, and {OPTION} {reported} there"
         remedy = (
             "give the host `vmknics` on the NIC's switch and `pvrdma: {network: …}` under `hosts`"
             if is_read
@@ -160,39 +163,43 @@ class RdmaChecks:
 
     def _check_chain(
         self,
-        case: Case,
+        resolved: ResolvedVm,
         place: Placement,
         view: HostView,
         changes: Sequence[Change],
         waiting: dict[str, list[str]],
     ) -> None:
-        functions = [nic for nic in case.desired.nics if nic.function is not None]
+        functions = [nic for nic in resolved.desired.nics if nic.function is not None]
         for nic, pci_id in zip(functions, place.nic_pci_ids, strict=False):
             if not is_gpudirect(nic) or not pci_id or not place.gpu_pci_ids:
                 continue
             placed = Placed(
-                case.name, pci_id, place.gpu_pci_ids, case.base.extra_config, case.desired.guest is not None
+                resolved.name,
+                pci_id,
+                place.gpu_pci_ids,
+                resolved.base.extra_config,
+                resolved.desired.guest is not None,
             )
             links = ats_chain(placed, view, self._topologies.of(view.host), changes)
-            self._report(case.desired, pci_id, view.host, links)
-            is_in_guest = firmware_in_guest(case.base.extra_config) is not None
+            self._report(resolved.desired, pci_id, view.host, links)
+            is_in_guest = firmware_in_guest(resolved.base.extra_config) is not None
             if is_in_guest and any(one.link == RESTART and one.state is LinkState.PENDING for one in links):
                 step = self._restart_step(view.host.moid, [])
                 if step.id not in view.facts.done:
                     names = waiting.setdefault(view.host.moid, [])
-                    names += [case.name] if case.name not in names else []
+                    names += [resolved.name] if resolved.name not in names else []
 
     def _report(self, vm: DesiredVm, pci_id: str, host: Host, links: Sequence[ChainLink]) -> None:
         lacking = [one for one in links if one.state in (LinkState.OFF, LinkState.PENDING)]
         open_ones = [one for one in links if one.state is LinkState.UNKNOWN]
         if lacking:
             states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
-            why = "; ".join(one.words for one in lacking)
+            why = "; ".join(one.text for one in lacking)
             message = f"the ATS chain of NIC {pci_id} of {host.name} is not whole ({states}): {why}"
             remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
             self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies))
         elif open_ones:
-            why = "; ".join(one.words for one in open_ones if one.link != RESTART) or open_ones[0].words
+            why = "; ".join(one.text for one in open_ones if one.link != RESTART) or open_ones[0].text
             message = f"of the ATS chain of NIC {pci_id} of {host.name} not all can be told here: {why}"
             remedy = "`vgpu-cfg verify` proves it in the guest: `ATSCtl: Enable+` in lspci"
             self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)

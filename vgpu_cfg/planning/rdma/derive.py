@@ -22,15 +22,15 @@ from vgpu_cfg.model.desired import DesiredHosts, DesiredNic, DesiredPlan, Desire
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory, PciDevice
 from vgpu_cfg.model.plan_file import HostNicEntry, NicMatch, RoceEntry
-from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect
 from vgpu_cfg.planning.capacity.nic_functions import read_functions
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, host_functions, is_matching
-from vgpu_cfg.planning.host_settings.case import HostCase
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.roce import CORE
 from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
+from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_needs
 
 ATS = "ATS_ENABLED"
@@ -49,18 +49,22 @@ def rdma_facts(vms: Sequence[DesiredVm]) -> frozenset[FactGroup]:
 
 
 def with_rdma_needs(
-    entry: DesiredHosts, case: HostCase, vms: Sequence[DesiredVm], desired: DesiredPlan, observed: Inventory
+    entry: DesiredHosts,
+    resolved: ResolvedHost,
+    vms: Sequence[DesiredVm],
+    desired: DesiredPlan,
+    observed: Inventory,
 ) -> DesiredHosts:
     """Return the entry with what VMs that ask for RDMA need added; the entry itself where it has that."""
-    if not vms or base_unread(case.view):
+    if not vms or base_unread(resolved.view):
         return entry
     update: dict[str, object] = {}
     if entry.ats is None and any(asks_gpudirect(vm) for vm in vms):
         update["ats"] = True
-    rules = _Rules(entry, case.view, _roce(desired))
+    rules = _Rules(entry, resolved.view, _roce(desired))
     rules.take_whole(vms)
     rules.cut(vms, observed)
-    wants = pvrdma_needs(entry, case.view, vms, desired, observed)
+    wants = pvrdma_needs(entry, resolved.view, vms, desired, observed)
     for vmnic in wants.uplinks:
         rules.mark(vmnic)
     if wants.pvrdma is not None:

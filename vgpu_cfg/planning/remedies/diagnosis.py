@@ -17,35 +17,40 @@ from vgpu_cfg.knowledge.vm_log import VmLog, message, time_of
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict, judge
+from vgpu_cfg.planning.remedies.start_conditions import (
+    ConditionKind,
+    ConditionState,
+    StartCondition,
+    check_conditions,
+)
 
 MOST_LINES = 5
 CLOCKS_APART = timedelta(minutes=5)
 """So far the clocks of host and vCenter may differ, or a log end before its task does."""
 
-BEHIND: Mapping[str, tuple[Judged, ...]] = {
-    "mmio-too-small": (Judged.MMIO, Judged.FIRMWARE),
+BEHIND: Mapping[str, tuple[ConditionKind, ...]] = {
+    "mmio-too-small": (ConditionKind.MMIO, ConditionKind.FIRMWARE),
     "device-power-on": (
-        Judged.MMIO,
-        Judged.FIRMWARE,
-        Judged.MEMORY,
-        Judged.PASSTHROUGH,
-        Judged.GPU_ROOM,
-        Judged.GRAPHICS_TYPE,
+        ConditionKind.MMIO,
+        ConditionKind.FIRMWARE,
+        ConditionKind.MEMORY,
+        ConditionKind.PASSTHROUGH,
+        ConditionKind.GPU_ROOM,
+        ConditionKind.GRAPHICS_TYPE,
     ),
-    "graphics-resources": (Judged.GRAPHICS_TYPE, Judged.GPU_ROOM),
-    "vgpu-plugin": (Judged.GRAPHICS_TYPE, Judged.MEMORY),
-    "no-device-for-profile": (Judged.GPU_ROOM, Judged.GRAPHICS_TYPE),
-    "memory-not-reserved": (Judged.MEMORY,),
-    "not-a-passthrough-device": (Judged.PASSTHROUGH,),
-    "wrong-system-id": (Judged.PASSTHROUGH,),
-    "device-backing": (Judged.PASSTHROUGH,),
-    "viommu-with-vgpu": (Judged.CPUS,),
-    "placement-gaps": (Judged.GPU_ROOM,),
-    "fragmented-by-breadth": (Judged.GPU_ROOM,),
-    "mig-4g-slice": (Judged.GPU_ROOM,),
-    "hardware-version": (Judged.HARDWARE_VERSION,),
-    "bios-to-efi": (Judged.FIRMWARE,),
+    "graphics-resources": (ConditionKind.GRAPHICS_TYPE, ConditionKind.GPU_ROOM),
+    "vgpu-plugin": (ConditionKind.GRAPHICS_TYPE, ConditionKind.MEMORY),
+    "no-device-for-profile": (ConditionKind.GPU_ROOM, ConditionKind.GRAPHICS_TYPE),
+    "memory-not-reserved": (ConditionKind.MEMORY,),
+    "not-a-passthrough-device": (ConditionKind.PASSTHROUGH,),
+    "wrong-system-id": (ConditionKind.PASSTHROUGH,),
+    "device-backing": (ConditionKind.PASSTHROUGH,),
+    "viommu-with-vgpu": (ConditionKind.CPUS,),
+    "placement-gaps": (ConditionKind.GPU_ROOM,),
+    "fragmented-by-breadth": (ConditionKind.GPU_ROOM,),
+    "mig-4g-slice": (ConditionKind.GPU_ROOM,),
+    "hardware-version": (ConditionKind.HARDWARE_VERSION,),
+    "bios-to-efi": (ConditionKind.FIRMWARE,),
 }
 """What can be behind a known failure, the likeliest first."""
 
@@ -74,10 +79,10 @@ class Diagnosis(Frozen):
     log_path: str = ""
     lines: tuple[ShownLine, ...] = ()
     explanation: Explanation | None = None
-    causes: tuple[Judgement, ...] = ()
-    others: tuple[Judgement, ...] = ()
-    ruled_out: tuple[Judgement, ...] = ()
-    unknown: tuple[Judgement, ...] = ()
+    causes: tuple[StartCondition, ...] = ()
+    others: tuple[StartCondition, ...] = ()
+    ruled_out: tuple[StartCondition, ...] = ()
+    unknown: tuple[StartCondition, ...] = ()
     notes: tuple[str, ...] = ()
     next_command: str = ""
     next_reason: str = ""
@@ -97,15 +102,15 @@ def diagnose(
 
     `notes` are what the caller could not read, `server` the words that name the vCenter to a command.
     """
-    told = list(notes)
+    reported = list(notes)
     failed = history.failed
     if failed is None:
-        told.append("vCenter knows of no failed task of this VM")
-    judgements = judge(vm, observed, catalog)
-    wrong = [one for one in judgements if one.verdict is Verdict.WRONG]
-    usable = log if log is not None and _is_of(log, failed, told) else None
+        reported.append("vCenter knows of no failed task of this VM")
+    conditions = check_conditions(vm, observed, catalog)
+    wrong = [one for one in conditions if one.verdict is ConditionState.WRONG]
+    usable = log if log is not None and _is_of(log, failed, reported) else None
     explanation, lines = _explain(failed, usable)
-    behind = BEHIND.get(explanation.key, ()) if explanation is not None else tuple(Judged)
+    behind = BEHIND.get(explanation.key, ()) if explanation is not None else tuple(ConditionKind)
     causes = sorted((one for one in wrong if one.about in behind), key=lambda one: behind.index(one.about))
     host = observed.host_by_moid.get(vm.host_moid or "")
     if host is not None:
@@ -121,9 +126,9 @@ def diagnose(
         explanation=explanation,
         causes=tuple(causes),
         others=tuple(one for one in wrong if one not in causes),
-        ruled_out=tuple(one for one in judgements if one.verdict is Verdict.RIGHT),
-        unknown=tuple(one for one in judgements if one.verdict is Verdict.UNKNOWN),
-        notes=tuple(told),
+        ruled_out=tuple(one for one in conditions if one.verdict is ConditionState.RIGHT),
+        unknown=tuple(one for one in conditions if one.verdict is ConditionState.UNKNOWN),
+        notes=tuple(reported),
         next_command=command,
         next_reason=reason,
     )
@@ -167,7 +172,7 @@ def _explain(failed: PastTask | None, log: VmLog | None) -> tuple[Explanation | 
 
 
 def _next(
-    vm: Vm, wrong: Sequence[Judgement], explanation: Explanation | None, log: VmLog | None, of_host: str
+    vm: Vm, wrong: Sequence[StartCondition], explanation: Explanation | None, log: VmLog | None, of_host: str
 ) -> tuple[str, str]:
     """Return what to type next, and what it does."""
     path = shlex.quote(vm.inventory_path or vm.name)
@@ -178,7 +183,12 @@ def _next(
         if found.command:
             off = "with the VM off; " if vm.is_on else ""
             return found.command, f"{off}puts this right; then govc vm.power -on {path}"
-    if wrong and wrong[0].about in (Judged.GPU_ROOM, Judged.GRAPHICS_TYPE, Judged.PASSTHROUGH, Judged.HOST):
+    if wrong and wrong[0].about in (
+        ConditionKind.GPU_ROOM,
+        ConditionKind.GRAPHICS_TYPE,
+        ConditionKind.PASSTHROUGH,
+        ConditionKind.HOST,
+    ):
         return f"vgpu-cfg inventory -v {of_host}".rstrip(), "shows what holds each GPU, and the mode it is in"
     if explanation is not None and not explanation.is_general:
         return f"vgpu-cfg explain {explanation.key}", "shows how to be sure of the cause"

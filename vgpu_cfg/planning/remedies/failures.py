@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
-from vgpu_cfg.planning.placement.place import Placed, Verdict
-from vgpu_cfg.planning.remedies.mend import FindMovables, Mend, smallest_mend
+from vgpu_cfg.planning.placement.place import NoPlace, Placed
+from vgpu_cfg.planning.remedies.fixes import FindMovables, Fix, smallest_fix
 from vgpu_cfg.planning.remedies.refusals import Refusal, explain_refusal
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.stage import Stage
+from vgpu_cfg.planning.vms.lookup.baseline import Baseline
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def report_failures(
     placed: Placed,
-    cases: Sequence[Case],
-    stage: Stage,
+    resolved_vms: Sequence[ResolvedVm],
+    baseline: Baseline,
     findings: Findings,
     movables: FindMovables,
 ) -> None:
@@ -26,31 +26,33 @@ def report_failures(
     `movables` finds the VMs that could be named as one to move.
     """
     refusals: dict[Shape, Refusal] = {}
-    mend = smallest_mend(placed, movables)
-    for case in cases:
-        failure = placed.failed.get(case.name)
+    fix = smallest_fix(placed, movables)
+    for resolved in resolved_vms:
+        failure = placed.failed.get(resolved.name)
         if failure is None:
             continue
         demand, verdict = failure
         if demand.shape not in refusals:
-            refusals[demand.shape] = _refusal(demand.shape, placed, stage)
-        _report(case, refusals[demand.shape], verdict, mend, findings)
+            refusals[demand.shape] = _refusal(demand.shape, placed, baseline)
+        _report(resolved, refusals[demand.shape], verdict, fix, findings)
 
 
-def _refusal(shape: Shape, placed: Placed, stage: Stage) -> Refusal:
+def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
     """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's."""
     is_alone = not any(placed.initial[index].fit(shape) for index, _ in shape.hosts)
-    return explain_refusal(placed.initial if is_alone else placed.hosts, shape, stage.claims)
+    return explain_refusal(placed.initial if is_alone else placed.hosts, shape, baseline.claims)
 
 
-def _report(case: Case, refusal: Refusal, verdict: Verdict, mend: Mend | None, findings: Findings) -> None:
-    helps = f"{mend.words}, and all fit; or " if mend is not None else ""
-    if verdict is Verdict.UNDECIDED:
+def _report(
+    resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, fix: Fix | None, findings: Findings
+) -> None:
+    helps = f"{fix.text}, and all fit; or " if fix is not None else ""
+    if verdict is NoPlace.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "
             f"{refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
-        findings.refuse_vm(Code.UNDECIDED, case.desired, message, helps + remedy)
+        findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, helps + remedy)
         return
-    findings.refuse_vm(refusal.code, case.desired, refusal.message, helps + refusal.remedy)
+    findings.refuse_vm(refusal.code, resolved.desired, refusal.message, helps + refusal.remedy)

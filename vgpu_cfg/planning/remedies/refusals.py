@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
@@ -45,9 +45,9 @@ class _HostRefusal:
         self.codes.append(code)
         self.texts.append(text)
 
-    def words(self) -> str:
-        told = listed(self.texts, shown=_SHOWN, separator="; ")
-        return f"{told}; {self.note}" if self.note else told
+    def text(self) -> str:
+        reported = listed(self.texts, shown=_SHOWN, separator="; ")
+        return f"{reported}; {self.note}" if self.note else reported
 
     def drop_strange_boards(self) -> None:
         """Of a list of profiles, leave out those of other boards where one is of the host's own."""
@@ -68,15 +68,15 @@ def explain_refusal(
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
     close = [one for one in found if one.code is code]
-    texts = [f"{one.host}: {one.words()}" for one in close]
+    texts = [f"{one.host}: {one.text()}" for one in close]
     others = [one.host for one in found if one.code is not code]
-    message = f"{wanted_words(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
+    message = f"{wanted_text(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
     if others:
         message += f"; {counted(len(others), 'other host')} ({listed(sorted(others))}) cannot give it either"
     return Refusal(code, message, REMEDIES.get(code, ""))
 
 
-def wanted_words(shape: Shape) -> str:
+def wanted_text(shape: Shape) -> str:
     """Name what a VM asks for: its GPUs, or its memory."""
     words = []
     if shape.variants:
@@ -95,40 +95,40 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
     found = _HostRefusal(host.host.name)
     code = host.refuse_host(shape)
     if code is not None:
-        found.add(code, _host_words(code, host, shape))
+        found.add(code, _host_text(code, host, shape))
         return found
-    _judge_nics(found, host, shape, ())
+    _assess_nics(found, host, shape, ())
     if found.codes:
         return found
     code = host.refuse_slots(shape)
     if code is not None:
-        found.add(code, _slot_words(code, host, shape))
+        found.add(code, _slot_text(code, host, shape))
         return found
     for variant in shape.variants:
         code = host.refuse_variant(variant)
         if code not in (None, Code.PROFILE_NOT_OFFERED):
-            found.add(code, _variant_words(code, host, variant))
+            found.add(code, _variant_text(code, host, variant))
             continue
-        told = len(found.codes)
+        reported = len(found.codes)
         for need in dict.fromkeys(variant):
             if need.peers is not None and has_group_api(host.host):
-                _judge_peers(found, host, need, [one for one in variant if one.peers == need.peers])
+                _assess_peers(found, host, need, [one for one in variant if one.peers == need.peers])
                 continue
-            _judge_gpus(found, host, need, shape, variant.count(need))
-        if code is not None and len(found.codes) == told:
-            found.add(code, _variant_words(code, host, variant))
+            _assess_gpus(found, host, need, shape, variant.count(need))
+        if code is not None and len(found.codes) == reported:
+            found.add(code, _variant_text(code, host, variant))
     found.drop_strange_boards()
     if not found.codes:
-        _judge_nics(found, host, shape, _possible_nodes(host, shape))
+        _assess_nics(found, host, shape, _possible_nodes(host, shape))
     if not found.codes:
-        _judge_wishes(found, host, shape)
+        _assess_preferences(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         found.note = f"powered off and in nobody's way now: {listed(off)}"
     return found
 
 
-def _judge_wishes(found: _HostRefusal, host: HostState, shape: Shape) -> None:
+def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> None:
     """Say what `place` keeps the VM from, where the host has room for it."""
     if shape.has_gpus and not host.is_in_use and host.fit(shape) is not None:
         found.add(Code.SPREAD_IMPOSSIBLE, "is without GPU VMs, and stays so for `keep_free`")
@@ -137,14 +137,14 @@ def _judge_wishes(found: _HostRefusal, host: HostState, shape: Shape) -> None:
         found.add(Code.SPREAD_IMPOSSIBLE, text)
 
 
-def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
+def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
     room = 0
     refused: list[tuple[Code, str]] = []
     for gpu, code in host.refuse_need(need, shape):
         if code is None:
             room += gpu.room(need)
         elif code is not Code.NO_SUCH_BOARD:
-            refused.append((code, f"{gpu.pci_id} {_gpu_words(code, gpu, host, need)}"))
+            refused.append((code, f"{gpu.pci_id} {_gpu_text(code, gpu, host, need)}"))
     if room >= count:
         return
     if room:
@@ -156,7 +156,7 @@ def _judge_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sha
         found.add(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
 
 
-def _judge_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
+def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
     if host.groups_of(tuple(members)) is None or host.free_sets(need, len(members), host.gpus):
         return
     sets = [one for one in host.peer_sets if len(one) == len(members)]
@@ -175,8 +175,8 @@ def _judge_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: 
     )
 
 
-def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
-    holders = _holder_words(gpu.held)
+def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str:
+    holders = _holder_text(gpu.held)
     match code:
         case Code.NOT_CREATABLE_NOW:
             return f"cannot create {need.name} now, says vCenter{f' ({holders})' if holders else ''}"
@@ -211,7 +211,7 @@ def _gpu_words(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> st
             return f"refuses ({code})"
 
 
-def _holder_words(held: Iterable[Held]) -> str:
+def _holder_text(held: Iterable[Held]) -> str:
     """Spell "4 × grid_a100-10c: a, b, c and 1 more"."""
     groups: dict[tuple[str, bool], list[str]] = {}
     for one in held:
@@ -223,7 +223,7 @@ def _holder_words(held: Iterable[Held]) -> str:
     )
 
 
-def _host_words(code: Code, host: HostState, shape: Shape) -> str:
+def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
             return f"{whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} are needed"
@@ -236,10 +236,10 @@ def _host_words(code: Code, host: HostState, shape: Shape) -> str:
             return "has a VM of this line already"
 
 
-def _judge_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
-    told = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
-    if told is not None:
-        found.add(*told)
+def _assess_nics(found: _HostRefusal, host: HostState, shape: Shape, gpu_nodes: Sequence[int | None]) -> None:
+    reported = explain_nics(shape.nics, host.stock, gpu_nodes) if shape.nics else None
+    if reported is not None:
+        found.add(*reported)
 
 
 def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:
@@ -250,14 +250,14 @@ def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:
     return nodes + [slot.pci.numa_node for slot in free for need in shape.dynamic if host.suits(slot, need)]
 
 
-def _slot_words(code: Code, host: HostState, shape: Shape) -> str:
+def _slot_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.PASSTHROUGH_TAKEN:
             return f"in use: {listed(_taken(host, shape), shown=8)}"
         case Code.PASSTHROUGH_NOT_ACTIVE:
             return "passthrough is not on for it, or waits for a restart"
         case Code.PASSTHROUGH_SERVES_VGPUS:
-            return f"serves vGPUs: {'; '.join(_holder_words(gpu.held) for gpu in host.gpus if gpu.held)}"
+            return f"serves vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
         case Code.PASSTHROUGH_ABSENT:
             nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
             what = f": {listed(nics)} is a NIC, which goes under `nics`" if nics else ""
@@ -272,7 +272,7 @@ def _taken(host: HostState, shape: Shape) -> Iterator[str]:
             yield f"{pci_id} by {holder}"
 
 
-def _variant_words(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
+def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> str:
     names = counted_names(variant)
     match code:
         case Code.PROFILE_NEEDS_NEWER_ESXI:

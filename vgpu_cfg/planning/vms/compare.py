@@ -50,7 +50,7 @@ def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
 def check_options(vm: PlacedVm, findings: Findings) -> None:
     """Say of each setting that is asked for why it must not be given."""
     for setting in VM_SETTINGS:
-        wanted = setting.wish(vm)
+        wanted = setting.desired(vm)
         found = setting.objects(vm, wanted.value) if wanted is not None else None
         if found is not None:
             findings.add_vm(found.code, vm.desired, found.message, found.remedy)
@@ -60,7 +60,7 @@ def differing_at_creation(vm: PlacedVm) -> Iterator[str]:
     """Yield the keys that a VM which exists does not show, and that only a new one gets."""
     for setting in VM_SETTINGS:
         if setting.is_of_creation and setting.plan_key and not vm.is_new:
-            wanted = setting.wish(vm)
+            wanted = setting.desired(vm)
             if wanted is not None and not setting.holds(wanted.value, vm.base):
                 yield setting.plan_key
 
@@ -69,7 +69,7 @@ def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
     """Compare one row; None where nothing is asked, or where the VM shows it."""
     if setting.carrier is Carrier.CLUSTER or (setting.is_of_creation and not vm.is_new):
         return None
-    wanted = setting.wish(vm)
+    wanted = setting.desired(vm)
     if wanted is None:
         return None
     holds = setting.holds(wanted.value, vm.base)
@@ -77,8 +77,8 @@ def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
         return None
     edit = Edit(
         key=setting.key,
-        before=None if holds else setting.words_of(vm.base),
-        after=setting.words(wanted.value) or None,
+        before=None if holds else setting.text_of(vm.base),
+        after=setting.text(wanted.value) or None,
         is_default=wanted.is_default,
         note=wanted.note,
         sets=setting_leaves(setting, wanted.value) if setting.carrier is not Carrier.DEVICE else {},
@@ -136,15 +136,15 @@ def _stated_pairs(vm: PlacedVm) -> Iterator[VmEdit]:
 def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:
     """Yield what the VM's cluster must be told of it."""
     for setting in VM_SETTINGS:
-        wanted = setting.wish(vm) if setting.carrier is Carrier.CLUSTER else None
+        wanted = setting.desired(vm) if setting.carrier is Carrier.CLUSTER else None
         found = vm.overrides.get(setting.key)
         if wanted is not None and wanted.value != found:
-            before = None if found is None else setting.words(found)
+            before = None if found is None else setting.text(found)
             yield ClusterEdit(
                 edit=Edit(
                     key=setting.key,
                     before=before,
-                    after=setting.words(wanted.value),
+                    after=setting.text(wanted.value),
                     sets=setting_leaves(setting, wanted.value),
                 ),
                 key=setting.key,

@@ -19,7 +19,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.estate.ownership import Ownership, judge_ownership, marked_moids, protects_vm
+from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, protects_vm
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -67,11 +67,11 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     and groups stay as long as they hold a VM that stays.
     """
     chosen = options or PlanOptions()
-    findings, quiet = Findings.for_plan(desired), Findings()
+    findings, silent = Findings.for_plan(desired), Findings()
     site, quiet_site = Site(desired, observed, findings), Site(desired, observed, Findings())
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}
-    owned = judge_ownership(desired, observed, folders, quiet)
-    for found in quiet.diagnostics():
+    owned = assess_ownership(desired, observed, folders, silent)
+    for found in silent.diagnostics():
         if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
             findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
     deleted = orphans_to_delete(desired, observed, owned, chosen, findings)

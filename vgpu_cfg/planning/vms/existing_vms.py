@@ -26,13 +26,13 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import gib, listed
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, version_edit
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone
 
 
 def plan_existing(
-    case: Case,
+    resolved: ResolvedVm,
     vm: Vm,
     edits: VmEdits,
     pin: NumaPin | None,
@@ -42,8 +42,8 @@ def plan_existing(
 
     `upgrade_to` is the hardware version that its devices need, where it has a lower one.
     """
-    spec = joined(edits.edits).model_copy(update={"change_version": case.base.change_version or None})
-    shall_run = _shall_run(case, vm)
+    spec = joined(edits.edits).model_copy(update={"change_version": resolved.base.change_version or None})
+    shall_run = _shall_run(resolved, vm)
     is_changed = (not spec.is_empty or upgrade_to is not None) and not _is_live(vm, edits, upgrade_to)
     changes: list[Change] = []
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
@@ -59,18 +59,18 @@ def plan_existing(
         needs = (changes[-1].id,) if changes else ()
         changes.append(change.model_copy(update={"needs": needs}))
 
-    if is_cycle or (vm.power_state is not PowerState.OFF and _shall_be_off(case)):
+    if is_cycle or (vm.power_state is not PowerState.OFF and _shall_be_off(resolved)):
         after = "off, for the changes" if is_cycle and shall_run else "off"
         add(
             PowerOffVm(
                 id=change_id("power off", vm.name),
-                edits=(Edit(key="power", before=_power_words(vm), after=after),),
+                edits=(Edit(key="power", before=_power_text(vm), after=after),),
                 impact=impact,
                 **common,
             )
         )
     if upgrade_to is not None:
-        edit = version_edit(case.base.hardware_version, upgrade_to)
+        edit = version_edit(resolved.base.hardware_version, upgrade_to)
         add(
             UpgradeVm(
                 id=change_id("upgrade", vm.name),
@@ -97,7 +97,7 @@ def plan_existing(
         add(
             PowerOnVm(
                 id=change_id("power on", vm.name),
-                edits=(Edit(key="power", before="off" if is_cycle else _power_words(vm), after="on"),),
+                edits=(Edit(key="power", before="off" if is_cycle else _power_text(vm), after="on"),),
                 impact=impact,
                 pin=None if vm.power_state is PowerState.SUSPENDED else pin,
                 **common,
@@ -111,52 +111,57 @@ def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
     return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
 
 
-def judge_changes(
-    case: Case, vm: Vm, edits: VmEdits, changes: list[Change], options: PlanOptions, findings: Findings
+def assess_changes(
+    resolved: ResolvedVm,
+    vm: Vm,
+    edits: VmEdits,
+    changes: list[Change],
+    options: PlanOptions,
+    findings: Findings,
 ) -> None:
     """Report what stands against the changes of a VM that exists."""
     cycle = [change for change in changes if change.impact is Impact.POWER_CYCLE]
     if cycle and vm.power_state is PowerState.SUSPENDED:
         message = "it is suspended, and must be powered on or off before it can be changed"
-        findings.refuse_vm(Code.SUSPENDED, case.desired, message, "resume it or power it off in vCenter")
+        findings.refuse_vm(Code.SUSPENDED, resolved.desired, message, "resume it or power it off in vCenter")
     elif cycle and not options.allow_power_cycle:
         live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
         keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
         message = f"{listed(keys, shown=6)} cannot change while it runs: a power cycle is needed"
         remedy = "allow it with --allow-power-cycle"
-        findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, case.desired, message, remedy)
+        findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
     for before, after in edits.shrinking:
         message = f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink"
         remedy = f"write `size: {gib(before).replace(' ', '')}`"
-        findings.refuse_vm(Code.DISK_SHRINKS, case.desired, message, remedy)
-    if edits.grows_disk and case.base.snapshot_moid is not None:
+        findings.refuse_vm(Code.DISK_SHRINKS, resolved.desired, message, remedy)
+    if edits.grows_disk and resolved.base.snapshot_moid is not None:
         message = "a disk of a VM with snapshots cannot grow"
-        findings.add_vm(Code.DISK_HAS_SNAPSHOT, case.desired, message, "delete its snapshots first")
-    if case.base.firmware.casefold() == "bios" and case.desired.gpus:
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
+    if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
         message = "it boots with BIOS firmware; GPUs need EFI, with which its system would not boot"
         remedy = "make the VM anew from an EFI template: delete it, and run the plan again"
-        findings.refuse_vm(Code.FIRMWARE_IS_BIOS, case.desired, message, remedy)
-    if not vm.is_on and case.desired.power is DesiredPower.ON and not _minds_power(case):
-        message = f"it is {_power_words(vm)}, and the plan file ignores that"
-        findings.add_vm(Code.STAYS_OFF, case.desired, message, "power it on when it is wanted")
+        findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
+    if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):
+        message = f"it is {_power_text(vm)}, and the plan file ignores that"
+        findings.add_vm(Code.STAYS_OFF, resolved.desired, message, "power it on when it is wanted")
 
 
-def _minds_power(case: Case) -> bool:
-    return "power" not in case.desired.ignore and case.desired.power is not DesiredPower.LEAVE
+def _minds_power(resolved: ResolvedVm) -> bool:
+    return "power" not in resolved.desired.ignore and resolved.desired.power is not DesiredPower.LEAVE
 
 
-def _shall_be_off(case: Case) -> bool:
-    return case.desired.power is DesiredPower.OFF and _minds_power(case)
+def _shall_be_off(resolved: ResolvedVm) -> bool:
+    return resolved.desired.power is DesiredPower.OFF and _minds_power(resolved)
 
 
-def _shall_run(case: Case, vm: Vm) -> bool:
+def _shall_run(resolved: ResolvedVm, vm: Vm) -> bool:
     """Whether it runs in the end: as the plan file says, else as it does now.
 
     The default power state holds for VMs that exist too: one that a broken run left off is
     finished by the next.
     """
-    return case.desired.power is DesiredPower.ON if _minds_power(case) else vm.is_on
+    return resolved.desired.power is DesiredPower.ON if _minds_power(resolved) else vm.is_on
 
 
-def _power_words(vm: Vm) -> str:
+def _power_text(vm: Vm) -> str:
     return {PowerState.ON: "on", PowerState.OFF: "off", PowerState.SUSPENDED: "suspended"}[vm.power_state]

@@ -29,7 +29,7 @@ def plan_host_rules(
     names = _group_names(desired)
     tied: dict[tuple[str, str], list[Member]] = {}
     for member in members:
-        vm = member.case.desired
+        vm = member.resolved.desired
         if vm.place.host_group and member.cluster.host_group(vm.place.host_group) is not None:
             name = names[vm.line, vm.place.host_group.casefold()]
             tied.setdefault((member.cluster.moid, name), []).append(member)
@@ -37,12 +37,12 @@ def plan_host_rules(
     kept: set[tuple[str, str]] = set()
     for (cluster_moid, name), group in tied.items():
         cluster = observed.cluster_by_moid[cluster_moid]
-        host_group = cluster.host_group(group[0].case.desired.place.host_group or "")
+        host_group = cluster.host_group(group[0].resolved.desired.place.host_group or "")
         if host_group is None or not cluster.drs_enabled:
             _report_no_drs(cluster, group, findings)
             continue
         kept.add((cluster_moid, name))
-        if not any("place" in member.case.desired.ignore for member in group):
+        if not any("place" in member.resolved.desired.ignore for member in group):
             changes += _compare(cluster, name, group, host_group)
     for cluster in observed.clusters:
         wanted = {name for moid, name in kept if moid == cluster.moid}
@@ -78,7 +78,7 @@ def _rule_of(group_name: str) -> str:
 
 def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings) -> None:
     for member in group:
-        vm = member.case.desired
+        vm = member.resolved.desired
         message = (
             f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, and nothing "
             "keeps them there"
@@ -87,8 +87,8 @@ def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings
 
 
 def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> Iterator[Change]:
-    ordered = sorted(group, key=lambda member: as_counted(member.case.name))
-    is_mandatory = any(member.case.desired.place.must for member in group)
+    ordered = sorted(group, key=lambda member: as_counted(member.resolved.name))
+    is_mandatory = any(member.resolved.desired.place.must for member in group)
     found_group = cluster.vm_group(name)
     found = next((rule for rule in cluster.host_rules if rule.name == _rule_of(name)), None)
     needs = [member.made_by for member in ordered if member.made_by is not None]
@@ -120,13 +120,13 @@ def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: H
 
 
 def _group_edits(ordered: Sequence[Member], found: VmGroup | None) -> Iterator[Edit]:
-    moids: Mapping[str | None, str] = {member.ref.moid: member.case.name for member in ordered}
+    moids: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in ordered}
     if found is not None and set(found.vm_moids) == {member.ref.moid for member in ordered}:
         return
     before = None
     if found is not None:
         before = ", ".join(sorted(moids.get(moid, moid) for moid in found.vm_moids)) or "nobody"
-    yield Edit(key="VM group", before=before, after=", ".join(member.case.name for member in ordered))
+    yield Edit(key="VM group", before=before, after=", ".join(member.resolved.name for member in ordered))
 
 
 def _rule_edits(

@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, VmEdits, joined, shown
 
 LINKED_CLONE = "createNewChildDiskBacking"
@@ -49,36 +49,36 @@ def change_id(verb: str, name: str) -> str:
 
 
 def plan_new(
-    case: Case,
+    resolved: ResolvedVm,
     edits: VmEdits,
     place: NewPlace,
     pin: NumaPin | None,
 ) -> list[Change]:
     """List the changes that make a VM, and power it on where it shall run; `edits` are to its template."""
-    name = case.name
+    name = resolved.name
     subject, vm, host = Subject(kind="vm", name=name), VmRef(name=name), place.host
-    base_version = case.base.hardware_version
-    is_scratch = case.template is None
+    base_version = resolved.base.hardware_version
+    is_scratch = resolved.template is None
     upgrades = not is_scratch and (base_version or 0) < (place.hardware_version or 0)
-    defaulted = case.desired.defaulted
+    defaulted = resolved.desired.defaulted
     late = [one for one in edits.edits if one.is_late] if upgrades else []
     now = [one for one in edits.edits if one not in late]
     create = CreateVm(
         id=change_id("create", name),
         subject=subject,
-        edits=(*_head(case, place), *shown(now)),
+        edits=(*_head(resolved, place), *shown(now)),
         host_moid=host.moid,
         vm=vm,
-        source=_source(case),
-        location=_location(case, place),
+        source=_source(resolved),
+        location=_location(resolved, place),
         spec=joined(now),
     )
     changes: list[Change] = [create]
     if upgrades:
-        changes += _upgrade(case, place, late, create)
+        changes += _upgrade(resolved, place, late, create)
     if edits.attributes:
         changes.append(set_attributes(vm, subject, edits, (changes[-1].id,), host.moid))
-    if case.desired.power is DesiredPower.ON:
+    if resolved.desired.power is DesiredPower.ON:
         changes.append(
             PowerOnVm(
                 id=change_id("power on", name),
@@ -108,12 +108,12 @@ def set_attributes(
     )
 
 
-def _upgrade(case: Case, place: NewPlace, late: Sequence[VmEdit], create: CreateVm) -> list[Change]:
-    name, version = case.name, place.hardware_version or 0
+def _upgrade(resolved: ResolvedVm, place: NewPlace, late: Sequence[VmEdit], create: CreateVm) -> list[Change]:
+    name, version = resolved.name, place.hardware_version or 0
     upgrade = UpgradeVm(
         id=change_id("upgrade", name),
         subject=create.subject,
-        edits=(version_edit(case.base.hardware_version, version),),
+        edits=(version_edit(resolved.base.hardware_version, version),),
         needs=(create.id,),
         host_moid=create.host_moid,
         vm=create.vm,
@@ -149,22 +149,22 @@ def version_edit(before: int | None, after: int) -> Edit:
     )
 
 
-def _head(case: Case, place: NewPlace) -> list[Edit]:
+def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
     """List what a reader wants to know of a new VM before its settings: from what, and where it is made."""
-    defaulted = case.desired.defaulted
-    if case.template is not None:
-        is_linked = isinstance(case.desired.source, TemplateSource) and case.desired.source.linked
-        linked = {"location.diskMoveType": LINKED_CLONE, "snapshot": case.base.snapshot_moid or ""}
+    defaulted = resolved.desired.defaulted
+    if resolved.template is not None:
+        is_linked = isinstance(resolved.desired.source, TemplateSource) and resolved.desired.source.linked
+        linked = {"location.diskMoveType": LINKED_CLONE, "snapshot": resolved.base.snapshot_moid or ""}
         made = Edit(
             key="linked clone" if is_linked else "clone",
-            after=case.template.name,
-            sets={"name": case.name, **(linked if is_linked else {})},
+            after=resolved.template.name,
+            sets={"name": resolved.name, **(linked if is_linked else {})},
         )
     else:
         path = f"[{place.datastore.name}]"
-        sets = {"name": case.name, "guestId": _guest_id(case), "files.vmPathName": path}
-        made = Edit(key="create", after=_guest_id(case), sets=sets)
-    is_clone = case.template is not None
+        sets = {"name": resolved.name, "guestId": _guest_id(resolved), "files.vmPathName": path}
+        made = Edit(key="create", after=_guest_id(resolved), sets=sets)
+    is_clone = resolved.template is not None
     return [
         made,
         Edit(
@@ -181,31 +181,31 @@ def _head(case: Case, place: NewPlace) -> list[Edit]:
         ),
         Edit(
             key="folder",
-            after=case.folder.inventory_path or case.folder.name,
+            after=resolved.folder.inventory_path or resolved.folder.name,
             is_default="folder" in defaulted,
-            sets={"folder": case.folder.moid} if is_clone else {},
+            sets={"folder": resolved.folder.moid} if is_clone else {},
         ),
     ]
 
 
-def _guest_id(case: Case) -> str:
-    return case.desired.source.guest_id if isinstance(case.desired.source, ScratchSource) else ""
+def _guest_id(resolved: ResolvedVm) -> str:
+    return resolved.desired.source.guest_id if isinstance(resolved.desired.source, ScratchSource) else ""
 
 
-def _source(case: Case) -> CloneFrom | MakeFromScratch:
-    if case.template is None:
-        return MakeFromScratch(guest_id=_guest_id(case))
-    is_linked = isinstance(case.desired.source, TemplateSource) and case.desired.source.linked
+def _source(resolved: ResolvedVm) -> CloneFrom | MakeFromScratch:
+    if resolved.template is None:
+        return MakeFromScratch(guest_id=_guest_id(resolved))
+    is_linked = isinstance(resolved.desired.source, TemplateSource) and resolved.desired.source.linked
     return CloneFrom(
-        template=VmRef(name=case.template.name, moid=case.template.moid),
-        snapshot_moid=case.base.snapshot_moid if is_linked else None,
+        template=VmRef(name=resolved.template.name, moid=resolved.template.moid),
+        snapshot_moid=resolved.base.snapshot_moid if is_linked else None,
     )
 
 
-def _location(case: Case, place: NewPlace) -> Location:
+def _location(resolved: ResolvedVm, place: NewPlace) -> Location:
     return Location(
-        folder_moid=case.folder.moid,
-        folder_path=case.folder.inventory_path or case.folder.name,
+        folder_moid=resolved.folder.moid,
+        folder_path=resolved.folder.inventory_path or resolved.folder.name,
         host_moid=place.host.moid,
         host_name=place.host.name,
         resource_pool_moid=place.pool_moid,

@@ -19,11 +19,11 @@ from vgpu_cfg.planning.findings.wording import counted, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, wanted_affinity
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
 from vgpu_cfg.planning.vms.virtual_numa import (
     cores_per_node,
     functions_with_virtual_nodes,
@@ -32,7 +32,7 @@ from vgpu_cfg.planning.vms.virtual_numa import (
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Surroundings:
     """What a VM finds around it: its cluster, and its host before and after all VMs were placed."""
 
     plan: str
@@ -44,10 +44,10 @@ class Around:
 
 
 def place_vm(
-    case: Case,
-    around: Around,
+    resolved: ResolvedVm,
+    surroundings: Surroundings,
     hardware_version: int | None,
-    functions: tuple[FunctionPlan, ...],
+    functions: tuple[PlannedFunction, ...],
     addresses: str | None,
 ) -> PlacedVm:
     """Fill in what a VM shall have.
@@ -55,48 +55,48 @@ def place_vm(
     `hardware_version` is the one that it will have, `functions` are those of its NICs, `addresses` is what is
     kept of its NICs on it.
     """
-    initial, final, names = around.initial, around.final, around.names
-    vm = case.desired
-    groups = dict(case.fit.groups) if case.fit else held_groups(case.gpus, case.base)
-    affinity = wanted_affinity(case, case.fit, initial)
-    gpus = tuple(_gpus(case, final, names, groups))
-    shapes_nodes = can_shape_nodes(around.vcenter.api_version, hardware_version)
+    initial, final, names = surroundings.initial, surroundings.final, surroundings.names
+    vm = resolved.desired
+    groups = dict(resolved.fit.groups) if resolved.fit else held_groups(resolved.gpus, resolved.base)
+    affinity = wanted_affinity(resolved, resolved.fit, initial)
+    gpus = tuple(_gpus(resolved, final, names, groups))
+    shapes_nodes = can_shape_nodes(surroundings.vcenter.api_version, hardware_version)
     if shapes_nodes:
-        gpus = with_virtual_nodes(case, gpus, affinity, initial)
-        functions = functions_with_virtual_nodes(case, functions, affinity, initial)
-    is_sized_anew = case.existing is None or vm.cpus not in (None, case.base.cpus)
+        gpus = with_virtual_nodes(resolved, gpus, affinity, initial)
+        functions = functions_with_virtual_nodes(resolved, functions, affinity, initial)
+    is_sized_anew = resolved.existing is None or vm.cpus not in (None, resolved.base.cpus)
     return PlacedVm(
-        case=case,
-        plan=around.plan,
-        cluster=around.cluster,
+        resolved=resolved,
+        plan=surroundings.plan,
+        cluster=surroundings.cluster,
         hardware_version=hardware_version,
         gpus=gpus,
-        gpu_notes=tuple(_gpu_note(gpu, case.fit, initial) for gpu in gpus),
+        gpu_notes=tuple(_gpu_note(gpu, resolved.fit, initial) for gpu in gpus),
         device_groups=groups,
-        mmio_gb=mmio_size_gb(_boards(case, final)),
-        nics=_vmxnet3(case),
+        mmio_gb=mmio_size_gb(_boards(resolved, final)),
+        nics=_vmxnet3(resolved),
         functions=functions,
-        inherited_disks=_inherited_disks(case),
+        inherited_disks=_inherited_disks(resolved),
         affinity=affinity,
         affinity_note=_node_note(affinity, final),
         nodes=max(1, len(affinity or ())) if is_sized_anew else 1,
-        cores_per_numa_node=cores_per_node(case, affinity) if shapes_nodes else None,
+        cores_per_numa_node=cores_per_node(resolved, affinity) if shapes_nodes else None,
         addresses=addresses,
-        key_providers=around.vcenter.key_providers,
+        key_providers=surroundings.vcenter.key_providers,
     )
 
 
 def _gpus(
-    case: Case, host: HostState | None, names: DeviceNames, groups: Mapping[int, str]
+    resolved: ResolvedVm, host: HostState | None, names: DeviceNames, groups: Mapping[int, str]
 ) -> Iterator[WantedGpu]:
     """Yield the GPU devices in the plan file's order; what the VM has already and may keep, as it is.
 
     Peers are members of a device group where there is one for them.
     """
-    left = list(case.base.passthrough_gpus) if case.existing is not None else []
-    chosen = iter(case.fit.variant if case.fit else ())
+    left = list(resolved.base.passthrough_gpus) if resolved.existing is not None else []
+    chosen = iter(resolved.fit.variant if resolved.fit else ())
     members: Counter[int] = Counter()
-    for gpu in case.gpus:
+    for gpu in resolved.gpus:
         match gpu.kind:
             case "vgpu":
                 need = next(chosen, None)
@@ -120,16 +120,20 @@ def _fixed(pci_id: str, host: HostState | None) -> NewPassthrough:
     return fixed_device(pci_id, slot.pci if slot else None, host.host if host else None)
 
 
-def _vmxnet3(case: Case) -> tuple[WantedNic, ...] | None:
-    return None if case.nics is None else tuple(nic for nic in case.nics if isinstance(nic, WantedNic))
+def _vmxnet3(resolved: ResolvedVm) -> tuple[WantedNic, ...] | None:
+    return (
+        None if resolved.nics is None else tuple(nic for nic in resolved.nics if isinstance(nic, WantedNic))
+    )
 
 
-def wanted_functions(case: Case, host: HostState | None) -> tuple[FunctionPlan, ...]:
+def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[PlannedFunction, ...]:
     """Return the functions of a VM's NICs, in the plan file's order; `host` is its host after placement."""
-    own = case.base if case.existing is not None else None
-    chosen: tuple[str, ...] = case.fit.nics if case.fit is not None and case.nics is not None else ()
-    there = host.host if host is not None else case.host
-    return plan_functions(functions_of(case.nics or ()), own, there, chosen)
+    own = resolved.base if resolved.existing is not None else None
+    chosen: tuple[str, ...] = (
+        resolved.fit.nics if resolved.fit is not None and resolved.nics is not None else ()
+    )
+    there = host.host if host is not None else resolved.host
+    return plan_functions(functions_of(resolved.nics or ()), own, there, chosen)
 
 
 def _dynamic(
@@ -145,25 +149,25 @@ def _dynamic(
     return NewDynamicPassthrough(allowed=tuple(ids), label=need.label)
 
 
-def _boards(case: Case, host: HostState | None) -> Iterator[Board | None]:
+def _boards(resolved: ResolvedVm, host: HostState | None) -> Iterator[Board | None]:
     """Yield the board behind each GPU device, as far as the placement tells."""
-    if case.fit is None or host is None:
-        yield from case.held_boards
+    if resolved.fit is None or host is None:
+        yield from resolved.held_boards
         return
-    for index in case.fit.gpus:
+    for index in resolved.fit.gpus:
         yield host.gpus[index].board
     by_address = {slot.pci.pci_id: slot for slot in host.slots}
-    for pci_id in case.fit.slots:
+    for pci_id in resolved.fit.slots:
         yield by_address[pci_id].board
 
 
-def _inherited_disks(case: Case) -> frozenset[int]:
+def _inherited_disks(resolved: ResolvedVm) -> frozenset[int]:
     """Return the keys of the disks that came with the template, the first one where that has gone."""
-    if case.template is not None and case.template.detail is not None:
-        return frozenset(disk.key for disk in case.template.detail.disks)
-    if case.desired.source.kind == "scratch":
+    if resolved.template is not None and resolved.template.detail is not None:
+        return frozenset(disk.key for disk in resolved.template.detail.disks)
+    if resolved.desired.source.kind == "scratch":
         return frozenset()
-    return frozenset(sorted(disk.key for disk in case.base.disks)[:1])
+    return frozenset(sorted(disk.key for disk in resolved.base.disks)[:1])
 
 
 def _gpu_note(gpu: WantedGpu, fit: Fit | None, initial: HostState | None) -> str:

@@ -19,11 +19,11 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.plan_words import Spread
+from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 PREFIX = "vgpu-cfg"
 
@@ -32,14 +32,16 @@ PREFIX = "vgpu-cfg"
 class Member:
     """A VM in a rule: its moid where it exists, and the change that makes it where it does not."""
 
-    case: Case
+    resolved: ResolvedVm
     cluster: Cluster
     made_by: str | None = None
 
     @property
     def ref(self) -> VmRef:
         """The VM as changes name it."""
-        return VmRef(name=self.case.name, moid=self.case.existing.moid if self.case.existing else None)
+        return VmRef(
+            name=self.resolved.name, moid=self.resolved.existing.moid if self.resolved.existing else None
+        )
 
 
 def rule_name(plan: str, line: str) -> str:
@@ -66,8 +68,8 @@ def plan_rules(
     """
     groups: dict[tuple[str, str], list[Member]] = {}
     for member in members:
-        if member.case.desired.place.spread is Spread.HOSTS:
-            groups.setdefault((member.cluster.moid, member.case.desired.line), []).append(member)
+        if member.resolved.desired.place.spread is Spread.HOSTS:
+            groups.setdefault((member.cluster.moid, member.resolved.desired.line), []).append(member)
     changes: list[Change] = []
     kept: set[tuple[str, str]] = set()
     for (cluster_moid, line), group in groups.items():
@@ -78,11 +80,11 @@ def plan_rules(
             for member in group:
                 message = f"{cluster.name} has no DRS: the VMs start apart, and nothing keeps them so"
                 remedy = "turn DRS on, if only as manual"
-                findings.add_vm(Code.RULE_WITHOUT_DRS, member.case.desired, message, remedy)
+                findings.add_vm(Code.RULE_WITHOUT_DRS, member.resolved.desired, message, remedy)
             continue
         name = rule_name(desired.name, line)
         kept.add((cluster_moid, name))
-        if any("place" in member.case.desired.ignore for member in group):
+        if any("place" in member.resolved.desired.ignore for member in group):
             continue
         found = next((rule for rule in cluster.rules if rule.name == name), None)
         changes += _compare_rule(cluster, name, group, found)
@@ -124,13 +126,13 @@ def remove_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> lis
 def _compare_rule(
     cluster: Cluster, name: str, group: Sequence[Member], found: ClusterRule | None
 ) -> list[Change]:
-    ordered = sorted(group, key=lambda member: as_counted(member.case.name))
-    is_mandatory = any(member.case.desired.place.must for member in group)
+    ordered = sorted(group, key=lambda member: as_counted(member.resolved.name))
+    is_mandatory = any(member.resolved.desired.place.must for member in group)
     moids = {member.ref.moid for member in ordered}
     edits: list[Edit] = []
     if found is None or set(found.vm_moids) != moids:
         names = _names(found, ordered)
-        after = ", ".join(member.case.name for member in ordered)
+        after = ", ".join(member.resolved.name for member in ordered)
         edits.append(Edit(key="apart", before=names, after=after))
     if found is None or found.is_mandatory is not is_mandatory:
         before = None if found is None else must_word(is_mandatory=found.is_mandatory)
@@ -177,7 +179,7 @@ def _leftovers(
 def _names(found: ClusterRule | None, group: Sequence[Member]) -> str | None:
     if found is None:
         return None
-    known: Mapping[str | None, str] = {member.ref.moid: member.case.name for member in group}
+    known: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in group}
     return ", ".join(sorted(known.get(moid, moid) for moid in found.vm_moids)) or "nobody"
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartContest
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartQueue
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, listed
-from vgpu_cfg.planning.placement.contests import BoardStarts, Order, judge_starts, make_contest
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.placement.start_queues import BoardStarts, StartOrder, make_queue, order_starts
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 
@@ -22,12 +22,12 @@ class Sequenced:
     """The changes with all their needs, and the hosts whose VMs start one by one."""
 
     changes: list[Change]
-    contests: list[StartContest] = field(default_factory=list)
+    contests: list[StartQueue] = field(default_factory=list)
 
 
 def order_power_ons(
     changes: Sequence[Change],
-    cases: Mapping[str, Case],
+    resolved_vms: Mapping[str, ResolvedVm],
     freeing: Mapping[str, Sequence[str]],
     states: Sequence[HostState],
     findings: Findings,
@@ -39,15 +39,15 @@ def order_power_ons(
     """
     by_moid = {state.host.moid: state for state in states}
     needs: dict[str, list[str]] = {}
-    contests: list[StartContest] = []
-    for host_moid, group in _starts(changes, cases).items():
+    contests: list[StartQueue] = []
+    for host_moid, group in _starts(changes, resolved_vms).items():
         by_vm = {start.vm: change_id for start, change_id in group}
-        for found in judge_starts(by_moid[host_moid], [start for start, _ in group]):
-            if found.order is Order.ONE_BY_ONE:
-                contests.append(make_contest(found))
+        for found in order_starts(by_moid[host_moid], [start for start, _ in group]):
+            if found.order is StartOrder.ONE_BY_ONE:
+                contests.append(make_queue(found))
                 continue
-            if found.order is Order.UNKNOWN:
-                _report(found, cases, findings)
+            if found.order is StartOrder.UNKNOWN:
+                _report(found, resolved_vms, findings)
             for before, after in pairwise(power_on_tiers(found.starts)):
                 for name in after:
                     needs.setdefault(by_vm[name], []).extend(by_vm[one] for one in before)
@@ -67,13 +67,21 @@ def order_power_ons(
     return Sequenced(ordered, contests)
 
 
-def _starts(changes: Iterable[Change], cases: Mapping[str, Case]) -> dict[str, list[tuple[Start, str]]]:
+def _starts(
+    changes: Iterable[Change], resolved_vms: Mapping[str, ResolvedVm]
+) -> dict[str, list[tuple[Start, str]]]:
     """List per host the VMs with vGPUs that are powered on, with the id of the change."""
     found: dict[str, list[tuple[Start, str]]] = {}
     for change in changes:
-        case = cases.get(change.subject.name)
-        if isinstance(change, PowerOnVm) and change.host_moid and case and case.fit and case.fit.variant:
-            start = Start(case.name, case.fit.variant)
+        resolved = resolved_vms.get(change.subject.name)
+        if (
+            isinstance(change, PowerOnVm)
+            and change.host_moid
+            and resolved
+            and resolved.fit
+            and resolved.fit.variant
+        ):
+            start = Start(resolved.name, resolved.fit.variant)
             found.setdefault(change.host_moid, []).append((start, change.id))
     return found
 
@@ -82,12 +90,12 @@ def _own_changes(changes: Iterable[Change]) -> dict[str, str]:
     return {change.id: change.subject.name for change in changes}
 
 
-def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -> None:
+def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings: Findings) -> None:
     """Name one of the VMs that could be left without a GPU: of the smallest vGPUs, which start last."""
     last = min(found.starts, key=lambda start: (start.size, start.vm))
     counts: dict[str, int] = {}
     for start in sorted(found.starts, key=lambda one: one.size, reverse=True):
-        counts[start.words] = counts.get(start.words, 0) + 1
+        counts[start.text] = counts.get(start.text, 0) + 1
     kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
     message = (
         f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which "
@@ -97,20 +105,23 @@ def _report(found: BoardStarts, cases: Mapping[str, Case], findings: Findings) -
         "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "
         f"{{{Code.POWER_ON_ORDER}: warning}} to try"
     )
-    findings.add_vm(Code.POWER_ON_ORDER, cases[last.vm].desired, message, remedy)
+    findings.add_vm(Code.POWER_ON_ORDER, resolved_vms[last.vm].desired, message, remedy)
 
 
 def check_left_out(
-    contests: Iterable[StartContest], changes: Iterable[Change], cases: Mapping[str, Case], findings: Findings
+    contests: Iterable[StartQueue],
+    changes: Iterable[Change],
+    resolved_vms: Mapping[str, ResolvedVm],
+    findings: Findings,
 ) -> None:
     """Warn where VMs start without others that could then find no GPU."""
     started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
-    for contest in contests:
-        others = sorted(contest.starts.keys() - started)
-        for name in sorted(contest.starts.keys() & started) if others else ():
+    for queue in contests:
+        others = sorted(queue.starts.keys() - started)
+        for name in sorted(queue.starts.keys() & started) if others else ():
             message = (
                 f"started without {listed(others, shown=6)}, it may take a GPU that they need: which one is "
                 "ESXi's choice"
             )
             remedy = "start them together, or those with the larger vGPUs first"
-            findings.add_vm(Code.ONLY_MAY_STRAND, cases[name].desired, message, remedy)
+            findings.add_vm(Code.ONLY_MAY_STRAND, resolved_vms[name].desired, message, remedy)

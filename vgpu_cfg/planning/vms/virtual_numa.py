@@ -11,33 +11,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu
 
 LEFT_TO_ESXI = 0
 """As cores per node: ESXi shapes the virtual nodes itself."""
 
 
-def cores_per_node(case: Case, affinity: Sequence[int] | None) -> int | None:
+def cores_per_node(resolved: ResolvedVm, affinity: Sequence[int] | None) -> int | None:
     """Return how many CPUs each virtual node shall have, None where that stays as it is.
 
     A VM that is tied to one node is one node, one over several is split evenly or not at all. One that
     exists and whose nodes nobody tells is left alone.
     """
-    if case.existing is not None and case.base.cores_per_numa_node is None:
+    if resolved.existing is not None and resolved.base.cores_per_numa_node is None:
         return None
-    if case.desired.numa.policy is NumaPolicy.OFF:
+    if resolved.desired.numa.policy is NumaPolicy.OFF:
         return LEFT_TO_ESXI
-    if not affinity or not case.cpus or case.cpus % len(affinity):
+    if not affinity or not resolved.cpus or resolved.cpus % len(affinity):
         return None
-    return case.cpus // len(affinity)
+    return resolved.cpus // len(affinity)
 
 
 def with_virtual_nodes(
-    case: Case, gpus: Sequence[WantedGpu], affinity: Sequence[int] | None, initial: HostState | None
+    resolved: ResolvedVm, gpus: Sequence[WantedGpu], affinity: Sequence[int] | None, initial: HostState | None
 ) -> tuple[WantedGpu, ...]:
     """Say of each GPU on which virtual node it is, where it can be only one and there are several.
 
@@ -45,37 +45,40 @@ def with_virtual_nodes(
     """
     made: list[WantedGpu] = []
     for gpu in gpus:
-        at = _virtual_node(gpu, case, affinity, initial)
+        at = _virtual_node(gpu, resolved, affinity, initial)
         made.append(gpu if at is None else gpu.model_copy(update={"numa_node": at}))
     return tuple(made)
 
 
 def functions_with_virtual_nodes(
-    case: Case, plans: Sequence[FunctionPlan], affinity: Sequence[int] | None, initial: HostState | None
-) -> tuple[FunctionPlan, ...]:
+    resolved: ResolvedVm,
+    plans: Sequence[PlannedFunction],
+    affinity: Sequence[int] | None,
+    initial: HostState | None,
+) -> tuple[PlannedFunction, ...]:
     """Say the same of new NICs that are passed through; nothing of virtual functions, as of vmxnet3."""
-    made: list[FunctionPlan] = []
+    made: list[PlannedFunction] = []
     for plan in plans:
         device = plan.device
         if isinstance(device, NewPassthrough | NewDynamicPassthrough):
-            at = _virtual_node(device, case, affinity, initial)
+            at = _virtual_node(device, resolved, affinity, initial)
             device = device if at is None else device.model_copy(update={"numa_node": at})
         made.append(replace(plan, device=device))
     return tuple(made)
 
 
 def _virtual_node(
-    device: WantedGpu, case: Case, affinity: Sequence[int] | None, initial: HostState | None
+    device: WantedGpu, resolved: ResolvedVm, affinity: Sequence[int] | None, initial: HostState | None
 ) -> int | None:
     nodes = sorted(affinity or ())
-    if len(nodes) < 2 or case.cpus % len(nodes) or initial is None or case.fit is None:
+    if len(nodes) < 2 or resolved.cpus % len(nodes) or initial is None or resolved.fit is None:
         return None
-    possible = _nodes_of(device, case, initial)
+    possible = _nodes_of(device, resolved, initial)
     only = next(iter(possible)) if len(possible) == 1 else None
     return nodes.index(only) if only in nodes else None
 
 
-def _nodes_of(device: WantedGpu, case: Case, initial: HostState) -> set[int | None]:
+def _nodes_of(device: WantedGpu, resolved: ResolvedVm, initial: HostState) -> set[int | None]:
     """Return the NUMA nodes on which a device can turn out to be."""
     match device:
         case NewPassthrough():
@@ -89,5 +92,5 @@ def _nodes_of(device: WantedGpu, case: Case, initial: HostState) -> set[int | No
                 and (not device.label or slot.pci.hardware_label == device.label)
             }
         case _:
-            choosable = choosable_gpus(initial, case.fit) if case.fit is not None else ()
+            choosable = choosable_gpus(initial, resolved.fit) if resolved.fit is not None else ()
             return {one.node for one in initial.gpus if one.pci_id in choosable}

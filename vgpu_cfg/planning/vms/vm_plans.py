@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartContest, VmRef
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartQueue, VmRef
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
@@ -36,7 +36,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     least_hardware,
 )
 from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
-from vgpu_cfg.planning.vms.existing_vms import judge_changes, plan_existing
+from vgpu_cfg.planning.vms.existing_vms import assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
     held_gpus,
@@ -44,12 +44,16 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     is_choice_certain,
     numa_pin,
 )
-from vgpu_cfg.planning.vms.lookup.case import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 from vgpu_cfg.planning.vms.new_vms import NewPlace, change_id, plan_new
-from vgpu_cfg.planning.vms.place_wishes import check_existing_place, check_others_rules, check_spread_numa
-from vgpu_cfg.planning.vms.placing import Around, place_vm, wanted_functions
+from vgpu_cfg.planning.vms.place_preferences import (
+    check_existing_place,
+    check_others_rules,
+    check_spread_numa,
+)
+from vgpu_cfg.planning.vms.placing import Surroundings, place_vm, wanted_functions
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
 from vgpu_cfg.planning.vms.settings.overrides import Overridden
@@ -68,7 +72,7 @@ class VmPlans:
     in_sync: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     freeing: dict[str, list[str]] = field(default_factory=dict)
-    contests: list[StartContest] = field(default_factory=list)
+    contests: list[StartQueue] = field(default_factory=list)
     overrides: dict[str, list[Overridden]] = field(default_factory=dict)
 
 
@@ -88,167 +92,177 @@ class VmPlanner:
         self.desired, self.observed, self.lookup = desired, observed, lookup
         self.options, self.findings, self.topologies = options, findings, topologies
         self.addresses = addresses
-        self.site = lookup.loud
+        self.site = lookup.reporting
         self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._common_versions: dict[str, int | None] = {}
 
-    def plan_case(self, case: Case, placed: Placed, result: VmPlans) -> None:
+    def plan_vm(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
         """Plan one VM, once all have their places."""
-        initial = placed.initial[case.fit.host] if case.fit else None
-        final = placed.hosts[case.fit.host] if case.fit else None
-        functions = wanted_functions(case, final)
-        nic_ids = _nic_ids(case, functions)
-        around = Around(
+        initial = placed.initial[resolved.fit.host] if resolved.fit else None
+        final = placed.hosts[resolved.fit.host] if resolved.fit else None
+        functions = wanted_functions(resolved, final)
+        nic_ids = _nic_ids(resolved, functions)
+        surroundings = Surroundings(
             plan=self.desired.name,
             vcenter=self.observed.vcenter,
             names=self.lookup.device_names,
-            cluster=self._cluster_of(case.host),
+            cluster=self._cluster_of(resolved.host),
             initial=initial,
             final=final,
         )
-        addresses = self._addresses_of(case, nic_ids)
-        wanted = place_vm(case, around, self._final_version(case), functions, addresses)
-        check_mmio(case.desired, wanted, self.findings)
-        if case.fit is not None and initial is not None and final is not None:
-            check_place(case, case.fit, final, self.findings)
-            check_moves(wanted, case.fit, self.findings)
-            check_assignable(case, case.fit, initial, self.findings)
+        addresses = self._addresses_of(resolved, nic_ids)
+        wanted = place_vm(resolved, surroundings, self._final_version(resolved), functions, addresses)
+        check_mmio(resolved.desired, wanted, self.findings)
+        if resolved.fit is not None and initial is not None and final is not None:
+            check_place(resolved, resolved.fit, final, self.findings)
+            check_moves(wanted, resolved.fit, self.findings)
+            check_assignable(resolved, resolved.fit, initial, self.findings)
             topology = self.topologies.of(final.host)
-            check_nics_near(case, case.fit, (initial, final), topology, self.findings)
-            check_one_node(case, case.fit, initial, self.findings)
-            check_peers_place(case, case.fit, initial, self.findings)
-            check_spread_numa(case, case.fit, initial, self.findings)
-            self._check_nics(case, case.fit, initial, final, wanted)
-        if case.existing is not None:
-            self._plan_existing(case, case.existing, wanted, placed, result)
-        elif case.fit is not None and case.host is not None:
-            self._plan_new(case, case.host, wanted, placed, result)
-        if case.host is not None and (case.fit is not None or case.existing is not None):
-            result.placements.append(self._placement(case, case.host, placed, nic_ids))
+            check_nics_near(resolved, resolved.fit, (initial, final), topology, self.findings)
+            check_one_node(resolved, resolved.fit, initial, self.findings)
+            check_peers_place(resolved, resolved.fit, initial, self.findings)
+            check_spread_numa(resolved, resolved.fit, initial, self.findings)
+            self._check_nics(resolved, resolved.fit, initial, final, wanted)
+        if resolved.existing is not None:
+            self._plan_existing(resolved, resolved.existing, wanted, placed, result)
+        elif resolved.fit is not None and resolved.host is not None:
+            self._plan_new(resolved, resolved.host, wanted, placed, result)
+        if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
+            result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
 
-    def _addresses_of(self, case: Case, nic_ids: tuple[str, ...]) -> str | None:
+    def _addresses_of(self, resolved: ResolvedVm, nic_ids: tuple[str, ...]) -> str | None:
         """Return what is kept of the VM's NICs on it, None where the plan leaves its NICs alone."""
-        if case.nics is None:
+        if resolved.nics is None:
             return None
-        host = case.host.moid if case.host is not None else None
-        return self.addresses.record_of(case.desired, self.addresses.nics_of(case.desired, host, nic_ids))
+        host = resolved.host.moid if resolved.host is not None else None
+        return self.addresses.record_of(
+            resolved.desired, self.addresses.nics_of(resolved.desired, host, nic_ids)
+        )
 
     def _check_nics(
-        self, case: Case, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm
+        self, resolved: ResolvedVm, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm
     ) -> None:
-        needs = case.shape.nics if case.shape is not None else ()
+        needs = resolved.shape.nics if resolved.shape is not None else ()
         nodes = final.gpu_nodes(fit.gpus, fit.slots)
         choosable = set(choosable_gpus(initial, fit)) if fit.gpus else set()
         possible = [gpu.node for gpu in initial.gpus if gpu.pci_id in choosable]
-        check_functions(case.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
-        check_bound(case.desired, wanted.functions, final.host, self.findings)
+        check_functions(resolved.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
+        check_bound(resolved.desired, wanted.functions, final.host, self.findings)
 
-    def _plan_new(self, case: Case, host: Host, wanted: PlacedVm, placed: Placed, result: VmPlans) -> None:
+    def _plan_new(
+        self, resolved: ResolvedVm, host: Host, wanted: PlacedVm, placed: Placed, result: VmPlans
+    ) -> None:
         cluster = self._cluster_of(host)
-        pool = self.site.pool_of(case.desired, cluster) if cluster is not None else None
-        if cluster is None or pool is None or case.datastore is None or case.fit is None:
+        pool = self.site.pool_of(resolved.desired, cluster) if cluster is not None else None
+        if cluster is None or pool is None or resolved.datastore is None or resolved.fit is None:
             return
-        version = self._hardware_version(case, host, cluster)
-        check_hardware(case, host, version, self.findings)
-        place = NewPlace(host, pool, case.datastore, version)
-        pin = numa_pin(case, placed.initial[case.fit.host], case.fit, wanted.affinity or ())
+        version = self._hardware_version(resolved, host, cluster)
+        check_hardware(resolved, host, version, self.findings)
+        place = NewPlace(host, pool, resolved.datastore, version)
+        pin = numa_pin(resolved, placed.initial[resolved.fit.host], resolved.fit, wanted.affinity or ())
         check_options(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
-        changes = plan_new(case, edits, place, pin)
+        changes = plan_new(resolved, edits, place, pin)
         result.changes += changes
-        self._override(case, cluster, edits, change_id("create", case.name), result)
-        result.members.append(Member(case, cluster, change_id("create", case.name)))
+        self._override(resolved, cluster, edits, change_id("create", resolved.name), result)
+        result.members.append(Member(resolved, cluster, change_id("create", resolved.name)))
 
-    def _plan_existing(self, case: Case, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans) -> None:
-        check_creation_keys(case, differing_at_creation(wanted), self.lookup, self.findings)
-        check_running(case, self.findings)
-        cluster = self._cluster_of(case.host)
-        check_existing_place(case, cluster, self.findings)
-        check_others_rules(case, cluster, self.observed, self.desired.name, self.findings)
+    def _plan_existing(
+        self, resolved: ResolvedVm, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans
+    ) -> None:
+        check_creation_keys(resolved, differing_at_creation(wanted), self.lookup, self.findings)
+        check_running(resolved, self.findings)
+        cluster = self._cluster_of(resolved.host)
+        check_existing_place(resolved, cluster, self.findings)
+        check_others_rules(resolved, cluster, self.observed, self.desired.name, self.findings)
         if cluster is not None:
-            result.members.append(Member(case, cluster))
-        if case.shape is not None and case.fit is None:
+            result.members.append(Member(resolved, cluster))
+        if resolved.shape is not None and resolved.fit is None:
             return
-        upgrade_to = self._upgrade_of(case, cluster)
-        if case.host is not None:
-            check_hardware(case, case.host, upgrade_to or case.base.hardware_version, self.findings)
-        pin = self._pin_of_existing(case, wanted, placed)
+        upgrade_to = self._upgrade_of(resolved, cluster)
+        if resolved.host is not None:
+            check_hardware(
+                resolved, resolved.host, upgrade_to or resolved.base.hardware_version, self.findings
+            )
+        pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
-        changes = plan_existing(case, vm, edits, pin, upgrade_to)
-        judge_changes(case, vm, edits, changes, self.options, self.findings)
+        changes = plan_existing(resolved, vm, edits, pin, upgrade_to)
+        assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
-            self._override(case, cluster, edits, "", result)
+            self._override(resolved, cluster, edits, "", result)
         if not changes and not edits.overrides:
             result.in_sync.append(vm.name)
         result.changes += changes
-        if vm.is_on and not case.keeps_gpus and vm.host_moid is not None:
+        if vm.is_on and not resolved.keeps_gpus and vm.host_moid is not None:
             freed = [change.id for change in changes if change.kind == "reconfigure_vm"]
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
 
-    def _override(self, case: Case, cluster: Cluster, edits: VmEdits, needs: str, result: VmPlans) -> None:
+    def _override(
+        self, resolved: ResolvedVm, cluster: Cluster, edits: VmEdits, needs: str, result: VmPlans
+    ) -> None:
         """Note what the cluster must be told of a VM; all of a cluster's is told at once."""
         if edits.overrides:
-            moid = case.existing.moid if case.existing is not None else None
-            ref = VmRef(name=case.name, moid=moid)
+            moid = resolved.existing.moid if resolved.existing is not None else None
+            ref = VmRef(name=resolved.name, moid=moid)
             result.overrides.setdefault(cluster.moid, []).append(Overridden(ref, edits.overrides, needs))
 
-    def _pin_of_existing(self, case: Case, wanted: PlacedVm, placed: Placed) -> NumaPin | None:
+    def _pin_of_existing(self, resolved: ResolvedVm, wanted: PlacedVm, placed: Placed) -> NumaPin | None:
         """Return the pin for a VM that is powered on anew: ESXi then chooses anew as well.
 
         A VM without an affinity that the plan file does not speak of is left without one.
         """
-        current = nodes_of_affinity(case.base.extra_config.get(AFFINITY_KEY, ""))
-        is_compared = case.manages("numa") and wanted.affinity is not None
+        current = nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, ""))
+        is_compared = resolved.manages("numa") and wanted.affinity is not None
         nodes = (wanted.affinity or ()) if is_compared else current
         if not is_compared and not current:
             return None
-        if case.fit is not None:
-            return numa_pin(case, placed.initial[case.fit.host], case.fit, nodes)
-        follows = case.desired.numa.policy is NumaPolicy.FOLLOW_GPU and case.base.vgpus
-        if not follows or case.host is None:
+        if resolved.fit is not None:
+            return numa_pin(resolved, placed.initial[resolved.fit.host], resolved.fit, nodes)
+        follows = resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU and resolved.base.vgpus
+        if not follows or resolved.host is None:
             return None
-        known = {gpu.pci_id: gpu.numa_node for gpu in case.host.gpus if gpu.numa_node is not None}
-        if len(known) != len(case.host.gpus) or set(known.values()) == set(nodes):
+        known = {gpu.pci_id: gpu.numa_node for gpu in resolved.host.gpus if gpu.numa_node is not None}
+        if len(known) != len(resolved.host.gpus) or set(known.values()) == set(nodes):
             return None
         return NumaPin(node_by_pci_id=known, nodes=nodes)
 
-    def _hardware_version(self, case: Case, host: Host, cluster: Cluster) -> int | None:
+    def _hardware_version(self, resolved: ResolvedVm, host: Host, cluster: Cluster) -> int | None:
         """Return the version that a VM shall have.
 
         A template's own is kept where its devices allow that: raising it takes two more tasks and
         cannot be undone. Else, and for a VM from scratch, it is the newest that all hosts of the cluster run.
         """
-        common, base = self._common_version(cluster), case.base.hardware_version
+        common, base = self._common_version(cluster), resolved.base.hardware_version
         highest = highest_version(host)
         if base is not None and highest is not None and base > highest:
             message = f"the template has hardware version {base}, and {host.name} runs {highest} at most"
             remedy = "clone a template of an older version, or name newer hosts"
-            self.findings.refuse_vm(Code.HARDWARE_VERSION, case.desired, message, remedy)
+            self.findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
         if base is None:
             return common
-        if common is None or base >= least_hardware(case):
+        if common is None or base >= least_hardware(resolved):
             return base
         return max(common, base)
 
-    def _final_version(self, case: Case) -> int | None:
+    def _final_version(self, resolved: ResolvedVm) -> int | None:
         """Return the hardware version that a VM will have, None where nobody tells."""
-        cluster = self._cluster_of(case.host)
-        if case.existing is not None:
-            return self._upgrade_of(case, cluster) or case.base.hardware_version
-        if case.host is None or cluster is None:
+        cluster = self._cluster_of(resolved.host)
+        if resolved.existing is not None:
+            return self._upgrade_of(resolved, cluster) or resolved.base.hardware_version
+        if resolved.host is None or cluster is None:
             return None
-        return self._hardware_version(case, case.host, cluster)
+        return self._hardware_version(resolved, resolved.host, cluster)
 
-    def _upgrade_of(self, case: Case, cluster: Cluster | None) -> int | None:
+    def _upgrade_of(self, resolved: ResolvedVm, cluster: Cluster | None) -> int | None:
         """Return the version that a VM must be raised to for what is asked, None where its own does."""
-        base = case.base.hardware_version
-        is_asked = case.manages("gpus") or case.manages("nics") or any(hardware_of_options(case))
-        if base is None or case.host is None or cluster is None or not is_asked:
+        base = resolved.base.hardware_version
+        is_asked = resolved.manages("gpus") or resolved.manages("nics") or any(hardware_of_options(resolved))
+        if base is None or resolved.host is None or cluster is None or not is_asked:
             return None
-        if base >= least_hardware(case):
+        if base >= least_hardware(resolved):
             return None
-        version = self._hardware_version(case, case.host, cluster)
+        version = self._hardware_version(resolved, resolved.host, cluster)
         return version if version is not None and version > base else None
 
     def _cluster_of(self, host: Host | None) -> Cluster | None:
@@ -256,18 +270,20 @@ class VmPlanner:
             return None
         return self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
 
-    def _placement(self, case: Case, host: Host, placed: Placed, nic_ids: tuple[str, ...]) -> Placement:
-        fit = case.fit
+    def _placement(
+        self, resolved: ResolvedVm, host: Host, placed: Placed, nic_ids: tuple[str, ...]
+    ) -> Placement:
+        fit = resolved.fit
         if fit is None:
-            moid = case.existing.moid if case.existing else ""
-            gpus = tuple(pci_id for pci_id, _ in held_gpus(moid, case))
-            nodes, is_certain = held_nodes(case) or (), bool(gpus)
+            moid = resolved.existing.moid if resolved.existing else ""
+            gpus = tuple(pci_id for pci_id, _ in held_gpus(moid, resolved))
+            nodes, is_certain = held_nodes(resolved) or (), bool(gpus)
         else:
             initial = placed.initial[fit.host]
             gpus = (*(initial.gpus[index].pci_id for index in fit.gpus), *fit.slots)
-            nodes, is_certain = fit.nodes, bool(gpus) and is_choice_certain(case, initial, fit)
+            nodes, is_certain = fit.nodes, bool(gpus) and is_choice_certain(resolved, initial, fit)
         return Placement(
-            vm=case.name,
+            vm=resolved.name,
             host_moid=host.moid,
             host_name=host.name,
             gpu_pci_ids=gpus,
@@ -288,12 +304,12 @@ class VmPlanner:
         return self._common_versions[cluster.moid]
 
 
-def _nic_ids(case: Case, functions: Sequence[FunctionPlan]) -> tuple[str, ...]:
+def _nic_ids(resolved: ResolvedVm, functions: Sequence[PlannedFunction]) -> tuple[str, ...]:
     """Return the addresses of the functions behind a VM's NICs, in their order; "" where nobody tells one."""
     own: dict[int, str] = {
-        one.key: one.pci_id or one.assigned_id or "" for one in case.base.passthrough_nics
-    } | {nic.key: nic.function or "" for nic in case.base.nics}
-    chosen = case.fit.nics if case.fit is not None else ()
+        one.key: one.pci_id or one.assigned_id or "" for one in resolved.base.passthrough_nics
+    } | {nic.key: nic.function or "" for nic in resolved.base.nics}
+    chosen = resolved.fit.nics if resolved.fit is not None else ()
     return tuple(
         own.get(plan.keeps, "") if plan.keeps is not None else (chosen[index] if index < len(chosen) else "")
         for index, plan in enumerate(functions)

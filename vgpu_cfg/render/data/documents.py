@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.sync import is_in_sync
-from vgpu_cfg.render.layout.boards import pci_words
+from vgpu_cfg.render.layout.boards import pci_text
 from vgpu_cfg.render.views.host_result import HostRow, host_rows
 from vgpu_cfg.render.views.inventory import InventoryView
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts
@@ -129,7 +129,7 @@ def _profile(entry: ProfileEntry) -> Data:
             "framebuffer_mib": board.framebuffer_mib,
             "memory_type": board.memory_type,
             "mmio_gb": board.mmio_gb,
-            "pci_ids": pci_words(board),
+            "pci_ids": pci_text(board),
             "is_nvswitch": board.is_nvswitch,
             "is_esxi": board.is_esxi,
             "source": board.source,

@@ -8,12 +8,12 @@ from typing import Any
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.stranding import Stranding
-from vgpu_cfg.planning.pool.summary import Pool
+from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.render.data.documents import FORMAT, Data
 from vgpu_cfg.render.views.fit import FitView
 
 
-def pool_data(pool: Pool, observed: Inventory) -> Data:
+def pool_data(pool: GpuPool, observed: Inventory) -> Data:
     """Return the pool by board and mode, every GPU, and VMs with GPU devices that are off or seem idle."""
     vcenter = observed.vcenter
     return {
@@ -40,7 +40,7 @@ def fit_data(view: FitView) -> Data:
         "format": FORMAT,
         "server": view.server,
         "read_at": view.read_at,
-        "asked": view.asked,
+        "asked": view.request,
         "profiles": list(fits.profiles),
         "cpus": fits.cpus or None,
         "memory_mib": fits.memory_mib or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.catalog import NVIDIA, Board
 
 
-def pci_words(board: Board) -> str:
+def pci_text(board: Board) -> str:
     """List a board's PCI ids as `lspci -nn` does: "10de:20f1, 10de:25b6/14a9"."""
     words = []
     for pci in board.pci_ids:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.model.plan.change import Edit
 
 
-def edit_words(edit: Edit) -> str:
+def edit_text(edit: Edit) -> str:
     """Say an edit in a few words: "cpus 16 -> 32"."""
     if edit.before is None:
         return f"{edit.key} {edit.after}"

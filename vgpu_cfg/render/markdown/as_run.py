@@ -11,7 +11,7 @@ from vgpu_cfg.model.plan.change import Change, ManualStep, Plan
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.render.layout.lines import counted, duration
 from vgpu_cfg.render.markdown.quoting import environment, tidy
-from vgpu_cfg.render.views.host_result import HostRow, host_rows, is_settled, standing_words
+from vgpu_cfg.render.views.host_result import HostRow, host_rows, is_settled, standing_text
 
 _NOT_ENDED = "not ended"
 _NOT_BEGUN = "not begun"
@@ -35,7 +35,7 @@ class StepDone:
     readings: tuple[tuple[str, str, str, str, str], ...]
 
     @property
-    def is_told(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether there is more to say of it than one line of a table holds."""
         return bool(self.readings or self.notes or self.remedy)
 
@@ -72,7 +72,7 @@ def render_as_run(
             ended=_time(max(times)) if times else "",
             took=duration((max(times) - min(times)).total_seconds()) if times else "",
             verdict=_verdict(plan, report),
-            standing=standing_words(plan, report, rows) if report is not None else "",
+            standing=standing_text(plan, report, rows) if report is not None else "",
             steps=steps,
             hosts=[(row, _read_back(row), duration(row.seconds) if row.seconds else "") for row in rows],
             waiting=waiting,

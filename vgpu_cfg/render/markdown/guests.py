@@ -43,7 +43,7 @@ def guest_part(change: StageGuest) -> Part:
     """Tell how the modules of a change are brought into the guest by hand, in their order."""
     name = change.vm.name
     rows = tuple(
-        (module.kind, "", by_hand_words(module))
+        (module.kind, "", by_hand_text(module))
         for module in change.spec.modules
         if module.kind in change.modules
     )
@@ -59,21 +59,21 @@ def guest_part(change: StageGuest) -> Part:
     )
 
 
-def by_hand_words(module: GuestModule) -> str:
+def by_hand_text(module: GuestModule) -> str:
     """Say what is done in the guest for one module."""
     match module:
         case HostNameModule():
             full = f"{module.host_name}.{module.domain}" if module.domain else module.host_name
             return f"set the host name to {full} (hostnamectl)"
         case UsersModule():
-            users = [_user_words(user) for user in module.users]
+            users = [_user_text(user) for user in module.users]
             users += [f"{module.machine_user}, by which vgpu-cfg logs in"] if module.machine_user else []
             return f"make the accounts {'; '.join(users)}" if users else "no account is made"
         case HostsModule():
             lines = (f"{entry.address} {' '.join(entry.names)}" for entry in module.entries)
             return f"write into /etc/hosts: {'; '.join(lines)}"
         case NetworkModule():
-            nics = "; ".join(_nic_words(nic) for nic in module.nics)
+            nics = "; ".join(_nic_text(nic) for nic in module.nics)
             return f"write a file in /etc/netplan for {nics}; then netplan apply"
         case NouveauModule():
             return (
@@ -99,7 +99,7 @@ def by_hand_words(module: GuestModule) -> str:
             values = " ".join(f"{key}={value}" for key, value in module.parameters.items())
             return f"mlxconfig -y set {values} on the NIC; in force once the host has restarted"
         case RoceModule():
-            return _roce_words(module)
+            return _roce_text(module)
         case LimitsModule():
             shared = f", and /dev/shm of {module.shared_memory}" if module.shared_memory else ""
             return f"let containers and logins lock memory without limit{shared}"
@@ -110,13 +110,13 @@ def by_hand_words(module: GuestModule) -> str:
         case TrafficModule():
             return (
                 f"by tc, keep {module.control_mbps} of {module.link_mbps} Mbit/s for the control plane on "
-                f"{_nic_words(module.nic)}"
+                f"{_nic_text(module.nic)}"
             )
         case _:
-            return _training_words(module)
+            return _training_text(module)
 
 
-def _training_words(
+def _training_text(
     module: ContainersModule
     | ToolkitModule
     | RegistryModule
@@ -164,12 +164,12 @@ def _training_words(
             assert_never(module)
 
 
-def _user_words(user: UserEntry) -> str:
+def _user_text(user: UserEntry) -> str:
     keys = "1 ssh key" if len(user.keys) == 1 else f"{len(user.keys)} ssh keys"
     return f"{user.name} with {keys}{' and sudo without a password' if user.sudo else ''}"
 
 
-def _roce_words(module: RoceModule) -> str:
+def _roce_text(module: RoceModule) -> str:
     marks = f"mark RoCE packets with DSCP {module.dscp} (traffic class {module.traffic_class})"
     if not module.owns_port:
         return f"{marks}, by a unit at every boot; the port's own settings are the host's"
@@ -179,7 +179,7 @@ def _roce_words(module: RoceModule) -> str:
     )
 
 
-def _nic_words(nic: GuestNic) -> str:
+def _nic_text(nic: GuestNic) -> str:
     which = f"the NIC {nic.mac}" if nic.mac else f"the {nic.driver} NIC"
     address = ", ".join(nic.addresses) or ("DHCP" if nic.dhcp else "no address")
     return f"{which}: {address}{f', MTU {nic.mtu}' if nic.mtu is not None else ''}"

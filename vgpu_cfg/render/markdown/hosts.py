@@ -40,7 +40,7 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 from vgpu_cfg.render.layout.commands import command, is_command, proofs
 from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.render.markdown.parts import Part, filled
@@ -218,7 +218,9 @@ def _setting(
     heading, how = _label(target, settings_lookup), None
     setting = _entry(target, settings_lookup)
     if setting is not None and view is not None:
-        how = setting.how(view, Wish(setting=target.setting, value=target.value, device=target.device))
+        how = setting.how(
+            view, DesiredSetting(setting=target.setting, value=target.value, device=target.device)
+        )
     rows = ((heading, target.before or "", target.value),)
     if how is None:
         return Part(heading=heading, rows=rows)
@@ -294,10 +296,10 @@ def _plain(value: bool | int | str) -> str:  # noqa: FBT001 - the value of an op
 def _manual(step: ManualStep, settings_lookup: SettingsLookup, views: Mapping[str, HostView]) -> Part:
     """Tell a step that is done by hand anyway; proof and undo come from the setting that it proves."""
     view = views.get(step.host_moid or "")
-    told = [_setting(target, step.subject.name, settings_lookup, view) for target in step.proves]
+    reported = [_setting(target, step.subject.name, settings_lookup, view) for target in step.proves]
     shown = proofs(step)
     is_typed = all(map(is_command, shown))
-    of_one = told[0] if len(told) == 1 and step.edits else Part()
+    of_one = reported[0] if len(reported) == 1 and step.edits else Part()
     return Part(
         what=step.text,
         why=of_one.why,

@@ -83,7 +83,7 @@ def runbook_steps(
     names |= {moid: view.host.name for moid, view in views.items()}
     steps = []
     for number, change in _in_order(plan.changes):
-        is_unproven = isinstance(change, ManualStep) and change.needs_word
+        is_unproven = isinstance(change, ManualStep) and change.needs_acknowledgement
         done = f"{apply_command} --done {shlex.quote(change.id)}" if apply_command and is_unproven else ""
         steps.append(
             RunbookStep(
@@ -131,8 +131,8 @@ def _parts(
 ) -> tuple[Part, ...]:
     match change:
         case PowerOnVm():
-            contest = next((one for one in plan.contests if change.subject.name in one.starts), None)
-            return (power_on_part(change, contest),)
+            queue = next((one for one in plan.contests if change.subject.name in one.starts), None)
+            return (power_on_part(change, queue),)
         case (
             CreateVm()
             | UpgradeVm()
@@ -170,7 +170,7 @@ def _with_restarts(change: Change, later: Sequence[Change], parts: tuple[Part, .
 
 
 def _disruption(effort: HostEffort) -> str:
-    words = [effort.words or "not disturbed"]
+    words = [effort.text or "not disturbed"]
     if effort.moved:
         words.append(f"DRS moves {fold_names(effort.moved)} away")
     if effort.switched_off:

@@ -24,7 +24,7 @@ from vgpu_cfg.model.plan.change import (
     SetOverrides,
     SetRule,
     StageGuest,
-    StartContest,
+    StartQueue,
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.vm_spec import (
@@ -167,7 +167,7 @@ def _configure(
             ),
             undo=(
                 *back,
-                *_undo_words(spec),
+                *_undo_text(spec),
                 _AS_BEFORE,
             ),
             rows=_rows(edits),
@@ -185,7 +185,7 @@ def _rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
     return tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)
 
 
-def _undo_words(spec: VmSpec) -> tuple[str, ...]:
+def _undo_text(spec: VmSpec) -> tuple[str, ...]:
     """Tell how those settings are taken back that no earlier value undoes."""
     return tuple(
         f"{setting.name.rstrip(':')}: {setting.undo}" for setting, _ in rows_of(spec.settings) if setting.undo
@@ -333,7 +333,7 @@ def _overrides_removed(change: SetOverrides) -> Iterator[str]:
             )
 
 
-def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
+def power_on_part(change: PowerOnVm, queue: StartQueue | None) -> Part:
     """Tell how a VM is powered on, and what to heed where those of its host start one by one."""
     name = change.vm.name
     pin = ""
@@ -345,7 +345,7 @@ def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
             f"({now}), shut it down, set numa.nodeAffinity to the GPU's node, and power it on again."
         )
     return Part(
-        what=f"Power on {name}.{pin}{_turn(name, contest)}",
+        what=f"Power on {name}.{pin}{_turn(name, queue)}",
         client=f"{name} > Actions > Power > Power On",
         commands=(command("govc", "vm.power", "-on", name),),
         expected=f"{name} is powered on, and its guest boots",
@@ -354,10 +354,10 @@ def power_on_part(change: PowerOnVm, contest: StartContest | None) -> Part:
     )
 
 
-def _turn(name: str, contest: StartContest | None) -> str:
-    if contest is None:
+def _turn(name: str, queue: StartQueue | None) -> str:
+    if queue is None:
         return ""
-    others = fold_names(sorted(vm for vm in contest.starts if vm != name))
+    others = fold_names(sorted(vm for vm in queue.starts if vm != name))
     return (
         f" Not together with {others}: one at a time, and after each see which GPU it got. Start a size only "
         "while it still has to open an idle GPU, or once every size has all that it needs; `vgpu-cfg apply` "

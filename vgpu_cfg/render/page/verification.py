@@ -11,8 +11,8 @@ from vgpu_cfg.render.views.verification import (
     STATE_WORDS,
     count_states,
     parts_of,
-    result_words,
-    verdict_words,
+    result_text,
+    verdict_text,
 )
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def render_verification_page(found: Verification) -> str:
         .render(
             found=found,
             parts=parts_of(found),
-            verdict=verdict_words(found),
+            verdict=verdict_text(found),
             counts=count_states(found.results) or "nothing",
             took=duration(found.seconds),
-            state_words=STATE_WORDS,
-            result_words=result_words,
+            state_text=STATE_WORDS,
+            result_text=result_text,
         )
     )
 

@@ -10,7 +10,7 @@ from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
 from vgpu_cfg.render.layout.lines import hanging
 
 _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
-_MEND = "mend the file and run `vgpu-cfg validate` on it"
+_REMEDY = "mend the file and run `vgpu-cfg validate` on it"
 
 
 def render_error(error: VgpuCfgError, width: int) -> list[Text]:
@@ -21,7 +21,7 @@ def render_error(error: VgpuCfgError, width: int) -> list[Text]:
         if len(error.faults) == 1:
             return [*lines, *_labelled("DO", error.remedy, width)]
         hints = {fault.hint for fault in error.faults}
-        remedy = _MEND if error.remedy in hints else error.remedy
+        remedy = _REMEDY if error.remedy in hints else error.remedy
         return [
             *lines,
             *_labelled("ERROR", error.message, width, "bold red"),

@@ -18,7 +18,7 @@ from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.planning.findings.checks import Check
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.vm_judgements import Judgement
+from vgpu_cfg.planning.remedies.start_conditions import StartCondition
 from vgpu_cfg.render.layout.lines import both_ends, hanging
 
 _LABEL = 8
@@ -120,7 +120,7 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
         lines += _rows("log", (f"{line.place}  {line.text}" for line in found.lines), width)
     elif found.log_path:
         lines += _row("log", f"{found.log_path}: nothing in it tells of it", width)
-    lines += _row("cause", cause_words(found), width)
+    lines += _row("cause", cause_text(found), width)
     if found.ruled_out:
         lines += _row("not", f"ruled out: {_said(found.ruled_out)}", width)
     if found.others:
@@ -132,13 +132,13 @@ def render_diagnosis(found: Diagnosis, width: int) -> list[Text]:
         lines += _row("remedy", found.explanation.remedy, width)
     if found.explanation is not None:
         lines += _row("known", f"{found.explanation.key}, {_KNOWN[found.explanation.confidence]}", width)
-    lines += _row("state", state_words(found), width)
+    lines += _row("state", state_text(found), width)
     if found.notes:
         lines += _rows("note", found.notes, width)
     return lines + _row("type", f"{found.next_command}     {found.next_reason}", width)
 
 
-def cause_words(found: Diagnosis) -> str:
+def cause_text(found: Diagnosis) -> str:
     """Say the cause: what is wrong with the VM now, else what is known of the error's words."""
     if found.causes:
         said = _said(found.causes)
@@ -152,7 +152,7 @@ def cause_words(found: Diagnosis) -> str:
     return found.explanation.cause
 
 
-def state_words(found: Diagnosis) -> str:
+def state_text(found: Diagnosis) -> str:
     """Say how the VM stands: power, host, owner."""
     word = {PowerState.ON: "runs", PowerState.OFF: "is off", PowerState.SUSPENDED: "is suspended"}
     place = f" on {found.host}" if found.host else ""
@@ -160,7 +160,7 @@ def state_words(found: Diagnosis) -> str:
     return f"{found.vm.name} {word[found.vm.power_state]}{place}, {owner}"
 
 
-def operation_words(operation: str) -> str:
+def operation_text(operation: str) -> str:
     """Spell a description id: "power on" for "VirtualMachine.powerOn"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", operation.rpartition(".")[2]).lower() or "task"
 
@@ -171,7 +171,7 @@ def _heading(found: Diagnosis, width: int) -> list[Text]:
             Text.assemble(("NO FAILED TASK", "bold yellow"), f"  {found.vm.name}"), Text(""), width
         )
     task = found.failed
-    left = Text.assemble(("FAILED", "bold red"), f"  {operation_words(task.operation)} {found.vm.name}")
+    left = Text.assemble(("FAILED", "bold red"), f"  {operation_text(task.operation)} {found.vm.name}")
     when = "" if task.ended_at is None else f", {_clock(task.ended_at)}"
     by = f" by {task.user}" if task.user else ""
     return both_ends(left, Text(f"{task.task}{when}{by}"), width)
@@ -185,8 +185,8 @@ def _changed(found: Diagnosis) -> str:
     return f"last reconfigured{when} by {task.user or 'somebody'} ({task.task})"
 
 
-def _said(judgements: Iterable[Judgement]) -> str:
-    return ", ".join(one.says for one in judgements)
+def _said(conditions: Iterable[StartCondition]) -> str:
+    return ", ".join(one.says for one in conditions)
 
 
 def _clock(time: datetime) -> str:

@@ -34,7 +34,7 @@ _SHOWN_GAINS = 3
 
 def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out the answer; hosts that have no such board are folded unless `with_all`."""
-    lines = both_ends(Text.assemble((view.asked, "bold")), Text(view.server, style="dim"), width)
+    lines = both_ends(Text.assemble((view.request, "bold")), Text(view.server, style="dim"), width)
     far = [fit for fit in view.fits.hosts if not with_all and _is_far(fit)]
     near = [fit for fit in view.fits.hosts if fit not in far]
     if near:

@@ -9,8 +9,8 @@ from itertools import groupby
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import VCenter
-from vgpu_cfg.planning.pool.gpus import Mode, PooledGpu
-from vgpu_cfg.planning.pool.summary import Pool, PoolRow
+from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
+from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -59,7 +59,7 @@ class _Alike:
         return first if count == 1 else f"{first} +{count - 1}"
 
 
-def render_pool(pool: Pool, vcenter: VCenter, width: int, *, with_all: bool = False) -> list[Text]:
+def render_pool(pool: GpuPool, vcenter: VCenter, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
     hosts = len({gpu.host_moid for gpu in pool.gpus})
     left = Text.assemble((vcenter.address, "bold"), f"  vCenter {vcenter.version}, API {vcenter.api_version}")
@@ -79,7 +79,7 @@ def _pool_cells(row: PoolRow) -> list[Cell]:
     if row.whole_held:
         used = ", ".join(filter(None, [counted(row.whole_held, "whole GPU"), used]))
     free = ladder(row.room) or ("none" if row.idle == 0 else "")
-    if row.mode is Mode.PASSTHROUGH:
+    if row.mode is PoolMode.PASSTHROUGH:
         free = counted(row.idle, "whole GPU") if row.idle else "none"
     if row.not_ready == row.gpus:
         free = "not ready"
@@ -163,10 +163,10 @@ def _alike(gpus: Iterable[PooledGpu], *, with_all: bool) -> Iterator[_Alike]:
 def _gpu_cells(alike: _Alike) -> list[Cell]:
     gpu = alike.gpus[0]
     room = gpu.room
-    if gpu.runs and gpu.mode is Mode.SAME_SIZE:
+    if gpu.runs and gpu.mode is PoolMode.SAME_SIZE:
         room = {name: count for name, count in room.items() if name in gpu.used}
     free = ladder(room) or "none"
-    if gpu.is_idle and gpu.mode is not Mode.MIG:
+    if gpu.is_idle and gpu.mode is not PoolMode.MIG:
         free = "all of it"
     return [
         alike.pci,

@@ -14,12 +14,12 @@ _NAMED_ANYWAY = "host-name"
 _STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "waits for you": "magenta"}
 
 
-def guest_words(change: StageGuest) -> str:
+def guest_text(change: StageGuest) -> str:
     """Say what is brought: the words of each module, a default marked, and why it is brought again."""
-    return ", ".join(_edit_words(edit) for edit in change.edits)
+    return ", ".join(_edit_text(edit) for edit in change.edits)
 
 
-def way_words(change: StageGuest) -> str:
+def way_text(change: StageGuest) -> str:
     """Say which way it comes into the guest."""
     if change.with_clone:
         return "cloud-init at the first boot; the run waits for its report"
@@ -28,13 +28,13 @@ def way_words(change: StageGuest) -> str:
 
 def guest_difference(theirs: StageGuest, ours: StageGuest) -> list[str]:
     """List in words what two guests are given differently, but for their names."""
-    before = {edit.key: _edit_words(edit) for edit in theirs.edits}
-    after = {edit.key: _edit_words(edit) for edit in ours.edits}
+    before = {edit.key: _edit_text(edit) for edit in theirs.edits}
+    after = {edit.key: _edit_text(edit) for edit in ours.edits}
     words = [text for key, text in after.items() if before.get(key) != text and key != _NAMED_ANYWAY]
     return [*words, *(f"no {key}" for key in before if key not in after)]
 
 
-def _edit_words(edit: Edit) -> str:
+def _edit_text(edit: Edit) -> str:
     note = f" ({edit.note})" if edit.note else ""
     return f"{edit.after or edit.key}{'*' if edit.is_default else ''}{note}"
 

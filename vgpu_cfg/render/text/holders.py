@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.planning.pool.summary import IdleVm, Pool
+from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm
 from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, fold_names, table
 from vgpu_cfg.render.layout.profiles import ladder
 
@@ -27,7 +27,7 @@ _IDLE_COLUMNS = (
 _DAY = 86_400
 
 
-def render_off(pool: Pool, width: int) -> list[Text]:
+def render_off(pool: GpuPool, width: int) -> list[Text]:
     """List the VMs that have GPU devices and do not run; nothing where there is none."""
     if not pool.off:
         return []
@@ -49,7 +49,7 @@ def render_off(pool: Pool, width: int) -> list[Text]:
     ]
 
 
-def render_idle(pool: Pool, width: int) -> list[Text]:
+def render_idle(pool: GpuPool, width: int) -> list[Text]:
     """List the VMs that run with GPU devices and use almost no CPU; nothing where there is none."""
     lines: list[Text] = []
     if pool.idle:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, by_row, counted, fold, size, table
-from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_words
-from vgpu_cfg.render.views.topology import nic_words, nvlink_words, short
+from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
+from vgpu_cfg.render.views.topology import nic_text, nvlink_text, short
 
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -103,8 +103,8 @@ def _gpus(view: InventoryView, width: int) -> list[Text]:
     for gpu, entry in zip(view.gpus, body, strict=True):
         if gpu.host != host:
             host = gpu.host
-            told = f"   {'; '.join(nodes.get(host, ()))}".rstrip()
-            lines += fold(Text.assemble("  ", (host, "bold"), (told, "dim")), width, hang=4)
+            reported = f"   {'; '.join(nodes.get(host, ()))}".rstrip()
+            lines += fold(Text.assemble("  ", (host, "bold"), (reported, "dim")), width, hang=4)
         lines += entry
     return lines
 
@@ -127,8 +127,8 @@ def _links(view: InventoryView, width: int) -> list[Text]:
         row = (
             gpu.host,
             _node(gpu.numa_node),
-            nvlink_words(gpu.nvlink, gpu.module),
-            nic_words(gpu.nics_near),
+            nvlink_text(gpu.nvlink, gpu.module),
+            nic_text(gpu.nics_near),
         )
         if any(row[2:]):
             grouped.setdefault(row, []).append(short(gpu.pci_id))
@@ -159,7 +159,7 @@ def held_by(gpu: GpuRow) -> str:
     for profile, vms in by_profile.items():
         shown = list(dict.fromkeys(vms))
         names = ", ".join(shown[:2]) + (f" and {len(shown) - 2} more" if len(shown) > 2 else "")
-        parts.append(f"{profile_words([profile] * len(vms))} ({names})" if profile else names)
+        parts.append(f"{profile_text([profile] * len(vms))} ({names})" if profile else names)
     return "; ".join(parts)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.render.layout.boards import pci_words
+from vgpu_cfg.render.layout.boards import pci_text
 from vgpu_cfg.render.layout.lines import Cell, Column, counted, fold, size, table
 
 _COLUMNS = (
@@ -51,7 +51,7 @@ def _heading(board: Board, width: int) -> list[Text]:
         f"MMIO {board.mmio_gb} GB" if board.mmio_gb else "no large MMIO",
         *(["NVSwitch"] if board.is_nvswitch else []),
         *([] if board.is_esxi else ["not on ESXi"]),
-        f"PCI {pci_words(board)}",
+        f"PCI {pci_text(board)}",
     ]
     title = Text.assemble((", ".join(board.names[:3]), "bold"), f"  {', '.join(facts)}")
     return fold(title, width, hang=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.moves.rebalance import How, Move, Outcome, Rebalance
+from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -38,20 +38,20 @@ def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> li
         for move in found.moves:
             if move.why_cold:
                 lines += hanging("COLD", f"{move.vm}: {move.why_cold}", width, indent=0)
-    for doubt in found.doubts:
+    for doubt in found.uncertain_starts:
         lines += hanging("DOUBT", doubt, width, indent=0, style="yellow")
-    if found.outcome in (Outcome.NONE, Outcome.LIMIT):
+    if found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT):
         for stay in found.stays[:_MOST_SHOWN]:
             lines += hanging("STAYS", f"{stay.vm} on {stay.host}: {stay.why}", width, indent=0)
     lines += hanging("RESULT", _result(found), width, indent=0, style="bold")
-    lines += hanging("HINT", _restart_words(found), width, indent=0) if found.restarts else []
+    lines += hanging("HINT", _restart_text(found), width, indent=0) if found.restarts else []
     if found.moves:
         words = "make the moves in vCenter, in this order, then plan again; `apply` moves nothing"
         lines += hanging("DO", words, width, indent=0)
     return lines
 
 
-def _restart_words(found: Rebalance) -> str:
+def _restart_text(found: Rebalance) -> str:
     names = (f"{one.vm} on {one.host}" for one in found.restarts)
     which = listed(names, shown=_MOST_SHOWN, separator=" or ")
     return (
@@ -61,7 +61,7 @@ def _restart_words(found: Rebalance) -> str:
 
 
 def _cells(move: Move) -> list[Cell]:
-    is_cold = move.how is How.COLD
+    is_cold = move.how is MoveMethod.COLD
     stun = "" if is_cold else "not told" if move.stun_ms is None else duration(move.stun_ms / 1000)
     return [
         move.vm,
@@ -74,24 +74,24 @@ def _cells(move: Move) -> list[Cell]:
 
 
 def _result(found: Rebalance) -> str:
-    homeless = fold_names(found.homeless)
+    homeless = fold_names(found.unplaced)
     match found.outcome:
-        case Outcome.FITS if found.errors:
+        case RebalanceResult.FITS if found.errors:
             return "what is noted keeps VMs of the plan away, and no move mends that"
-        case Outcome.FITS:
+        case RebalanceResult.FITS:
             return "every VM of the plan has a place as things are: nothing has to move"
-        case Outcome.MOVES:
-            verb = "fits" if len(found.homeless) == 1 else "fit"
-            doubt = ", unless the doubt comes true" if found.doubts else ""
+        case RebalanceResult.MOVES:
+            verb = "fits" if len(found.unplaced) == 1 else "fit"
+            doubt = ", unless the doubt comes true" if found.uncertain_starts else ""
             moves = counted(len(found.moves), "move")
-            return f"after {moves} {homeless} {verb}{doubt}: {_how_words(found)}"
-        case Outcome.NONE:
+            return f"after {moves} {homeless} {verb}{doubt}: {_how_text(found)}"
+        case RebalanceResult.NONE:
             return f"no three moves make room for {homeless}"
-        case Outcome.LIMIT:
+        case RebalanceResult.LIMIT:
             tried = counted(found.trials, "set", "sets")
             return f"none of {tried} of moves that were tried makes room for {homeless}; others may"
 
 
-def _how_words(found: Rebalance) -> str:
-    cold = [move.vm for move in found.moves if move.how is How.COLD]
+def _how_text(found: Rebalance) -> str:
+    cold = [move.vm for move in found.moves if move.how is MoveMethod.COLD]
     return f"{listed(cold)} must be off meanwhile" if cold else "nothing has to be switched off"

@@ -23,7 +23,7 @@ from vgpu_cfg.render.layout.lines import (
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
 from vgpu_cfg.render.views.host_status import HostStatus
-from vgpu_cfg.render.views.inventory import profile_words
+from vgpu_cfg.render.views.inventory import profile_text
 from vgpu_cfg.render.views.status import StatusView, VmRow
 
 _MOST_DRIFT = 6
@@ -91,30 +91,32 @@ def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
             words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
             lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
         if row.guest is not None:
-            trouble = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
-            lines += [Text("    ") + part for text in trouble for part in fold(text, width - 4, hang=2)]
+            problem = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
+            lines += [Text("    ") + part for text in problem for part in fold(text, width - 4, hang=2)]
     return lines
 
 
 def _host_rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     """Lay out a row per host; under it what differs, what waits for a restart, and why it is down."""
     shortened = without_domain(row.name for row in view.hosts)
-    cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_word(row)] for row in view.hosts]
+    cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_text(row)] for row in view.hosts]
     heading, *rows = by_row(table(_HOST_COLUMNS, cells, width))
     lines = heading
     for row, shown in zip(view.hosts, rows, strict=True):
         lines += shown
-        told = [("~", _drift_words(row.drift, with_all=with_all), "yellow")]
-        told.append(("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow"))
-        told.append(("!", _standing(row), "magenta"))
-        for sign, words, style in told:
+        reported = [("~", _drift_text(row.drift, with_all=with_all), "yellow")]
+        reported.append(
+            ("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow")
+        )
+        reported.append(("!", _standing(row), "magenta"))
+        for sign, words, style in reported:
             if words:
                 parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
                 lines += [Text("    ") + part for part in parts]
     return lines
 
 
-def _drift_words(drift: Sequence[str], *, with_all: bool) -> str:
+def _drift_text(drift: Sequence[str], *, with_all: bool) -> str:
     """Join what differs; each may hold commas of its own."""
     shown = drift if with_all else drift[:_MOST_DRIFT]
     rest = len(drift) - len(shown)
@@ -131,7 +133,7 @@ def _host_state(row: HostStatus) -> Text:
     return Text("in sync", "green") if row.is_read else Text("not all read", "yellow")
 
 
-def _mode_word(row: HostStatus) -> str:
+def _mode_text(row: HostStatus) -> str:
     return "maintenance" if row.is_in_maintenance_mode else ""
 
 
@@ -142,7 +144,7 @@ def _standing(row: HostStatus) -> str:
     return f"in maintenance mode for plan {row.plan}{since}: {row.reason or 'no reason was kept'}"
 
 
-def state_word(state: str) -> Text:
+def state_text(state: str) -> Text:
     """Spell a power state as readers do: on, off, suspended, missing."""
     match state:
         case PowerState.ON.value:
@@ -155,7 +157,7 @@ def state_word(state: str) -> Text:
             return Text(state)
 
 
-def node_word(row: VmRow) -> Text:
+def node_text(row: VmRow) -> Text:
     """Say the affinity, and the GPU's node where it is another."""
     real = ",".join(str(node) for node in row.gpu_nodes)
     if not real or real == row.affinity:
@@ -163,19 +165,19 @@ def node_word(row: VmRow) -> Text:
     return Text(f"{row.affinity or '-'}, GPU {real}", "yellow")
 
 
-def guest_word(row: VmRow) -> Text:
+def guest_text(row: VmRow) -> Text:
     """Say how the guest stands, nothing where none is staged."""
     return guest_state(row.guest) if row.guest is not None else Text("")
 
 
 def _cells(row: VmRow, hosts: Mapping[str, str], *, with_guest: bool) -> list[Cell]:
-    guest: list[Cell] = [guest_word(row)] if with_guest else []
+    guest: list[Cell] = [guest_text(row)] if with_guest else []
     return [
         row.name,
-        state_word(row.state),
+        state_text(row.state),
         hosts.get(row.host, ""),
         " ".join(row.gpu_pci_ids),
-        profile_words(row.profiles),
-        node_word(row),
+        profile_text(row.profiles),
+        node_text(row),
         *guest,
     ]

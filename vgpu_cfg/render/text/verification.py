@@ -16,9 +16,9 @@ from vgpu_cfg.render.views.verification import (
     count_states,
     is_folded,
     parts_of,
-    result_words,
+    result_text,
     shown_results,
-    verdict_words,
+    verdict_text,
 )
 
 _STYLES = {
@@ -45,7 +45,7 @@ def render_verification(
     left = Text.assemble(
         (found.plan, "bold"), f" on {found.server}, verified {found.begun:%Y-%m-%d %H:%M}{quick}"
     )
-    right = Text(verdict_words(found), "bold red" if found.failed else "green" if found.passes else "yellow")
+    right = Text(verdict_text(found), "bold red" if found.failed else "green" if found.passes else "yellow")
     lines = both_ends(left, right, width)
     for part in parts_of(found):
         lines += [Text(""), Text(part.title, style="bold")]
@@ -84,7 +84,7 @@ def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:
         [
             Text(_SIGNS[result.state], _STYLES[result.state]),
             result.title,
-            Text(result_words(result), "" if result.state is not CheckState.SKIPPED else "dim"),
+            Text(result_text(result), "" if result.state is not CheckState.SKIPPED else "dim"),
         ]
         for result in shown_results(block, with_all=with_all)
     ]

@@ -16,7 +16,7 @@ class FitView:
 
     server: str
     read_at: str
-    asked: str
+    request: str
     fits: Fits
     clusters: Mapping[str, str]
     gpus: Mapping[str, Sequence[PooledGpu]]

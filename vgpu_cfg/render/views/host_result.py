@@ -86,8 +86,8 @@ def _is_back(moid: str, after: Inventory | None) -> bool:
 
 def other_left_behind(report: Report, rows: Sequence[HostRow]) -> tuple[str, ...]:
     """Return what a run left that no row tells already."""
-    told = tuple(f"{row.name}{_STANDS}" for row in rows if row.standing)
-    return tuple(line for line in report.left_behind if not line.startswith(told))
+    reported = tuple(f"{row.name}{_STANDS}" for row in rows if row.standing)
+    return tuple(line for line in report.left_behind if not line.startswith(reported))
 
 
 def _row(
@@ -170,7 +170,7 @@ def _is_undone(outcome: Outcome | None) -> bool:
     return outcome is None or outcome.status not in _SETTLED
 
 
-def reading_words(reading: SettingReading) -> str:
+def reading_text(reading: SettingReading) -> str:
     """Say what a setting showed: "ats TRUE", "ats TRUE, in force FALSE: waits for a reboot"."""
     name = f"{reading.setting} {reading.device}".rstrip()
     if reading.configured is None:
@@ -183,7 +183,7 @@ def reading_words(reading: SettingReading) -> str:
     return f"{words}: waits for a {reading.waits_for}" if reading.waits_for else words
 
 
-def standing_words(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
+def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
     """Say which hosts are still in maintenance mode and why, and whether SSH was closed again."""
     if not rows:
         return ""

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
 )
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.render.layout.edits import edit_words
+from vgpu_cfg.render.layout.edits import edit_text
 
 _UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, Code.FIRMWARE_IN_GUEST})
 
@@ -94,8 +94,8 @@ def _row(
         pending += ("its SSH service is to be stopped",)
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
     is_read = not any(found.code in _UNREAD for found in findings)
-    is_told = drift or pending or is_in_sync or mark is not None or standing or not is_read
-    if findings and not is_told:
+    is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
+    if findings and not is_stated:
         drift.append("see the findings")
     is_work = any(not isinstance(change, ChangeHost) for change in changes)
     if is_work and not (drift or pending or mark is not None):
@@ -118,9 +118,9 @@ def _drift(changes: Sequence[Change]) -> list[str]:
     words = []
     for change in changes:
         if isinstance(change, ChangeHost):
-            words += [edit_words(edit) for edit in change.edits if edit.before != edit.after]
+            words += [edit_text(edit) for edit in change.edits if edit.before != edit.after]
         elif isinstance(change, ManualStep):
-            words += [edit_words(edit) for edit in change.edits]
+            words += [edit_text(edit) for edit in change.edits]
     steps = [change for change in changes if isinstance(change, ManualStep)]
     return words or [f"by hand: {step.text}" for step in steps]
 

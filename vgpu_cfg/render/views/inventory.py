@@ -16,7 +16,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.pool.gpus import obstacle_words, out_of_use
+from vgpu_cfg.planning.pool.gpus import obstacle_text, out_of_use
 from vgpu_cfg.render.views.topology import (
     DisagreementRow,
     NearNicRow,
@@ -173,7 +173,7 @@ def view_inventory(
     )
 
 
-def profile_words(profiles: Iterable[str]) -> str:
+def profile_text(profiles: Iterable[str]) -> str:
     """Fold like profiles: "2 x grid_a100-20c, grid_a100-10c"."""
     return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in Counter(profiles).items())
 
@@ -197,7 +197,7 @@ class _Rooms:
                 held = (HolderRow(holders[state.pci_id] or "", ""),)
             if gpu.is_passthrough:
                 free = "none" if held else "whole GPU"
-            obstacle = obstacle_words(state, gpu) or out_of_use(host.host)
+            obstacle = obstacle_text(state, gpu) or out_of_use(host.host)
             yield GpuRow(
                 host=host.host.name,
                 pci_id=state.pci_id,

@@ -53,7 +53,7 @@ class HostEffort:
     right: tuple[SettingTarget, ...]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What is disturbed: "maintenance mode, 1 reboot"; empty where nothing is."""
         words = []
         if self.enters is not None:

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.planning.sync import is_in_sync
-from vgpu_cfg.render.layout.edits import edit_words
+from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
 
@@ -180,5 +180,5 @@ def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
             words.append(f"guest: {', '.join(change.modules)}")
             continue
         is_cycle = change.impact is Impact.POWER_CYCLE
-        words += [edit_words(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]
+        words += [edit_text(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]
     return tuple(dict.fromkeys(words)) or (("`plan` shows what is left to do",) if changes else ())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vgpu_cfg.planning.capacity.topology import Source, Topology
-from vgpu_cfg.planning.vms.checks.topology_checks import disagreement_words
+from vgpu_cfg.planning.vms.checks.topology_checks import disagreement_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ def disagreement_rows(topologies: Iterable[Topology]) -> tuple[DisagreementRow, 
     return tuple(
         DisagreementRow(topology.host.name, code.value, message)
         for topology in topologies
-        for code, message, _ in map(disagreement_words, topology.disagreements)
+        for code, message, _ in map(disagreement_text, topology.disagreements)
     )
 
 
-def nvlink_words(row: NvlinkRow | None, module: int | None) -> str:
+def nvlink_text(row: NvlinkRow | None, module: int | None) -> str:
     """Say whom NVLink joins: "with 61:00.0", "NVSwitch of 8 GPUs, module 3", "perhaps with 61:00.0"."""
     words = [] if module is None else [f"module {module}"]
     if row is None:
@@ -81,7 +81,7 @@ def nvlink_words(row: NvlinkRow | None, module: int | None) -> str:
     return ", ".join([f"{maybe}with {', '.join(map(short, row.peers))}", *words])
 
 
-def nic_words(rows: Iterable[NearNicRow]) -> str:
+def nic_text(rows: Iterable[NearNicRow]) -> str:
     """Say which NICs are nearest: "vmnic4, vmnic5 (PIX)"; one that is passed through by its address."""
     found = list(rows)
     if not found:

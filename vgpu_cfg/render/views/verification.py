@@ -74,7 +74,7 @@ def shown_results(block: Block, *, with_all: bool) -> tuple[CheckResult, ...]:
     return tuple(one for one in block.results if with_all or one.state is not CheckState.SKIPPED)
 
 
-def result_words(result: CheckResult) -> str:
+def result_text(result: CheckResult) -> str:
     """Say what came of a check in a cell."""
     match result.state:
         case CheckState.PASSED:
@@ -94,7 +94,7 @@ def count_states(results: Iterable[CheckResult]) -> str:
     return ", ".join(f"{states.count(state)} {STATE_WORDS[state]}" for state in order if state in states)
 
 
-def verdict_words(found: Verification) -> str:
+def verdict_text(found: Verification) -> str:
     """Say in one line what all of it came to."""
     if not found.results:
         return "nothing was asked"

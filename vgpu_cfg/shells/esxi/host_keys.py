@@ -28,7 +28,7 @@ class ChangedHostKey(HostShellError):
     """The host shows another key than the one that is known."""
 
 
-class JudgeFirstKeys(paramiko.MissingHostKeyPolicy):
+class FirstKeyPolicy(paramiko.MissingHostKeyPolicy):
     """What is done with the key of a host that no file knows: refuse it, or pin it."""
 
     def __init__(self, policy: Literal["known", "pin"], pinned: Path, known: Sequence[Path]) -> None:

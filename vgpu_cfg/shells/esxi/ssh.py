@@ -14,7 +14,7 @@ import paramiko
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.shells.esxi import host_keys
-from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshFailure, Trouble, connect
+from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshFailure, SshProblem, connect
 
 
 class ConnectionRefused(HostShellError):
@@ -45,7 +45,7 @@ def open_channel(login: Login) -> SshChannel:
     def trust(client: paramiko.SSHClient) -> None:
         host_keys.load(client, files)
         client.set_missing_host_key_policy(
-            host_keys.JudgeFirstKeys(login.policy, login.pinned, login.known_hosts)
+            host_keys.FirstKeyPolicy(login.policy, login.pinned, login.known_hosts)
         )
 
     try:
@@ -58,10 +58,10 @@ def open_channel(login: Login) -> SshChannel:
 
 
 def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellError:
-    match failure.trouble:
-        case Trouble.LATE:
+    match failure.problem:
+        case SshProblem.LATE:
             remedy = "the command may still run on the host: look there before you run it again"
-        case Trouble.FLOOD:
+        case SshProblem.FLOOD:
             remedy = "run the command by hand and see why it prints so much"
         case _:
             remedy = "see whether the host is up and its SSH service runs, then run the command again"
@@ -71,8 +71,8 @@ def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellErr
 def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
     """Say what a failed login means."""
     subject = endpoint.subject
-    match failure.trouble:
-        case Trouble.NOT_LET_IN:
+    match failure.problem:
+        case SshProblem.NOT_LET_IN:
             return HostShellError(
                 f"the host does not let {endpoint.user} in: {failure.said}",
                 subject=subject,
@@ -81,37 +81,37 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
                     "lockdown mode keeps this user out"
                 ),
             )
-        case Trouble.REFUSED:
+        case SshProblem.REFUSED:
             return ConnectionRefused(
                 "nothing takes SSH connections there",
                 subject=subject,
                 remedy="start the host's SSH service, or let `ssh: open-and-close` do it; see the firewall",
             )
-        case Trouble.UNRESOLVED:
+        case SshProblem.UNRESOLVED:
             return HostShellError(
                 f"the name cannot be resolved: {failure.said}",
                 subject=subject,
                 remedy="use a name that this machine can resolve, or give it one in the SSH configuration",
             )
-        case Trouble.SILENT:
+        case SshProblem.SILENT:
             return ConnectionRefused(
                 f"no answer within {endpoint.timeout_seconds:g} s",
                 subject=subject,
                 remedy="see whether the host is up and whether a firewall drops port 22 on the way",
             )
-        case Trouble.NOTHING_TO_LOG_IN_WITH:
+        case SshProblem.NOTHING_TO_LOG_IN_WITH:
             return HostShellError(
                 "there is nothing to log in with",
                 subject=subject,
                 remedy="name a secret with a password or a key in `access`, or load a key into the SSH agent",
             )
-        case Trouble.LOCKED_KEY:
+        case SshProblem.LOCKED_KEY:
             return HostShellError(
                 "the private key has a passphrase",
                 subject=subject,
                 remedy="give one without, or load it into the SSH agent and name no key in `access`",
             )
-        case Trouble.NO_KEY:
+        case SshProblem.NO_KEY:
             return HostShellError(
                 "the secret that `access` names as key holds no private key",
                 subject=subject,

@@ -40,9 +40,9 @@ def read_gpus(run: Run) -> ShellFacts:
     if result.status != 0:
         return _nothing(f"nvidia-smi -q ended with {result.status}: {_last_line(result)}")
     unread = dict(report.unreadable)
-    told = len(report.gpus) + len(unread)
-    if report.attached is not None and told < report.attached:
-        unread[""] = f"nvidia-smi told of {told} GPUs and counts {report.attached}"
+    reported = len(report.gpus) + len(unread)
+    if report.attached is not None and reported < report.attached:
+        unread[""] = f"nvidia-smi told of {reported} GPUs and counts {report.attached}"
     return ShellFacts(
         gpus={gpu.pci_id: gpu.facts for gpu in report.gpus},
         driver_version=report.driver_version,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.shells.guest.host_key import GuestHostKeys
-from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshConnection, SshFailure, Trouble, connect
+from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshConnection, SshFailure, SshProblem, connect
 
 if TYPE_CHECKING:
     import paramiko
@@ -46,11 +46,11 @@ class SshGuestChannel(SshChannel):
 
 
 def _command_error(subject: str, failure: SshFailure) -> GuestError:
-    match failure.trouble:
-        case Trouble.LATE:
+    match failure.problem:
+        case SshProblem.LATE:
             remedy = "the command may still run in the guest: look there before you run it again"
             return GuestError(failure.said, subject=subject, remedy=remedy)
-        case Trouble.FLOOD:
+        case SshProblem.FLOOD:
             remedy = "run the command by hand in the guest and see why it prints so much"
             return GuestError(failure.said, subject=subject, remedy=remedy)
         case _:
@@ -78,46 +78,46 @@ def open_channel(endpoint: Endpoint, host_keys: GuestHostKeys) -> SshGuestChanne
 def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
     """Say what a failed login means."""
     subject = endpoint.subject
-    match failure.trouble:
-        case Trouble.NOT_LET_IN:
+    match failure.problem:
+        case SshProblem.NOT_LET_IN:
             return GuestError(
                 f"the guest does not let {endpoint.user} in: {failure.said}",
                 subject=subject,
                 remedy="check the user and the secret under `guest.login`; without one it is the account "
                 "that this tool makes at the first boot, which a template without cloud-init has not",
             )
-        case Trouble.NOTHING_TO_LOG_IN_WITH:
+        case SshProblem.NOTHING_TO_LOG_IN_WITH:
             return GuestError(
                 "there is nothing to log in with",
                 subject=subject,
                 remedy="name a secret with a password or a key under `guest.login`, or load a key into the "
                 "SSH agent",
             )
-        case Trouble.LOCKED_KEY:
+        case SshProblem.LOCKED_KEY:
             return GuestError(
                 "the private key has a passphrase",
                 subject=subject,
                 remedy="give one without, or load it into the SSH agent and name no key under `guest.login`",
             )
-        case Trouble.NO_KEY:
+        case SshProblem.NO_KEY:
             return GuestError(
                 "the secret that `guest.login` names as key holds no private key",
                 subject=subject,
                 remedy="give the whole text of an OpenSSH or PEM private key: Ed25519, ECDSA or RSA",
             )
-        case Trouble.UNRESOLVED:
+        case SshProblem.UNRESOLVED:
             return GuestError(
                 f"the name cannot be resolved: {failure.said}",
                 subject=subject,
                 remedy="give the VM a HostName in the SSH configuration that this machine can resolve",
             )
-        case Trouble.REFUSED:
+        case SshProblem.REFUSED:
             return GuestNotReady(
                 "nothing takes SSH connections there",
                 subject=subject,
                 remedy="see whether the guest has booted, and that its SSH server is installed and enabled",
             )
-        case Trouble.SILENT:
+        case SshProblem.SILENT:
             return GuestNotReady(
                 f"no answer within {endpoint.timeout_seconds:g} s",
                 subject=subject,

@@ -96,8 +96,8 @@ class FailureReader:
         of_vm = vim.TaskFilterSpec.ByEntity(
             entity=vim.VirtualMachine(vm_moid), recursion=vim.TaskFilterSpec.RecursionOption.self
         )
-        wish = vim.TaskFilterSpec(entity=of_vm, state=[state])
-        with _collector(manager.CreateCollectorForTasks(wish)) as collector:
+        spec = vim.TaskFilterSpec(entity=of_vm, state=[state])
+        with _collector(manager.CreateCollectorForTasks(spec)) as collector:
             collector.SetCollectorPageSize(PAGE_SIZE)
             start = Start(_COLLECTOR, str(collector._moId))
             (item,) = collect_from(self._session, (Paths(_COLLECTOR, ("latestPage",)),), (start,))

@@ -50,11 +50,11 @@ def _makers(session: Session, moids: Iterable[str]) -> Iterable[tuple[str, str]]
 def _events(session: Session, moid: str) -> Sequence[Any]:
     """Return the events of a VM's making; none where vCenter lacks, hides or has forgotten them."""
     by_entity = vim.event.EventFilterSpec.ByEntity(entity=vim.VirtualMachine(moid), recursion="self")
-    wish = vim.event.EventFilterSpec(entity=by_entity, eventTypeId=list(MAKING))
+    spec = vim.event.EventFilterSpec(entity=by_entity, eventTypeId=list(MAKING))
 
     def attempt() -> Sequence[Any]:
         manager = session.service_content.eventManager
-        return () if manager is None else manager.QueryEvents(wish) or ()
+        return () if manager is None else manager.QueryEvents(spec) or ()
 
     try:
         return renewing(session, attempt)

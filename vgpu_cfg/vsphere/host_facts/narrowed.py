@@ -31,8 +31,8 @@ def narrowed(
     facts: EstateFacts, inventory: Inventory, host_moids: Sequence[str], groups: frozenset[FactGroup]
 ) -> EstateFacts:
     """Return what reading only these groups of these hosts would have told."""
-    asked = groups - SHELL_GROUPS | {FactGroup.BASE}
-    hosts = {moid: _narrowed(facts.hosts.get(moid), asked) for moid in dict.fromkeys(host_moids)}
+    requested = groups - SHELL_GROUPS | {FactGroup.BASE}
+    hosts = {moid: _narrowed(facts.hosts.get(moid), requested) for moid in dict.fromkeys(host_moids)}
     places = {inventory.host_by_moid[moid].compute_moid for moid in hosts if moid in inventory.host_by_moid}
     return facts.model_copy(
         update={
@@ -46,15 +46,15 @@ def _has_mellanox(host: Host) -> bool:
     return any(device.vendor_id == MELLANOX_VENDOR_ID for device in host.pci_devices)
 
 
-def _narrowed(facts: HostFacts | None, asked: frozenset[FactGroup]) -> HostFacts:
+def _narrowed(facts: HostFacts | None, requested: frozenset[FactGroup]) -> HostFacts:
     if facts is None:
-        return HostFacts(unread=dict.fromkeys(asked, _LEFT_OUT))
+        return HostFacts(unread=dict.fromkeys(requested, _LEFT_OUT))
     empty = HostFacts()
-    left_out = {field: getattr(empty, field) for group, field in _FIELDS.items() if group not in asked}
+    left_out = {field: getattr(empty, field) for group, field in _FIELDS.items() if group not in requested}
     return facts.model_copy(
         update={
             **left_out,
-            "groups": facts.groups & asked,
-            "unread": {group: why for group, why in facts.unread.items() if group in asked},
+            "groups": facts.groups & requested,
+            "unread": {group: why for group, why in facts.unread.items() if group in requested},
         }
     )

@@ -51,9 +51,9 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     not tell is absent. Raises VCenterError where the connection or the session is lost, or the bulk
     reading fails.
     """
-    asked = groups & ALL_GROUPS | {FactGroup.BASE}
+    requested = groups & ALL_GROUPS | {FactGroup.BASE}
     networks = Networks(collect_all(session, passes.NETWORK_PASS))
-    items = {item.moid: item for item in _read_bulk(session, dict.fromkeys(host_moids), asked)}
+    items = {item.moid: item for item in _read_bulk(session, dict.fromkeys(host_moids), requested)}
     computes = {item.moid: item for item in items.values() if item.type_name in _COMPUTE_TYPES}
     fields = _first(items, "CustomFieldsManager")
     licences = _first(items, "LicenseManager")
@@ -62,20 +62,20 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     for moid in dict.fromkeys(host_moids):
         item = items.get(moid)
         if item is None:
-            hosts[moid] = HostFacts(unread=dict.fromkeys(asked, _GONE))
+            hosts[moid] = HostFacts(unread=dict.fromkeys(requested, _GONE))
             continue
         why = base_unread(item, fields)
         unread = {FactGroup.BASE: why} if why else {}
         manager = None if licences is None else licences.get("licenseAssignmentManager")
         name = unescaped(item.get("name", moid))
-        answers = _ask(HostQuestions(session, item, manager, name), item, asked, unread)
+        answers = _ask(HostQuestions(session, item, manager, name), item, requested, unread)
         hosts[moid] = HostFacts(
-            groups=asked - unread.keys(),
+            groups=requested - unread.keys(),
             **base_facts(item, networks, attributes),
             **answers,
             unread=unread,
         )
-    if FactGroup.OWNERS in asked:
+    if FactGroup.OWNERS in requested:
         hosts = _with_owners(session, hosts, items, computes)
     return EstateFacts(
         hosts=hosts,
@@ -85,12 +85,12 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     )
 
 
-def _read_bulk(session: Session, moids: Iterable[str], asked: frozenset[FactGroup]) -> list[Item]:
+def _read_bulk(session: Session, moids: Iterable[str], requested: frozenset[FactGroup]) -> list[Item]:
     content = session.service_content
     starts = [Start(passes.HOST, moid, follow="parent", is_read=True) for moid in moids]
     if content.customFieldsManager is not None:
         starts.append(Start(passes.CUSTOM_FIELDS, str(content.customFieldsManager._moId)))
-    if FactGroup.LICENCE in asked and content.licenseManager is not None:
+    if FactGroup.LICENCE in requested and content.licenseManager is not None:
         starts.append(Start(passes.LICENCES, str(content.licenseManager._moId)))
     return collect_from(session, passes.HOST_PASS, starts)
 
@@ -100,13 +100,13 @@ def _first(items: Mapping[str, Item], type_name: str) -> Item | None:
 
 
 def _ask(
-    questions: HostQuestions, item: Item, asked: frozenset[FactGroup], unread: dict[FactGroup, str]
+    questions: HostQuestions, item: Item, requested: frozenset[FactGroup], unread: dict[FactGroup, str]
 ) -> dict[str, Any]:
     """Ask a host all groups; why one was not read goes to `unread`."""
     answers: dict[str, Any] = {}
     silent = silence(item)
     for group, question in QUESTIONS.items():
-        if group not in asked:
+        if group not in requested:
             continue
         if silent:
             unread[group] = silent

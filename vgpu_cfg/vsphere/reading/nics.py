@@ -8,7 +8,7 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm
 
 
-def tell_nics(vms: Mapping[str, Vm], hosts: Iterable[Host]) -> dict[str, Vm]:
+def mark_nics(vms: Mapping[str, Vm], hosts: Iterable[Host]) -> dict[str, Vm]:
     """Return the VMs with their passed-through NICs marked as such.
 
     A function is a NIC where the VM's host lists it under PCI class 02xx. A device that names none is one
@@ -20,10 +20,10 @@ def tell_nics(vms: Mapping[str, Vm], hosts: Iterable[Host]) -> dict[str, Vm]:
         for device in host.pci_devices:
             key = (device.vendor_id, device.device_id)
             ids[key] = ids.get(key, True) and device.is_nic
-    return {moid: _told(vm, known.get(vm.host_moid or ""), ids) for moid, vm in vms.items()}
+    return {moid: _with_nics(vm, known.get(vm.host_moid or ""), ids) for moid, vm in vms.items()}
 
 
-def _told(vm: Vm, host: Host | None, ids: Mapping[tuple[int, int], bool]) -> Vm:
+def _with_nics(vm: Vm, host: Host | None, ids: Mapping[tuple[int, int], bool]) -> Vm:
     if vm.detail is None or not vm.detail.passthrough:
         return vm
     passthrough = tuple(

@@ -199,7 +199,7 @@ def _cluster(places: Places, item: Item) -> Cluster:
         is_standalone=item.type_name == "ComputeResource",
         drs_enabled=bool(getattr(drs, "enabled", False)),
         drs_behavior=str(getattr(drs, "defaultVmBehavior", None) or ""),
-        heeds_vm_levels=getattr(drs, "enableVmBehaviorOverrides", None) is not False,
+        uses_vm_levels=getattr(drs, "enableVmBehaviorOverrides", None) is not False,
         ha_enabled=bool(getattr(ha, "enabled", False)),
         rules=tuple(_rules(getattr(config, "rule", None) or ())),
         vm_groups=tuple(_vm_groups(getattr(config, "group", None) or ())),

@@ -31,7 +31,7 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
 )
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
-from vgpu_cfg.vsphere.reading.nics import tell_nics
+from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges, type_by_moid, vmodl_name
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
@@ -82,7 +82,7 @@ class VCenterReader:
             item.moid: make_vm(places, item, details.get(item.moid), scope.extra_config_keys)
             for item in places.of_type("VirtualMachine")
         }
-        vms = self._tell_origins(tell_nics(vms, hosts), scope)
+        vms = self._add_origins(mark_nics(vms, hosts), scope)
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms = {host.moid: host for host in hosts}, vms
         inventory = self._inventory(places, read_at, hosts, vms)
@@ -97,7 +97,7 @@ class VCenterReader:
         """Read some VMs again, in detail, in one round trip; what has gone is left out."""
         items = self._items(passes.VM_AGAIN, passes.VM, moids)
         vms = {item.moid: make_vm(self._places, item, item, extra_config_keys) for item in items}
-        return tuple(tell_nics(vms, self._hosts.values()).values())
+        return tuple(mark_nics(vms, self._hosts.values()).values())
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
@@ -198,7 +198,7 @@ class VCenterReader:
                 complete[moid] = host.model_copy(update={"system_id": system_id})
         return [complete.get(host.moid, host) for host in hosts]
 
-    def _tell_origins(self, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
+    def _add_origins(self, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
         """Say who made those VMs that carry the plan's mark and that the plan does not name."""
         moids = [
             vm.moid

@@ -143,10 +143,10 @@ def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) 
     ]
     options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
     # Objects that went away since they were listed are no error; vcsim reports them all the same.
-    wish = vmodl.query.PropertyCollector.FilterSpec(
+    spec = vmodl.query.PropertyCollector.FilterSpec(
         propSet=specs, objectSet=list(starts), reportMissingObjectsInResults=True
     )
-    page = collector.RetrievePropertiesEx([wish], options)
+    page = collector.RetrievePropertiesEx([spec], options)
     items: list[Item] = []
     while page is not None:
         items.extend(_item(found) for found in page.objects)

@@ -228,8 +228,8 @@ class VCenterHostWriter:
         ]
         with offered(f"setting {', '.join(write.options)}", host.name, vim.fault.InvalidName):
             # Only a number's type cannot be told from the value: the option's own is asked for.
-            asked = numbers[0] if len(numbers) == 1 else None
-            current = manager.QueryOptions(asked) if numbers else ()
+            requested = numbers[0] if len(numbers) == 1 else None
+            current = manager.QueryOptions(requested) if numbers else ()
             types = {entry.key: entry.value for entry in current or ()}
             manager.UpdateOptions(option_values(write.options, types))
 

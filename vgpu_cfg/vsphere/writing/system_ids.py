@@ -56,5 +56,5 @@ def _system_id(session: Session, host_moid: str) -> str:
         return ""
     with translated("reading the system id of a host", host_moid):
         target = browser.QueryConfigTarget(vim.HostSystem(host_moid, session.stub))
-    told = (entry.systemId for entry in getattr(target, "pciPassthrough", None) or ())
-    return next((str(one) for one in told if one), "")
+    reported = (entry.systemId for entry in getattr(target, "pciPassthrough", None) or ())
+    return next((str(one) for one in reported if one), "")

@@ -115,11 +115,11 @@ class TaskWatch:
         self._list = content.viewManager.CreateListView(self._refs(tasks))
         self._collector = content.propertyCollector.CreatePropertyCollector()
         through = query.TraversalSpec(name="tasks", type=vim.view.ListView, path="view", skip=False)
-        wish = query.FilterSpec(
+        spec = query.FilterSpec(
             propSet=[query.PropertySpec(type=vim.Task, all=False, pathSet=list(_PATHS))],
             objectSet=[query.ObjectSpec(obj=self._list, skip=True, selectSet=[through])],
         )
-        self._collector.CreateFilter(wish, True)
+        self._collector.CreateFilter(spec, True)
         self._version = ""
         self._watched = set(tasks)
 

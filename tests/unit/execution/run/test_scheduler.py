@@ -5,8 +5,8 @@ import pytest
 from tests.unit.execution.makers import create, pin, power_on
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.scheduler import Scheduler
-from vgpu_cfg.execution.run.turns import StartTurns
-from vgpu_cfg.model.plan.change import Change, GpuLoad, StartContest
+from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.model.plan.change import Change, GpuLoad, StartQueue
 from vgpu_cfg.model.vgpu import Sharing
 
 
@@ -99,7 +99,7 @@ def test_needs_that_have_no_order_are_refused(changes: list[Change], words: str)
 
 
 def test_a_vm_that_drs_started_elsewhere_holds_up_no_other_of_its_contest() -> None:
-    contest = StartContest(
+    queue = StartQueue(
         host_moid="host-1",
         gpus=(
             GpuLoad(pci_id="0000:10:00.0", board="A100", sharing=Sharing.TIME_SLICED),
@@ -108,7 +108,7 @@ def test_a_vm_that_drs_started_elsewhere_holds_up_no_other_of_its_contest() -> N
         starts={"large": (("grid_a100-20c", None),), "small": (("grid_a100-10c", None),)},
     )
     changes: list[Change] = [power_on("large", needs=()), power_on("small", needs=())]
-    scheduler = Scheduler(changes, parallel=8, per_host=8, turns=StartTurns([contest]))
+    scheduler = Scheduler(changes, parallel=8, per_host=8, start_queues=StartQueues([queue]))
     assert begin_all(scheduler) == ["power on large"]
     scheduler.succeed(changes[0])  # no GPU of this host was noted for it
     assert begin_all(scheduler) == ["power on small"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plans.estate import make_inventory
-from tests.unit.planning.desires import plan_for
+from tests.unit.planning.desired_plans import plan_for
 from vgpu_cfg.planning.guests.drivers import (
     BRANCHES,
     branch_of,

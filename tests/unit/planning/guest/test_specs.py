@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import estate, plan_for, vm
+from tests.unit.planning.desired_plans import estate, plan_for, vm
 from tests.unit.planning.guest.trainings import (
     BY_DHCP,
     BY_POOL,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
-from tests.unit.planning.desires import codes, estate, own, planned
+from tests.unit.planning.desired_plans import codes, estate, own, planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -230,7 +230,7 @@ def test_a_restart_of_the_host_is_left_to_a_hand_before_the_guest_is_looked_at_a
     change = stage_of(plan)
     assert change is not None
     assert (step.id, change.modules) == ("restart esx-01 for NIC firmware", ("nic-firmware",))
-    assert step.needs_word
+    assert step.needs_acknowledgement
     assert step.id in change.needs
     assert "VG607" in codes(plan)
 

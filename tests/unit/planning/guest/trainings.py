@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.planning.desires import plan_for, vm
+from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.inventory import Inventory

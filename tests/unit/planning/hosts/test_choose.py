@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, planned, vm
-from tests.unit.planning.hosts.asked import GPU, SHELL, estate, host, wanted
+from tests.unit.planning.desired_plans import codes, planned, vm
+from tests.unit.planning.hosts.plans import GPU, SHELL, estate, host, wanted
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.planning.hosts.judge import HostJudge
+from vgpu_cfg.planning.hosts.assess import HostAssessor
 from vgpu_cfg.planning.hosts.plan import HostPlanner
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.vms.lookup.case_maker import CaseMaker
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner
 
 MIG, HALF, WHOLE = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"
@@ -82,7 +82,7 @@ def test_the_world_is_planned_once(observed: Inventory, vms: list[DesiredVm], lo
         HostPlanner.__init__,
         HostPlanner.plan,
         VmPlanner.__init__,
-        CaseMaker.__post_init__,
+        VmResolver.__post_init__,
     )
     found = counted(lambda: plan(observed, *vms), *functions)
     assert found == [1, 1, 1, 1, looks]
@@ -90,7 +90,7 @@ def test_the_world_is_planned_once(observed: Inventory, vms: list[DesiredVm], lo
 
 def test_each_host_is_judged_once_where_nothing_is_prepared() -> None:
     observed = estate(host(gpus=[IN_MIG]), host())
-    assert counted(lambda: plan(observed, vm("a", MIG)), HostJudge.judge) == [2]
+    assert counted(lambda: plan(observed, vm("a", MIG)), HostAssessor.assess) == [2]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, planned, vm
-from tests.unit.planning.hosts.asked import GPU, SHELL, case, estate, host, kinds, wanted
+from tests.unit.planning.desired_plans import codes, planned, vm
+from tests.unit.planning.hosts.plans import GPU, SHELL, estate, host, kinds, resolved, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import GraphicsType
@@ -27,7 +27,7 @@ def derived(
 ) -> tuple[DesiredHosts, list[str]]:
     findings = Findings()
     observed = estate(host(gpus=list(gpus)), vms=others or {})
-    one = case(observed, **entry)
+    one = resolved(observed, **entry)
     asked = derived_entry(one, wanted(*vms), observed, load_catalog(), findings)
     return asked, codes(findings.diagnostics())
 
@@ -76,7 +76,7 @@ def test_what_the_plan_file_says_of_a_gpu_goes_before() -> None:
     rule = {"match": {"pci_id": "0000:21:00.0"}, "use": "passthrough"}
     findings = Findings()
     observed = estate(host())
-    one = case(observed, gpus=[rule])
+    one = resolved(observed, gpus=[rule])
     assert derived_entry(one, wanted(vm("a", MIG)), observed, load_catalog(), findings) is one.entry
 
 
@@ -95,7 +95,7 @@ def test_a_rule_for_one_gpu_leaves_the_others_for_the_rest() -> None:
     findings = Findings()
     rule = {"match": {"numa": 0}, "use": "vgpu", "sharing": "mig"}
     observed = estate(host(gpus=[GPU, SECOND]))
-    one = case(observed, gpus=[rule])
+    one = resolved(observed, gpus=[rule])
     entry = derived_entry(one, wanted(vm("a", MIG), vm("b", SLICED)), observed, load_catalog(), findings)
     assert told(entry)[0] == ("0000:e2:00.0", "vgpu", None)
     assert codes(findings.diagnostics()) == []
@@ -205,7 +205,7 @@ def test_what_others_may_need_is_named_and_left(
 ) -> None:
     findings = Findings()
     observed = estate(host(gpus=list(gpus)), vms=others)
-    entry = derived_entry(case(observed), wanted(vm("a", HALF)), observed, load_catalog(), findings)
+    entry = derived_entry(resolved(observed), wanted(vm("a", HALF)), observed, load_catalog(), findings)
     assert modes(entry) == []
     (found,) = findings.diagnostics()
     assert found.code == "VG530"
@@ -245,5 +245,5 @@ def test_a_host_that_place_forbids_is_not_prepared(place: dict[str, Any], is_ask
     groups = {"gpu": {"host_groups": {"even": ["esx-01"], "odd": []}}}
     observed = estate(host(gpus=[GPU]), clusters=groups)
     asked = wanted(vm("a", SLICED, place=place))
-    entry = derived_entry(case(observed), asked, observed, load_catalog(), Findings())
+    entry = derived_entry(resolved(observed), asked, observed, load_catalog(), Findings())
     assert bool(told(entry)) is is_asked

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, planned, vm
-from tests.unit.planning.hosts.asked import GPU, MARK, case, change, estate, host, kinds, plan, wanted
+from tests.unit.planning.desired_plans import codes, planned, vm
+from tests.unit.planning.hosts.plans import GPU, MARK, change, estate, host, kinds, plan, resolved, wanted
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.host_change import EnterMaintenance
 from vgpu_cfg.planning.findings.collection import Findings
@@ -35,7 +35,7 @@ def leaving(observed: Inventory, **entry: Any) -> tuple[list[str], list[str], li
     """Say who is moved, who is switched off, and what was found."""
     findings = Findings()
     desired = wanted(vm("a", "grid_a100-20c"))
-    found = plan_evacuation(case(observed, **entry), desired, observed, PlanOptions(), findings)
+    found = plan_evacuation(resolved(observed, **entry), desired, observed, PlanOptions(), findings)
     moved, off = ([one.name for one in group] for group in (found.moved, found.switched_off))
     return moved, off, [one.code for one in findings.diagnostics()]
 
@@ -83,7 +83,7 @@ def test_the_vm_that_drs_leaves_alone_is_named_with_its_setting() -> None:
     clusters = {"gpu": {"drs": "fullyAutomated", "drs_overrides": {"b": "disabled"}}}
     findings = Findings()
     observed = two({"a": PLAIN, "b": PLAIN}, clusters=clusters)
-    plan_evacuation(case(observed), wanted(), observed, PlanOptions(), findings)
+    plan_evacuation(resolved(observed), wanted(), observed, PlanOptions(), findings)
     (told,) = findings.diagnostics()
     assert told.message == "DRS does not move b away: its own setting in the cluster is disabled"
 
@@ -162,7 +162,7 @@ def test_a_graphics_restart_disturbs_vgpus_alone_and_moves_nobody(
     row: dict[str, Any], more: dict[str, Any], off: list[str], found: list[str]
 ) -> None:
     observed, findings = two({"a": row}, **more), Findings()
-    one = case(observed, disruption={"power_off_own": True})
+    one = resolved(observed, disruption={"power_off_own": True})
     pause = plan_graphics_pause(one, wanted(vm("a", "grid_a100-20c")), observed, PlanOptions(), findings)
     assert [gone.name for gone in pause.switched_off] == off
     assert [told.code for told in findings.diagnostics()] == found
@@ -184,11 +184,12 @@ def test_the_others_must_carry_what_runs_there(gib: int, allowed: int, expected:
     vms = {f"db-{number}": {"host": f"esx-0{number}", "memory_gib": gib} for number in (1, 2, 3) if gib}
     observed, findings = estate(host(), host(), host(), vms=vms), Findings()
     rows = {"disruption": {"max_hosts_down": allowed}}
-    cases = [case(observed, name, **rows) for name in ("esx-01", "esx-02", "esx-03")]
+    resolved_hosts = [resolved(observed, name, **rows) for name in ("esx-01", "esx-02", "esx-03")]
     leaves = {
-        one.view.host.moid: plan_evacuation(one, wanted(), observed, PlanOptions(), findings) for one in cases
+        one.view.host.moid: plan_evacuation(one, wanted(), observed, PlanOptions(), findings)
+        for one in resolved_hosts
     }
-    assert hosts_down(cases, leaves, observed, findings) == expected
+    assert hosts_down(resolved_hosts, leaves, observed, findings) == expected
     assert [one.code for one in findings.diagnostics()] == ([] if expected else ["VG513"])
 
 
@@ -243,12 +244,17 @@ def most_down(
     """Say how many hosts may be down, where the plan file would let all be; and what was found."""
     findings = Findings()
     rows = {"disruption": {"max_hosts_down": len(observed.hosts)} | disruption}
-    cases = [case(observed, one.name, **rows) for one in observed.hosts if one.name in names or not names]
+    resolved_hosts = [
+        resolved(observed, one.name, **rows) for one in observed.hosts if one.name in names or not names
+    ]
     desired = wanted(vm("a", "grid_a100-20c"), vm("b", "grid_a100-20c"))
     leaves = {
-        one.view.host.moid: plan_evacuation(one, desired, observed, PlanOptions(), findings) for one in cases
+        one.view.host.moid: plan_evacuation(one, desired, observed, PlanOptions(), findings)
+        for one in resolved_hosts
     }
-    return hosts_down(cases, leaves, observed, findings), [one.code for one in findings.diagnostics()]
+    return hosts_down(resolved_hosts, leaves, observed, findings), [
+        one.code for one in findings.diagnostics()
+    ]
 
 
 @pytest.mark.parametrize(("vsan", "seconds"), [(None, 1800), ("noAction", 1800), ("evacuateAllData", 0)])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, planned
-from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan, wanted
+from tests.unit.planning.desired_plans import codes, planned
+from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan, wanted
 from vgpu_cfg.model.plan.change import ManualStep
 from vgpu_cfg.model.plan.host_change import ExitMaintenance
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes
-from tests.unit.planning.hosts.asked import GPU, MARK, NIC, estate, host, kinds, plan
+from tests.unit.planning.desired_plans import codes
+from tests.unit.planning.hosts.plans import GPU, MARK, NIC, estate, host, kinds, plan
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan.host_change import EnterMaintenance, ExitMaintenance
 from vgpu_cfg.planning.host_settings.select import make_view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.planning.hosts.asked import MARK, estate, host, kinds, plan
+from tests.unit.planning.hosts.plans import MARK, estate, host, kinds, plan
 from vgpu_cfg.model.plan.change import Severity
 
 AWAY = {"connection": "notResponding", "maintenance": True}

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.unit.planning.desires import plan_for
-from tests.unit.planning.hosts.asked import SHELL, estate, host, wanted
+from tests.unit.planning.desired_plans import plan_for
+from tests.unit.planning.hosts.plans import SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource
 from vgpu_cfg.model.observed.host_facts import FactGroup

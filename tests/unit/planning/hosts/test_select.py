@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes, plan_for, planned
-from tests.unit.planning.hosts.asked import case, estate, host, wanted
+from tests.unit.planning.desired_plans import codes, plan_for, planned
+from tests.unit.planning.hosts.plans import estate, host, resolved, wanted
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.planning.host_settings.select import clusters_of, hosts_of
 
@@ -67,8 +67,8 @@ def test_a_protected_cluster_is_left_alone(clusters: list[str], found: list[str]
 
 def test_hosts_are_grouped_by_cluster() -> None:
     observed = estate(**SITE)
-    cases = [case(observed, name) for name in ROWS]
-    assert {moid: len(group) for moid, group in clusters_of(cases).items()} == {
+    resolved_hosts = [resolved(observed, name) for name in ROWS]
+    assert {moid: len(group) for moid, group in clusters_of(resolved_hosts).items()} == {
         "cluster-a": 2,
         "cluster-b": 1,
     }

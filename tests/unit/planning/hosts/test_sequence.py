@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import codes
-from tests.unit.planning.hosts.asked import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
-from tests.unit.planning.hosts.test_stretches import gap
+from tests.unit.planning.desired_plans import codes
+from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
+from tests.unit.planning.hosts.test_stretches import drift
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.case import Gap
-from vgpu_cfg.planning.hosts.stretches import make_calls
+from vgpu_cfg.planning.host_settings.resolved_host import Drift
+from vgpu_cfg.planning.hosts.phases import make_calls
 
 DOWN = ["enter_maintenance", "change_host", "exit_maintenance"]
 REBOOT = ["enter_maintenance", "change_host", "reboot_host", "exit_maintenance"]
@@ -57,36 +57,40 @@ def test_ids_are_unique_where_a_setting_is_written_twice() -> None:
     ]
 
 
-def replaced(one: Gap, group: str) -> Gap:
+def replaced(one: Drift, group: str) -> Drift:
     """Put a gap's setting into a group."""
     return replace(one, setting=replace(one.setting, group=group))
 
 
 def test_settings_of_one_group_are_one_call() -> None:
-    gaps = [gap("a", Impact.NONE), gap("b", Impact.NONE), gap("c", Impact.NONE)]
-    one = [replaced(each, group) for each, group in zip(gaps, ["x", "y", "x"], strict=True)]
-    assert [(group, [each.wish.id for each in call]) for group, call in make_calls(one)] == [
+    drifts = [drift("a", Impact.NONE), drift("b", Impact.NONE), drift("c", Impact.NONE)]
+    one = [replaced(each, group) for each, group in zip(drifts, ["x", "y", "x"], strict=True)]
+    assert [(group, [each.desired.id for each in call]) for group, call in make_calls(one)] == [
         ("x", ["a", "c"]),
         ("y", ["b"]),
     ]
 
 
 def test_a_call_waits_for_what_one_part_of_it_needs() -> None:
-    gaps = [gap("a", Impact.NONE), gap("b", Impact.NONE), gap("c", Impact.NONE, needs_in_force=("b",))]
-    one = [replaced(each, group) for each, group in zip(gaps, ["x", "y", "x"], strict=True)]
-    assert [(group, [each.wish.id for each in call]) for group, call in make_calls(one)] == [
+    drifts = [
+        drift("a", Impact.NONE),
+        drift("b", Impact.NONE),
+        drift("c", Impact.NONE, needs_in_force=("b",)),
+    ]
+    one = [replaced(each, group) for each, group in zip(drifts, ["x", "y", "x"], strict=True)]
+    assert [(group, [each.desired.id for each in call]) for group, call in make_calls(one)] == [
         ("y", ["b"]),
         ("x", ["a", "c"]),
     ]
 
 
 def test_a_group_comes_in_two_calls_where_something_stands_between() -> None:
-    gaps = [
-        gap("a", Impact.NONE),
-        gap("b", Impact.NONE, after=("a",)),
-        gap("c", Impact.NONE, needs_in_force=("b",)),
+    drifts = [
+        drift("a", Impact.NONE),
+        drift("b", Impact.NONE, after=("a",)),
+        drift("c", Impact.NONE, needs_in_force=("b",)),
     ]
-    one = [replaced(each, group) for each, group in zip(gaps, ["x", "y", "x"], strict=True)]
+    one = [replaced(each, group) for each, group in zip(drifts, ["x", "y", "x"], strict=True)]
     assert [group for group, _ in make_calls(one)] == ["x", "y", "x"]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import plan_for, planned, vm
-from tests.unit.planning.hosts.asked import GPU, NIC, estate, host
+from tests.unit.planning.desired_plans import plan_for, planned, vm
+from tests.unit.planning.hosts.plans import GPU, NIC, estate, host
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.guests.guest import REPORT_KEY
 from vgpu_cfg.model.plan.change import Change, ManualStep, Subject
@@ -136,13 +136,13 @@ def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, st
     topology = Topologies(observed, load_catalog()).of(observed.hosts[0])
     view = HostView(host=observed.hosts[0], facts=observed.facts.hosts["host-esx-01"])
     path = ats_chain(Placed("a", PCI, (GPU_ID,), SET), view, topology, ())[-1]
-    assert (path.state.value, path.words) == (state, words)
+    assert (path.state.value, path.text) == (state, words)
 
 
 def test_what_lacks_says_what_brings_it() -> None:
     found = chain(NIC, extra={}, version="7.0.2")
     assert found["kernel"].remedy == "write `ats: true` under `hosts`"
-    assert found["vm options"].words == f"the VM lacks {P2P_KEYS[0]}, {P2P_KEYS[1]}"
+    assert found["vm options"].text == f"the VM lacks {P2P_KEYS[0]}, {P2P_KEYS[1]}"
     assert "ATS_ENABLED: true" in found["nic firmware"].remedy
 
 
@@ -193,7 +193,7 @@ def test_a_restart_for_the_guest_is_asked_of_a_hand_until_it_gave_its_word() -> 
 
     (found,) = asked()
     assert isinstance(found, ManualStep)
-    assert (found.id, found.needs_word) == (step, True)
+    assert (found.id, found.needs_acknowledgement) == (step, True)
     assert "the guest of a has set ats_enabled" in found.text.casefold()
     assert not asked(done={step: "digest"})
 

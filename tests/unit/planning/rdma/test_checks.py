@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import plan_for, planned, vm
-from tests.unit.planning.hosts.asked import NIC, estate, host
+from tests.unit.planning.desired_plans import plan_for, planned, vm
+from tests.unit.planning.hosts.plans import NIC, estate, host
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.plan.change import Change, CreateVm, Impact, Plan, ReconfigureVm
 from vgpu_cfg.model.plan.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.desires import plan_for, vm
-from tests.unit.planning.hosts.asked import GPU, NIC, SHELL, case, estate, host
+from tests.unit.planning.desired_plans import plan_for, vm
+from tests.unit.planning.hosts.plans import GPU, NIC, SHELL, estate, host, resolved
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -41,7 +41,7 @@ def derived(
     *vms: DesiredVm, row: dict[str, Any] | None = None, training: Any = None, **entry: Any
 ) -> DesiredHosts:
     observed = estate(row or host(), **ESTATE)
-    one = case(observed, **({"access": SHELL} | entry))
+    one = resolved(observed, **({"access": SHELL} | entry))
     desired = plan_for(*vms, hosts=[{"cluster": "gpu"}], training=training)
     return derived_entry(one, desired, observed, load_catalog(), Findings(), preparation=Preparation.RDMA)
 
@@ -67,7 +67,7 @@ def test_nothing_is_asked_for_vms_without_rdma_nor_for_those_that_are_there() ->
     plain = vm("a", nics=({"network": "x", "function": {"kind": "passthrough"}},))
     assert derived(plain).nics == ()
     observed = estate(host(), vms={"a": {"mark": True}})
-    one = case(observed, access=SHELL)
+    one = resolved(observed, access=SHELL)
     desired = plan_for(asking("a"), hosts=[{"cluster": "gpu"}])
     asked = derived_entry(one, desired, observed, load_catalog(), Findings(), None, Preparation.RDMA)
     assert asked is one.entry

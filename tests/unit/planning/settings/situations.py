@@ -15,7 +15,7 @@ from pathlib import Path
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading
 
 _ABOUT_ALL = ("test_situations", "test_table")
 """Modules that look at the cases of all others, and have none."""
@@ -38,7 +38,7 @@ class Situation(StrEnum):
 
 
 @dataclass(frozen=True)
-class Case:
+class ResolvedVm:
     """One setting in one situation.
 
     `wants` is the value that the plan file's entry asks for `device`. `found` is what must be read as
@@ -69,9 +69,9 @@ class Case:
         return f"{self.setting} {self.situation.value} {self.device}".rstrip()
 
 
-def all_cases() -> tuple[Case, ...]:
+def all_cases() -> tuple[ResolvedVm, ...]:
     """Collect the cases of all test modules of this folder."""
-    found: list[Case] = []
+    found: list[ResolvedVm] = []
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name.startswith("test_") and module.name not in _ABOUT_ALL:
             loaded = importlib.import_module(f"{__package__}.{module.name}")
@@ -79,61 +79,61 @@ def all_cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
-def wish_of(setting: HostSetting, entry: DesiredHosts, view: HostView, device: str = "") -> Wish:
+def wish_of(setting: HostSetting, entry: DesiredHosts, view: HostView, device: str = "") -> DesiredSetting:
     """Return the one wish for a device."""
-    (wish,) = [wish for wish in setting.wishes(entry, view) if wish.device == device]
-    assert wish.setting == setting.key
-    return wish
+    (desired,) = [desired for desired in setting.desired_settings(entry, view) if desired.device == device]
+    assert desired.setting == setting.key
+    return desired
 
 
-def check(case: Case, setting: HostSetting) -> None:
+def check(case: ResolvedVm, setting: HostSetting) -> None:
     """See that a setting does what its case says."""
-    wish = wish_of(setting, case.entry, case.view, case.device)
-    assert wish.value == case.wants
+    desired = wish_of(setting, case.entry, case.view, case.device)
+    assert desired.value == case.wants
     reading = setting.read(case.view, case.device)
     if case.found is not None:
         assert reading.configured == case.found
     match case.situation:
         case Situation.RIGHT:
             assert not reading.unread
-            assert setting.objects(case.view, wish) is None
-            assert _is_right(setting, wish, reading.configured)
-            assert _is_right(setting, wish, reading.in_force)
+            assert setting.objects(case.view, desired) is None
+            assert _is_right(setting, desired, reading.configured)
+            assert _is_right(setting, desired, reading.in_force)
         case Situation.WRONG | Situation.OFF:
             assert not reading.unread
-            assert setting.objects(case.view, wish) is None
-            assert not _is_right(setting, wish, reading.configured)
-            assert tuple(setting.write(case.view, [wish])) == case.writes
+            assert setting.objects(case.view, desired) is None
+            assert not _is_right(setting, desired, reading.configured)
+            assert tuple(setting.write(case.view, [desired])) == case.writes
             if not case.writes:
-                assert _is_told(case, setting, wish)
+                assert _is_told(case, setting, desired)
         case Situation.PENDING:
-            _check_pending(case, setting, wish, reading)
+            _check_pending(case, setting, desired, reading)
         case Situation.NOT_OFFERED:
-            other = setting.other_way(case.view, [wish])
+            other = setting.other_way(case.view, [desired])
             assert other == case.other
             if other is None:
-                assert _is_told(case, setting, wish)
+                assert _is_told(case, setting, desired)
         case Situation.UNREAD:
             assert case.unread
             assert case.unread in reading.unread
 
 
-def _check_pending(case: Case, setting: HostSetting, wish: Wish, reading: Reading) -> None:
+def _check_pending(case: ResolvedVm, setting: HostSetting, desired: DesiredSetting, reading: Reading) -> None:
     assert not reading.unread
     if case.has_one_value:
         assert reading.runtime is None
         return
-    assert _is_right(setting, wish, reading.configured)
+    assert _is_right(setting, desired, reading.configured)
     assert reading.runtime is not None
-    assert not setting.same(wish.value, reading.runtime)
-    assert setting.impact(case.view, wish) is not Impact.NONE
+    assert not setting.same(desired.value, reading.runtime)
+    assert setting.impact(case.view, desired) is not Impact.NONE
 
 
-def _is_told(case: Case, setting: HostSetting, wish: Wish) -> bool:
-    how = setting.how(case.view, wish)
-    told = (setting.by_hand(case.view, wish), how.client, *how.commands)
+def _is_told(case: ResolvedVm, setting: HostSetting, desired: DesiredSetting) -> bool:
+    how = setting.how(case.view, desired)
+    told = (setting.by_hand(case.view, desired), how.client, *how.commands)
     return bool(case.by_hand) and any(case.by_hand in text for text in told)
 
 
-def _is_right(setting: HostSetting, wish: Wish, value: str | None) -> bool:
-    return value is not None and setting.same(wish.value, value)
+def _is_right(setting: HostSetting, desired: DesiredSetting, value: str | None) -> bool:
+    return value is not None and setting.same(desired.value, value)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.table import setting
 
 CAPABLE = {"sriov": {"is_capable": True, "most": 8}}
@@ -30,11 +30,13 @@ def served(name: str = "A100") -> HostView:
 WITHOUT_IOMMU = view(gpus=(gpu(pci=NO_IOMMU),), nics=(nic(pci=NO_IOMMU),))
 
 CASES = (
-    Case("bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"),
-    Case(
+    ResolvedVm(
+        "bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"
+    ),
+    ResolvedVm(
         "bios_sriov", Situation.RIGHT, view(nics=(nic(pci=IN_BEING),)), hosts(bios={"sriov": True}), "enabled"
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.WRONG,
         view(facts=says("Non SR-IOV")),
@@ -42,7 +44,7 @@ CASES = (
         "enabled",
         by_hand="SR-IOV Global Enable",
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.OFF,
         view(facts=says("SR-IOV")),
@@ -50,7 +52,7 @@ CASES = (
         "disabled",
         by_hand="set BIOS SR-IOV to disabled",
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.PENDING,
         view(facts=says("SR-IOV")),
@@ -58,7 +60,7 @@ CASES = (
         "enabled",
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.NOT_OFFERED,
         view(facts=says("Non SR-IOV")),
@@ -66,7 +68,7 @@ CASES = (
         "enabled",
         by_hand="set BIOS SR-IOV to enabled",
     ),
-    Case(
+    ResolvedVm(
         "bios_sriov",
         Situation.UNREAD,
         view(),
@@ -74,8 +76,8 @@ CASES = (
         "enabled",
         unread="no GPU's driver",
     ),
-    Case("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
-    Case(
+    ResolvedVm("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
+    ResolvedVm(
         "bios_above_4g",
         Situation.WRONG,
         served(),
@@ -83,7 +85,7 @@ CASES = (
         "disabled",
         by_hand="Memory Mapped I/O above 4GB",
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.OFF,
         served(),
@@ -91,7 +93,7 @@ CASES = (
         "disabled",
         by_hand="set BIOS 64-bit BARs to disabled",
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.PENDING,
         served(),
@@ -99,7 +101,7 @@ CASES = (
         "enabled",
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.NOT_OFFERED,
         view(),
@@ -107,7 +109,7 @@ CASES = (
         "enabled",
         by_hand="Above 4G Decoding",
     ),
-    Case(
+    ResolvedVm(
         "bios_above_4g",
         Situation.UNREAD,
         view(),
@@ -115,8 +117,8 @@ CASES = (
         "enabled",
         unread="nothing shows it",
     ),
-    Case("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
-    Case(
+    ResolvedVm("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
+    ResolvedVm(
         "bios_iommu",
         Situation.WRONG,
         WITHOUT_IOMMU,
@@ -124,7 +126,7 @@ CASES = (
         "enabled",
         by_hand="Virtualization Technology",
     ),
-    Case(
+    ResolvedVm(
         "bios_iommu",
         Situation.OFF,
         view(),
@@ -132,8 +134,10 @@ CASES = (
         "disabled",
         by_hand="set BIOS IOMMU to disabled",
     ),
-    Case("bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True),
-    Case(
+    ResolvedVm(
+        "bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True
+    ),
+    ResolvedVm(
         "bios_iommu",
         Situation.NOT_OFFERED,
         WITHOUT_IOMMU,
@@ -141,7 +145,7 @@ CASES = (
         "enabled",
         by_hand="Intel VT-d",
     ),
-    Case(
+    ResolvedVm(
         "bios_iommu",
         Situation.UNREAD,
         view(gpus=(), nics=()),
@@ -156,11 +160,11 @@ CASES = (
 def test_a_hand_sets_it_over_a_cold_boot_and_no_key_is_no_wish(key: str) -> None:
     found = setting(key)
     wanted = hosts(bios={"sriov": True, "above_4g": True, "iommu": True})
-    wish = wish_of(found, wanted, view())
-    assert found.impact(view(), wish) is Impact.HOST_COLD_BOOT
-    assert found.write(view(), [wish]) == ()
-    assert list(found.wishes(hosts(), view())) == []
-    assert list(found.wishes(hosts(bios={}), view())) == []
+    desired = wish_of(found, wanted, view())
+    assert found.impact(view(), desired) is Impact.HOST_COLD_BOOT
+    assert found.write(view(), [desired]) == ()
+    assert list(found.desired_settings(hosts(), view())) == []
+    assert list(found.desired_settings(hosts(bios={}), view())) == []
 
 
 @pytest.mark.parametrize(
@@ -179,10 +183,12 @@ def test_nothing_is_asked_that_no_gpu_has_a_use_for(
     key: str, name: str, more: dict[str, Any], *, is_asked: bool
 ) -> None:
     bios = {"sriov": True, "above_4g": True, "iommu": True}
-    wishes = list(setting(key).wishes(hosts(bios=bios, **more), view(gpus=(gpu(name=name),))))
-    assert bool(wishes) is is_asked
+    desired_settings = list(
+        setting(key).desired_settings(hosts(bios=bios, **more), view(gpus=(gpu(name=name),)))
+    )
+    assert bool(desired_settings) is is_asked
     unknown = replace(view(gpus=(gpu(name=name),)), boards={})
-    assert list(setting(key).wishes(hosts(bios=bios), unknown))
+    assert list(setting(key).desired_settings(hosts(bios=bios), unknown))
 
 
 @pytest.mark.parametrize(
@@ -197,9 +203,9 @@ def test_only_a_host_without_a_driver_is_taken_down_to_see_its_bios(
     shown: HostView, impact: Impact, told: str
 ) -> None:
     found = setting("bios_above_4g")
-    wish = Wish("bios_above_4g", "enabled")
-    assert found.impact(shown, wish) is impact
-    assert found.by_hand(shown, wish).startswith(told)
+    desired = DesiredSetting("bios_above_4g", "enabled")
+    assert found.impact(shown, desired) is impact
+    assert found.by_hand(shown, desired).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -209,13 +215,13 @@ def test_a_host_is_taken_down_once_to_see_its_bios(booted: str, impact: Impact) 
     mark = {"plan": "demo", "since": "2026-11-20T20:00:00Z", "maintenance": True, "restart": "shutdown"}
     bare = (gpu(graphics_type=GraphicsType.BASIC),)
     shown = view(gpus=bare, facts={"mark": mark, "boot_time": booted})
-    assert setting("bios_sriov").impact(shown, Wish("bios_sriov", "enabled")) is impact
+    assert setting("bios_sriov").impact(shown, DesiredSetting("bios_sriov", "enabled")) is impact
 
 
 def test_a_bios_that_is_known_to_be_off_takes_a_cold_boot() -> None:
     shown = view(gpus=(gpu(graphics_type=GraphicsType.SHARED_DIRECT),), facts=says("Non SR-IOV"))
-    wish = Wish("bios_sriov", "enabled")
-    assert setting("bios_sriov").impact(shown, wish) is Impact.HOST_COLD_BOOT
+    desired = DesiredSetting("bios_sriov", "enabled")
+    assert setting("bios_sriov").impact(shown, desired) is Impact.HOST_COLD_BOOT
 
 
 @pytest.mark.parametrize(

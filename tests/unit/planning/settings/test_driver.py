@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import gpu, hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import GraphicsType
@@ -32,8 +32,8 @@ def wanted(**keys: Any) -> Any:
 
 
 CASES = (
-    Case("driver", Situation.RIGHT, view(facts=installed(AIE)), wanted(), "nvd-aie 580.*"),
-    Case(
+    ResolvedVm("driver", Situation.RIGHT, view(facts=installed(AIE)), wanted(), "nvd-aie 580.*"),
+    ResolvedVm(
         "driver",
         Situation.WRONG,
         view(facts=installed(loaded=False)),
@@ -44,7 +44,7 @@ CASES = (
             EsxcliWrite(command="software.vib.install", arguments=(("depot", ZIPS[0]), ("depot", ZIPS[1]))),
         ),
     ),
-    Case(
+    ResolvedVm(
         "driver",
         Situation.WRONG,
         view(facts=installed(AIE | {"version": "550.54.10-1OEM.800"})),
@@ -53,7 +53,7 @@ CASES = (
         found="nvd-aie 550.54.10-1OEM.800",
         by_hand="image of the cluster",
     ),
-    Case(
+    ResolvedVm(
         "driver",
         Situation.OFF,
         view(facts=installed(GRID)),
@@ -62,15 +62,17 @@ CASES = (
         found="vgpu 580.95.02-1OEM.800.1.0.20613240",
         by_hand="esxcli software vib remove --vibname=NVD-VMware_ESXi_8.0.0_Driver",
     ),
-    Case("driver", Situation.PENDING, view(facts=installed(AIE, loaded=False)), wanted(), "nvd-aie 580.*"),
-    Case(
+    ResolvedVm(
+        "driver", Situation.PENDING, view(facts=installed(AIE, loaded=False)), wanted(), "nvd-aie 580.*"
+    ),
+    ResolvedVm(
         "driver",
         Situation.PENDING,
         view(facts=installed(AIE) | {"shell": {"driver_version": "550.54.10"}}),
         wanted(),
         "nvd-aie 580.*",
     ),
-    Case(
+    ResolvedVm(
         "driver",
         Situation.NOT_OFFERED,
         view(facts=installed(loaded=False)),
@@ -78,7 +80,7 @@ CASES = (
         "nvd-aie 580.*",
         by_hand="esxcli software vib install --depot=/vmfs/volumes/DATASTORE/HOST-DRIVER.zip",
     ),
-    Case(
+    ResolvedVm(
         "driver",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.SOFTWARE: "not permitted"}}),
@@ -127,23 +129,23 @@ def test_a_version_is_a_glob(value: str, found: str, is_same: bool) -> None:
 
 
 def test_a_host_without_gpus_needs_no_driver_and_no_key_is_no_wish() -> None:
-    assert list(DRIVER.wishes(wanted(), view(gpus=()))) == []
-    assert list(DRIVER.wishes(hosts(), view())) == []
+    assert list(DRIVER.desired_settings(wanted(), view(gpus=()))) == []
+    assert list(DRIVER.desired_settings(hosts(), view())) == []
 
 
 def test_without_depots_esxcli_cannot_install_and_a_hand_is_told() -> None:
     host = view(facts=installed(loaded=False))
-    wish = wish_of(DRIVER, wanted(by="esxcli"), host)
-    assert DRIVER.write(host, [wish]) == ()
-    assert "--depot=" in DRIVER.by_hand(host, wish)
+    desired = wish_of(DRIVER, wanted(by="esxcli"), host)
+    assert DRIVER.write(host, [desired]) == ()
+    assert "--depot=" in DRIVER.by_hand(host, desired)
 
 
 def test_what_the_tool_installs_is_no_manual_step() -> None:
     host = view(facts=installed(loaded=False))
-    wish = wish_of(DRIVER, wanted(by="esxcli", depot=ZIPS), host)
-    assert DRIVER.by_hand(host, wish) == ""
-    assert DRIVER.impact(host, wish) is Impact.HOST_REBOOT
-    assert DRIVER.how(host, wish).commands == (
+    desired = wish_of(DRIVER, wanted(by="esxcli", depot=ZIPS), host)
+    assert DRIVER.by_hand(host, desired) == ""
+    assert DRIVER.impact(host, desired) is Impact.HOST_REBOOT
+    assert DRIVER.how(host, desired).commands == (
         "esxcli software vib install --depot=/vmfs/volumes/ds/NVD-AIE-800.zip",
         "esxcli software vib install --depot='/vmfs/volumes/ds/nvd(gpu)mgmt.zip'",
     )

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, NIC, gpu, hosts, view
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.table import setting
 
 USE, LABEL = setting("gpu_passthrough"), setting("gpu_label")
@@ -31,9 +31,9 @@ def write(**asked: Any) -> PassthroughWrite:
 
 
 CASES = (
-    Case("gpu_passthrough", Situation.RIGHT, host(enabled=True, active=True), PASS, "passthrough", GPU),
-    Case("gpu_passthrough", Situation.RIGHT, host(), SERVE, "host", GPU),
-    Case(
+    ResolvedVm("gpu_passthrough", Situation.RIGHT, host(enabled=True, active=True), PASS, "passthrough", GPU),
+    ResolvedVm("gpu_passthrough", Situation.RIGHT, host(), SERVE, "host", GPU),
+    ResolvedVm(
         "gpu_passthrough",
         Situation.RIGHT,
         view(gpus=(gpu(graphics_type=GraphicsType.SHARED),), pci_devices=()),
@@ -41,7 +41,7 @@ CASES = (
         "host",
         GPU,
     ),
-    Case(
+    ResolvedVm(
         "gpu_passthrough",
         Situation.WRONG,
         host(),
@@ -50,7 +50,7 @@ CASES = (
         GPU,
         writes=(write(is_passthrough=True),),
     ),
-    Case(
+    ResolvedVm(
         "gpu_passthrough",
         Situation.OFF,
         host(enabled=True, active=True),
@@ -59,9 +59,9 @@ CASES = (
         GPU,
         writes=(write(is_passthrough=False),),
     ),
-    Case("gpu_passthrough", Situation.PENDING, host(enabled=True), PASS, "passthrough", GPU),
-    Case("gpu_passthrough", Situation.PENDING, host(active=True), SERVE, "host", GPU),
-    Case(
+    ResolvedVm("gpu_passthrough", Situation.PENDING, host(enabled=True), PASS, "passthrough", GPU),
+    ResolvedVm("gpu_passthrough", Situation.PENDING, host(active=True), SERVE, "host", GPU),
+    ResolvedVm(
         "gpu_passthrough",
         Situation.NOT_OFFERED,
         host(),
@@ -72,7 +72,7 @@ CASES = (
             commands=(("esxcli", "hardware", "pci", "pcipassthru", "set", "-d", GPU, "-e", "true"),)
         ),
     ),
-    Case(
+    ResolvedVm(
         "gpu_passthrough",
         Situation.UNREAD,
         view(pci_devices=()),
@@ -81,11 +81,13 @@ CASES = (
         GPU,
         unread="lacks it",
     ),
-    Case("gpu_label", Situation.RIGHT, host(label="a100-pt"), NAMED, "a100-pt", GPU),
-    Case("gpu_label", Situation.RIGHT, host(), NAMELESS, "", GPU),
-    Case("gpu_label", Situation.WRONG, host(), NAMED, "a100-pt", GPU, writes=(write(label="a100-pt"),)),
-    Case("gpu_label", Situation.OFF, host(label="a100-pt"), NAMELESS, "", GPU, writes=(write(label=""),)),
-    Case(
+    ResolvedVm("gpu_label", Situation.RIGHT, host(label="a100-pt"), NAMED, "a100-pt", GPU),
+    ResolvedVm("gpu_label", Situation.RIGHT, host(), NAMELESS, "", GPU),
+    ResolvedVm("gpu_label", Situation.WRONG, host(), NAMED, "a100-pt", GPU, writes=(write(label="a100-pt"),)),
+    ResolvedVm(
+        "gpu_label", Situation.OFF, host(label="a100-pt"), NAMELESS, "", GPU, writes=(write(label=""),)
+    ),
+    ResolvedVm(
         "gpu_label",
         Situation.PENDING,
         host(label="a100-pt"),
@@ -94,15 +96,15 @@ CASES = (
         GPU,
         has_one_value=True,
     ),
-    Case("gpu_label", Situation.NOT_OFFERED, host(), NAMED, "a100-pt", GPU, by_hand="Hardware Label"),
-    Case("gpu_label", Situation.UNREAD, view(pci_devices=()), NAMED, "a100-pt", GPU, unread="lacks it"),
+    ResolvedVm("gpu_label", Situation.NOT_OFFERED, host(), NAMED, "a100-pt", GPU, by_hand="Hardware Label"),
+    ResolvedVm("gpu_label", Situation.UNREAD, view(pci_devices=()), NAMED, "a100-pt", GPU, unread="lacks it"),
 )
 
 
 @pytest.mark.parametrize("found", [USE, LABEL], ids=["use", "label"])
 def test_no_key_and_a_gpu_to_leave_are_no_wish(found: Any) -> None:
-    assert list(found.wishes(hosts(gpus={"sharing": "mig"}), host())) == []
-    assert list(found.wishes(hosts(gpus={"use": "leave", "label": "x"}), host())) == []
+    assert list(found.desired_settings(hosts(gpus={"sharing": "mig"}), host())) == []
+    assert list(found.desired_settings(hosts(gpus={"use": "leave", "label": "x"}), host())) == []
 
 
 @pytest.mark.parametrize(
@@ -187,9 +189,9 @@ def test_labels_need_7_0_u2(version: str, entry: Any, code: Code | None) -> None
 def test_use_and_label_of_all_devices_are_one_call_those_of_nics_too() -> None:
     shown = view(gpus=(gpu(), gpu(GPU_2)))
     entry = hosts(gpus={"use": "passthrough", "label": "pt"})
-    wishes = [*USE.wishes(entry, shown), *LABEL.wishes(entry, shown)]
-    wishes.append(Wish("nic_passthrough", "passthrough", NIC))
-    assert tuple(USE.write(shown, wishes)) == (
+    desired_settings = [*USE.desired_settings(entry, shown), *LABEL.desired_settings(entry, shown)]
+    desired_settings.append(DesiredSetting("nic_passthrough", "passthrough", NIC))
+    assert tuple(USE.write(shown, desired_settings)) == (
         PassthroughWrite(
             devices=(
                 PassthroughDevice(pci_id=GPU, is_passthrough=True, label="pt"),
@@ -202,8 +204,8 @@ def test_use_and_label_of_all_devices_are_one_call_those_of_nics_too() -> None:
 
 def test_shown_as_it_will_be() -> None:
     shown = view(gpus=(gpu(), gpu(GPU_2)))
-    wish = wish_of(USE, PASS, shown, GPU)
-    after = LABEL.show(USE.show(shown.host, wish), wish_of(LABEL, NAMED, shown, GPU))
+    desired = wish_of(USE, PASS, shown, GPU)
+    after = LABEL.show(USE.show(shown.host, desired), wish_of(LABEL, NAMED, shown, GPU))
     assert [one.is_passthrough for one in after.gpus] == [True, False]
     device = after.device(GPU)
     assert device is not None

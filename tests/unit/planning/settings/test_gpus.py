@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
@@ -44,10 +44,10 @@ CLOSED = view(facts={"software": DRIVER})
 API_ONLY = view(gpus=(gpu(sharing=Sharing.MIG),), facts={"software": DRIVER})
 
 CASES = (
-    Case("mig", Situation.RIGHT, mig(current=True, pending=True), WANT_MIG, "enabled", GPU),
-    Case("mig", Situation.RIGHT, API_ONLY, WANT_MIG, "enabled", GPU),
-    Case("mig", Situation.RIGHT, mig(current=False, pending=False), WANT_TURNS, "disabled", GPU),
-    Case(
+    ResolvedVm("mig", Situation.RIGHT, mig(current=True, pending=True), WANT_MIG, "enabled", GPU),
+    ResolvedVm("mig", Situation.RIGHT, API_ONLY, WANT_MIG, "enabled", GPU),
+    ResolvedVm("mig", Situation.RIGHT, mig(current=False, pending=False), WANT_TURNS, "disabled", GPU),
+    ResolvedVm(
         "mig",
         Situation.WRONG,
         mig(current=False, pending=False),
@@ -56,7 +56,7 @@ CASES = (
         GPU,
         writes=(run("-mig", "1"),),
     ),
-    Case(
+    ResolvedVm(
         "mig",
         Situation.OFF,
         mig(current=True, pending=True),
@@ -65,8 +65,8 @@ CASES = (
         GPU,
         writes=(run("-mig", "0"),),
     ),
-    Case("mig", Situation.PENDING, mig(current=False, pending=True), WANT_MIG, "enabled", GPU),
-    Case(
+    ResolvedVm("mig", Situation.PENDING, mig(current=False, pending=True), WANT_MIG, "enabled", GPU),
+    ResolvedVm(
         "mig",
         Situation.NOT_OFFERED,
         mig(current=False, pending=False),
@@ -75,9 +75,9 @@ CASES = (
         GPU,
         by_hand=f"nvidia-smi -i {GPU} -mig 1",
     ),
-    Case("mig", Situation.UNREAD, CLOSED, WANT_MIG, "enabled", GPU, unread="the shell is closed"),
-    Case("ecc", Situation.RIGHT, ecc(current=True, pending=True), WANT_ECC, "enabled", GPU),
-    Case(
+    ResolvedVm("mig", Situation.UNREAD, CLOSED, WANT_MIG, "enabled", GPU, unread="the shell is closed"),
+    ResolvedVm("ecc", Situation.RIGHT, ecc(current=True, pending=True), WANT_ECC, "enabled", GPU),
+    ResolvedVm(
         "ecc",
         Situation.WRONG,
         ecc(current=False, pending=False),
@@ -86,7 +86,7 @@ CASES = (
         GPU,
         writes=(run("-e", "1"),),
     ),
-    Case(
+    ResolvedVm(
         "ecc",
         Situation.OFF,
         ecc(current=True, pending=True),
@@ -95,8 +95,8 @@ CASES = (
         GPU,
         writes=(run("-e", "0"),),
     ),
-    Case("ecc", Situation.PENDING, ecc(current=True, pending=False), WANT_NO_ECC, "disabled", GPU),
-    Case(
+    ResolvedVm("ecc", Situation.PENDING, ecc(current=True, pending=False), WANT_NO_ECC, "disabled", GPU),
+    ResolvedVm(
         "ecc",
         Situation.NOT_OFFERED,
         ecc(current=False, pending=False),
@@ -105,15 +105,18 @@ CASES = (
         GPU,
         by_hand=f"nvidia-smi -i {GPU} -e 1",
     ),
-    Case("ecc", Situation.UNREAD, CLOSED, WANT_ECC, "enabled", GPU, unread="the shell is closed"),
+    ResolvedVm("ecc", Situation.UNREAD, CLOSED, WANT_ECC, "enabled", GPU, unread="the shell is closed"),
 )
 
 
 @pytest.mark.parametrize("key", ["mig", "ecc"])
 def test_no_key_is_no_wish(key: str) -> None:
-    assert list(setting(key).wishes(hosts(gpus={"use": "vgpu"}), view())) == []
+    assert list(setting(key).desired_settings(hosts(gpus={"use": "vgpu"}), view())) == []
     assert (
-        list(setting(key).wishes(hosts(gpus={"use": "leave", "sharing": "mig", "ecc": True}), view())) == []
+        list(
+            setting(key).desired_settings(hosts(gpus={"use": "leave", "sharing": "mig", "ecc": True}), view())
+        )
+        == []
     )
 
 
@@ -129,9 +132,9 @@ def test_ampere_keeps_mig_over_a_reboot_and_hopper_loses_it(
     name: str, impact: Impact, is_dropped: bool
 ) -> None:
     host = mig(current=False, pending=False, name=name)
-    wish = wish_of(MIG, WANT_MIG, host, GPU)
-    assert MIG.impact(host, wish) is impact
-    assert MIG.is_dropped_by_reboot(host, wish) is is_dropped
+    desired = wish_of(MIG, WANT_MIG, host, GPU)
+    assert MIG.impact(host, desired) is impact
+    assert MIG.is_dropped_by_reboot(host, desired) is is_dropped
     assert not MIG.is_dropped_by_reboot(host, wish_of(MIG, WANT_TURNS, host, GPU))
 
 
@@ -141,7 +144,7 @@ def test_a_board_nobody_knows_is_taken_to_need_a_reboot() -> None:
 
 
 def test_a_board_without_mig_is_not_asked_to_leave_it() -> None:
-    assert list(MIG.wishes(WANT_TURNS, view(gpus=(gpu(name="L40S"),)))) == []
+    assert list(MIG.desired_settings(WANT_TURNS, view(gpus=(gpu(name="L40S"),)))) == []
 
 
 @pytest.mark.parametrize(
@@ -155,14 +158,14 @@ def test_a_board_without_mig_is_not_asked_to_leave_it() -> None:
     ],
 )
 def test_where_mig_cannot_be(host: HostView, rule: dict[str, Any], code: Code | None) -> None:
-    wish = wish_of(MIG, hosts(gpus={"sharing": "mig", **rule}), host, GPU)
-    objection = MIG.objects(host, wish)
+    desired = wish_of(MIG, hosts(gpus={"sharing": "mig", **rule}), host, GPU)
+    objection = MIG.objects(host, desired)
     assert (objection.code if objection else None) == code
 
 
 def test_ecc_of_a_gpu_that_is_to_be_passed_through_is_its_guests_matter() -> None:
-    wish = wish_of(ECC, hosts(gpus={"ecc": True, "use": "passthrough"}), CLOSED, GPU)
-    objection = ECC.objects(CLOSED, wish)
+    desired = wish_of(ECC, hosts(gpus={"ecc": True, "use": "passthrough"}), CLOSED, GPU)
+    objection = ECC.objects(CLOSED, desired)
     assert objection is not None
     assert objection.code is Code.NOT_SUPPORTED
 
@@ -190,7 +193,7 @@ def test_a_gpu_for_which_nvidia_smi_prints_na() -> None:
 
 def test_several_gpus_are_one_call_of_several_commands() -> None:
     host = view(gpus=(gpu(), gpu(GPU_2)))
-    (write,) = MIG.write(host, list(MIG.wishes(WANT_MIG, host)))
+    (write,) = MIG.write(host, list(MIG.desired_settings(WANT_MIG, host)))
     assert write == ShellWrite(
         commands=(("nvidia-smi", "-i", GPU, "-mig", "1"), ("nvidia-smi", "-i", GPU_2, "-mig", "1"))
     )
@@ -198,12 +201,12 @@ def test_several_gpus_are_one_call_of_several_commands() -> None:
 
 def test_shown_as_it_will_be() -> None:
     host = view(gpus=(gpu(vgpu_mode=VgpuMode.SAME_SIZE, sharing=Sharing.TIME_SLICED), gpu(GPU_2)))
-    (wish, _) = MIG.wishes(WANT_MIG, host)
-    after = MIG.show(host.host, wish)
+    (desired, _) = MIG.desired_settings(WANT_MIG, host)
+    after = MIG.show(host.host, desired)
     assert [one.sharing for one in after.gpus] == [Sharing.MIG, None]
     assert after.gpus[0].vgpu_mode is None
-    (wish, _) = MIG.wishes(WANT_TURNS, host)
-    assert MIG.show(after, wish).gpus[0].sharing is Sharing.TIME_SLICED
+    (desired, _) = MIG.desired_settings(WANT_TURNS, host)
+    assert MIG.show(after, desired).gpus[0].sharing is Sharing.TIME_SLICED
 
 
 @pytest.mark.parametrize(("name", "share"), [("A100", "no framebuffer"), ("L40S", "1/16 of the framebuffer")])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType
 from vgpu_cfg.model.plan.change import Impact
@@ -42,10 +42,12 @@ VGPU = hosts(gpus={"use": "vgpu"})
 POLICY = hosts(assignment_policy="consolidation")
 
 CASES = (
-    Case("graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), TYPE_ON, "sharedDirect"),
-    Case("graphics_type", Situation.RIGHT, view(gpus=(), graphics_type=DIRECT), TYPE_ON, "sharedDirect"),
-    Case("graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared"),
-    Case(
+    ResolvedVm("graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), TYPE_ON, "sharedDirect"),
+    ResolvedVm(
+        "graphics_type", Situation.RIGHT, view(gpus=(), graphics_type=DIRECT), TYPE_ON, "sharedDirect"
+    ),
+    ResolvedVm("graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared"),
+    ResolvedVm(
         "graphics_type",
         Situation.WRONG,
         host(SHARED, SHARED),
@@ -53,7 +55,7 @@ CASES = (
         "sharedDirect",
         writes=(GraphicsWrite(default_type=DIRECT),),
     ),
-    Case(
+    ResolvedVm(
         "graphics_type",
         Situation.OFF,
         host(DIRECT, DIRECT),
@@ -61,8 +63,8 @@ CASES = (
         "shared",
         writes=(GraphicsWrite(default_type=SHARED),),
     ),
-    Case("graphics_type", Situation.PENDING, host(DIRECT, SHARED), TYPE_ON, "sharedDirect"),
-    Case(
+    ResolvedVm("graphics_type", Situation.PENDING, host(DIRECT, SHARED), TYPE_ON, "sharedDirect"),
+    ResolvedVm(
         "graphics_type",
         Situation.NOT_OFFERED,
         host(SHARED, SHARED),
@@ -70,10 +72,12 @@ CASES = (
         "sharedDirect",
         other=by_esxcli("default-type", "SharedPassthru"),
     ),
-    Case("graphics_type", Situation.UNREAD, view(), TYPE_ON, "sharedDirect", unread="no graphics settings"),
-    Case("gpu_graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), VGPU, "sharedDirect", GPU),
-    Case("gpu_graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared", GPU),
-    Case(
+    ResolvedVm(
+        "graphics_type", Situation.UNREAD, view(), TYPE_ON, "sharedDirect", unread="no graphics settings"
+    ),
+    ResolvedVm("gpu_graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), VGPU, "sharedDirect", GPU),
+    ResolvedVm("gpu_graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared", GPU),
+    ResolvedVm(
         "gpu_graphics_type",
         Situation.WRONG,
         view(gpus=(typed(GPU, DIRECT), typed(GPU_2, SHARED)), graphics_type=DIRECT, facts=DRIVER),
@@ -82,7 +86,7 @@ CASES = (
         GPU_2,
         writes=(GraphicsWrite(graphics_types={GPU_2: DIRECT}),),
     ),
-    Case(
+    ResolvedVm(
         "gpu_graphics_type",
         Situation.OFF,
         host(DIRECT, DIRECT),
@@ -91,9 +95,9 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(graphics_types={GPU: SHARED}),),
     ),
-    Case("gpu_graphics_type", Situation.PENDING, host(DIRECT, SHARED), VGPU, "sharedDirect", GPU),
-    Case("gpu_graphics_type", Situation.PENDING, host(DIRECT, BASIC), VGPU, "sharedDirect", GPU),
-    Case(
+    ResolvedVm("gpu_graphics_type", Situation.PENDING, host(DIRECT, SHARED), VGPU, "sharedDirect", GPU),
+    ResolvedVm("gpu_graphics_type", Situation.PENDING, host(DIRECT, BASIC), VGPU, "sharedDirect", GPU),
+    ResolvedVm(
         "gpu_graphics_type",
         Situation.NOT_OFFERED,
         host(SHARED, SHARED),
@@ -102,7 +106,7 @@ CASES = (
         GPU,
         by_hand="Graphics Devices",
     ),
-    Case(
+    ResolvedVm(
         "gpu_graphics_type",
         Situation.UNREAD,
         view(facts=DRIVER),
@@ -111,14 +115,14 @@ CASES = (
         GPU,
         unread="no graphics settings",
     ),
-    Case(
+    ResolvedVm(
         "assignment_policy",
         Situation.RIGHT,
         view(assignment_policy=CONSOLIDATION),
         POLICY,
         "consolidation",
     ),
-    Case(
+    ResolvedVm(
         "assignment_policy",
         Situation.WRONG,
         view(assignment_policy=PERFORMANCE),
@@ -126,7 +130,7 @@ CASES = (
         "consolidation",
         writes=(GraphicsWrite(assignment_policy=CONSOLIDATION),),
     ),
-    Case(
+    ResolvedVm(
         "assignment_policy",
         Situation.OFF,
         view(assignment_policy=CONSOLIDATION),
@@ -134,7 +138,7 @@ CASES = (
         "performance",
         writes=(GraphicsWrite(assignment_policy=PERFORMANCE),),
     ),
-    Case(
+    ResolvedVm(
         "assignment_policy",
         Situation.PENDING,
         view(assignment_policy=CONSOLIDATION),
@@ -142,7 +146,7 @@ CASES = (
         "consolidation",
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "assignment_policy",
         Situation.NOT_OFFERED,
         view(assignment_policy=PERFORMANCE),
@@ -150,7 +154,7 @@ CASES = (
         "consolidation",
         other=by_esxcli("shared-passthru-assignment-policy", "Consolidation"),
     ),
-    Case(
+    ResolvedVm(
         "assignment_policy", Situation.UNREAD, view(), POLICY, "consolidation", unread="no graphics settings"
     ),
 )
@@ -160,13 +164,13 @@ KEYS = ("graphics_type", "gpu_graphics_type", "assignment_policy")
 
 def test_no_key_is_no_wish() -> None:
     for key in KEYS:
-        assert list(setting(key).wishes(hosts(), host(SHARED, SHARED))) == []
+        assert list(setting(key).desired_settings(hosts(), host(SHARED, SHARED))) == []
 
 
 def test_a_host_without_gpus_and_graphics_settings_has_nothing_to_set() -> None:
     wanted = hosts(graphics_type="sharedDirect", assignment_policy="consolidation")
     for key in KEYS:
-        assert list(setting(key).wishes(wanted, view(gpus=()))) == []
+        assert list(setting(key).desired_settings(wanted, view(gpus=()))) == []
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -176,8 +180,8 @@ def test_a_host_without_gpus_and_graphics_settings_has_nothing_to_set() -> None:
 def test_xorg_is_restarted_where_the_host_lists_it(key: str, services: Any, impact: Impact) -> None:
     shown = host(SHARED, SHARED, assignment_policy=PERFORMANCE, facts={**DRIVER, "services": services})
     wanted = hosts(graphics_type="sharedDirect", assignment_policy="consolidation")
-    (wish,) = setting(key).wishes(wanted, shown)
-    assert setting(key).impact(shown, wish) is impact
+    (desired,) = setting(key).desired_settings(wanted, shown)
+    assert setting(key).impact(shown, desired) is impact
     assert setting(key).service == "xorg"
 
 
@@ -191,8 +195,10 @@ def test_all_graphics_settings_of_a_host_are_one_call() -> None:
         ],
     )
     shown = view(gpus=(typed(GPU, SHARED), typed(GPU_2, SHARED)), graphics_type=SHARED, facts=DRIVER)
-    wishes = [wish for key in (*KEYS, "vgpu_mode") for wish in setting(key).wishes(wanted, shown)]
-    assert write_graphics(shown, wishes) == (
+    desired_settings = [
+        desired for key in (*KEYS, "vgpu_mode") for desired in setting(key).desired_settings(wanted, shown)
+    ]
+    assert write_graphics(shown, desired_settings) == (
         GraphicsWrite(
             default_type=DIRECT,
             assignment_policy=CONSOLIDATION,
@@ -200,7 +206,7 @@ def test_all_graphics_settings_of_a_host_are_one_call() -> None:
             vgpu_modes={GPU: VgpuMode.MIXED_SIZE},
         ),
     )
-    assert setting("graphics_type").other_way(shown, wishes) is None
+    assert setting("graphics_type").other_way(shown, desired_settings) is None
 
 
 def test_a_gpu_without_a_use_follows_the_default_and_one_to_leave_or_pass_through_does_not() -> None:
@@ -214,8 +220,11 @@ def test_a_gpu_without_a_use_follows_the_default_and_one_to_leave_or_pass_throug
         ],
     )
     shown = view(gpus=tuple(typed(pci_id, DIRECT) for pci_id in (GPU, GPU_2, *others)), facts=DRIVER)
-    wishes = {wish.device: wish.value for wish in setting("gpu_graphics_type").wishes(wanted, shown)}
-    assert wishes == {GPU: "sharedDirect"}
+    desired_settings = {
+        desired.device: desired.value
+        for desired in setting("gpu_graphics_type").desired_settings(wanted, shown)
+    }
+    assert desired_settings == {GPU: "sharedDirect"}
 
 
 @pytest.mark.parametrize(
@@ -233,8 +242,11 @@ def test_a_changed_default_does_not_reach_a_gpu_of_no_rule(
 ) -> None:
     shown = view(gpus=(typed(GPU, default), typed(GPU_2, default)), graphics_type=default, facts=DRIVER)
     wanted = hosts(graphics_type="sharedDirect", gpus=rules)
-    wishes = {wish.device: wish.value for wish in setting("gpu_graphics_type").wishes(wanted, shown)}
-    assert wishes.get(GPU_2) == expected
+    desired_settings = {
+        desired.device: desired.value
+        for desired in setting("gpu_graphics_type").desired_settings(wanted, shown)
+    }
+    assert desired_settings.get(GPU_2) == expected
 
 
 def test_a_gpu_that_is_passed_through_waits_for_its_type() -> None:
@@ -271,8 +283,8 @@ def test_shown_as_it_will_be() -> None:
     assert after.graphics_type is DIRECT
     assert [one.graphics_type for one in after.gpus] == [DIRECT, DIRECT]
     alone = setting("gpu_graphics_type")
-    (wish,) = alone.wishes(hosts(gpus={"match": {"pci_id": GPU}, "use": "vgpu"}), shown)
-    after = alone.show(shown.host, wish)
+    (desired,) = alone.desired_settings(hosts(gpus={"match": {"pci_id": GPU}, "use": "vgpu"}), shown)
+    after = alone.show(shown.host, desired)
     assert [(one.graphics_type, one.configured_graphics_type) for one in after.gpus] == [(DIRECT, DIRECT)] * 2
     policy = setting("assignment_policy")
     after = policy.show(shown.host, wish_of(policy, POLICY, shown))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
@@ -26,9 +26,9 @@ def by_esxcli(value: str, name: str = "atsSupport") -> EsxcliWrite:
 
 
 CASES = (
-    Case("ats", Situation.RIGHT, view(facts=kernel("TRUE", "TRUE")), hosts(ats=True), "TRUE"),
-    Case("ats", Situation.RIGHT, view(facts=kernel("FALSE", "FALSE")), hosts(ats=False), "FALSE"),
-    Case(
+    ResolvedVm("ats", Situation.RIGHT, view(facts=kernel("TRUE", "TRUE")), hosts(ats=True), "TRUE"),
+    ResolvedVm("ats", Situation.RIGHT, view(facts=kernel("FALSE", "FALSE")), hosts(ats=False), "FALSE"),
+    ResolvedVm(
         "ats",
         Situation.WRONG,
         view(facts=kernel("FALSE", "FALSE")),
@@ -36,7 +36,7 @@ CASES = (
         "TRUE",
         writes=(OptionWrite(options={OPTION: True}),),
     ),
-    Case(
+    ResolvedVm(
         "ats",
         Situation.WRONG,
         view(version="7.0.2", facts=kernel("FALSE", "FALSE")),
@@ -44,7 +44,7 @@ CASES = (
         "TRUE",
         writes=(by_esxcli("TRUE"),),
     ),
-    Case(
+    ResolvedVm(
         "ats",
         Situation.WRONG,
         view(version="7.0.1", facts=kernel("FALSE", "FALSE", "vtdAtsSupport")),
@@ -52,7 +52,7 @@ CASES = (
         "TRUE",
         writes=(by_esxcli("TRUE", "vtdAtsSupport"),),
     ),
-    Case(
+    ResolvedVm(
         "ats",
         Situation.OFF,
         view(facts=kernel("TRUE", "TRUE")),
@@ -60,8 +60,8 @@ CASES = (
         "FALSE",
         writes=(OptionWrite(options={OPTION: False}),),
     ),
-    Case("ats", Situation.PENDING, view(facts=kernel("TRUE", "FALSE")), hosts(ats=True), "TRUE"),
-    Case(
+    ResolvedVm("ats", Situation.PENDING, view(facts=kernel("TRUE", "FALSE")), hosts(ats=True), "TRUE"),
+    ResolvedVm(
         "ats",
         Situation.NOT_OFFERED,
         view(facts=kernel("FALSE", "FALSE")),
@@ -69,7 +69,7 @@ CASES = (
         "TRUE",
         other=by_esxcli("TRUE"),
     ),
-    Case(
+    ResolvedVm(
         "ats",
         Situation.NOT_OFFERED,
         view(version="7.0.2", facts=kernel("FALSE", "FALSE")),
@@ -77,7 +77,7 @@ CASES = (
         "TRUE",
         by_hand="esxcli system settings kernel set --setting=atsSupport --value=TRUE",
     ),
-    Case(
+    ResolvedVm(
         "ats",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.KERNEL: "esxcli was refused", FactGroup.OPTIONS: "refused"}}),
@@ -89,7 +89,7 @@ CASES = (
 
 
 def test_no_key_is_no_wish() -> None:
-    assert list(ATS.wishes(hosts(), view())) == []
+    assert list(ATS.desired_settings(hosts(), view())) == []
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, "TRUE"), (False, "FALSE")])
@@ -105,8 +105,8 @@ def test_a_release_without_the_setting_has_none() -> None:
 
 def test_it_takes_a_reboot_and_the_runbook_names_the_setting_of_the_release() -> None:
     host = view(version="7.0.1", facts=kernel("FALSE", "FALSE", "vtdAtsSupport"))
-    wish = wish_of(ATS, hosts(ats=True), host)
-    assert ATS.impact(host, wish) is Impact.HOST_REBOOT
-    how = ATS.how(host, wish)
+    desired = wish_of(ATS, hosts(ats=True), host)
+    assert ATS.impact(host, desired) is Impact.HOST_REBOOT
+    how = ATS.how(host, desired)
     assert how.commands == ("esxcli system settings kernel set --setting=vtdAtsSupport --value=TRUE",)
     assert how.undo[0] == "esxcli system settings kernel set --setting=vtdAtsSupport --value=FALSE"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import NIC, NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostMark
@@ -47,8 +47,10 @@ OFF = value("False", "False", "False")
 WAITING = value("False", "True", "False")
 
 CASES = (
-    Case("nic_firmware", Situation.RIGHT, told({"ATS_ENABLED": ON}), asks(ATS_ENABLED="True"), "True", ATS),
-    Case(
+    ResolvedVm(
+        "nic_firmware", Situation.RIGHT, told({"ATS_ENABLED": ON}), asks(ATS_ENABLED="True"), "True", ATS
+    ),
+    ResolvedVm(
         "nic_firmware",
         Situation.RIGHT,
         told({"ATS_ENABLED": value(None, "True")}),
@@ -56,7 +58,7 @@ CASES = (
         "True",
         ATS,
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.RIGHT,
         told({"LINK_TYPE_P1": value("ETH", "ETH", "IB")}),
@@ -64,7 +66,7 @@ CASES = (
         "2",
         f"{NIC} LINK_TYPE_P1",
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.WRONG,
         told({"ATS_ENABLED": OFF}),
@@ -74,7 +76,7 @@ CASES = (
         found="False",
         writes=(ShellWrite(commands=(command("ATS_ENABLED=1"),)),),
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.WRONG,
         told({"LINK_TYPE_P2": value("IB", "IB")}),
@@ -83,7 +85,7 @@ CASES = (
         f"{NIC} LINK_TYPE_P2",
         writes=(ShellWrite(commands=(command("LINK_TYPE_P2=2"),)),),
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.WRONG,
         told({"NUM_OF_VFS": value("0", "0")}),
@@ -92,7 +94,7 @@ CASES = (
         f"{NIC} NUM_OF_VFS",
         writes=(ShellWrite(commands=(command("NUM_OF_VFS=8"),)),),
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.OFF,
         told({"ATS_ENABLED": ON}),
@@ -101,7 +103,7 @@ CASES = (
         ATS,
         writes=(ShellWrite(commands=(command("ATS_ENABLED=0"),)),),
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.PENDING,
         told({"ATS_ENABLED": WAITING}),
@@ -109,7 +111,7 @@ CASES = (
         "True",
         ATS,
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.NOT_OFFERED,
         told({"ATS_ENABLED": OFF}),
@@ -118,7 +120,7 @@ CASES = (
         ATS,
         by_hand=f"set ATS_ENABLED of {NIC} to True",
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.SHELL_NICS: "ssh refused the key"}}),
@@ -127,8 +129,10 @@ CASES = (
         ATS,
         unread="ssh refused the key",
     ),
-    Case("nic_firmware", Situation.UNREAD, view(), asks(ATS_ENABLED="True"), "True", ATS, unread="not asked"),
-    Case(
+    ResolvedVm(
+        "nic_firmware", Situation.UNREAD, view(), asks(ATS_ENABLED="True"), "True", ATS, unread="not asked"
+    ),
+    ResolvedVm(
         "nic_firmware",
         Situation.UNREAD,
         view(facts={"shell": {"unread": {NIC: "mlxconfig is not on this host"}}}),
@@ -137,7 +141,7 @@ CASES = (
         ATS,
         unread="mlxconfig is not on this host",
     ),
-    Case(
+    ResolvedVm(
         "nic_firmware",
         Situation.UNREAD,
         view(facts={"shell": {"firmware": {NIC: {}}, "unread": {NIC: "could not read all"}}}),
@@ -152,14 +156,14 @@ CASES = (
 def test_all_parameters_of_a_nic_go_into_one_command_and_each_nic_has_its_own() -> None:
     seen = view(nics=(nic(), nic("vmnic3", NIC_2)))
     entry = asks(SRIOV_EN="True", NUM_OF_VFS="8")
-    wishes = list(FIRMWARE.wishes(entry, seen))
-    (write,) = FIRMWARE.write(seen, wishes)
+    desired_settings = list(FIRMWARE.desired_settings(entry, seen))
+    (write,) = FIRMWARE.write(seen, desired_settings)
     words = ("SRIOV_EN=1", "NUM_OF_VFS=8")
     assert write == ShellWrite(commands=(command(*words), command(*words, pci_id=NIC_2)))
 
 
 def test_a_parameter_that_the_plan_does_not_name_is_no_wish() -> None:
-    assert list(FIRMWARE.wishes(hosts(nics={"use": "passthrough"}), view())) == []
+    assert list(FIRMWARE.desired_settings(hosts(nics={"use": "passthrough"}), view())) == []
 
 
 @pytest.mark.parametrize(
@@ -187,9 +191,9 @@ def test_a_cold_boot_is_asked_for_only_after_a_reboot_in_vain(
 
 
 def test_what_is_not_read_is_supposed_to_take_a_reboot() -> None:
-    wish = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), view(), ATS)
-    assert FIRMWARE.impact(view(), wish) is Impact.HOST_REBOOT
-    assert FIRMWARE.by_hand(view(), wish) == ""
+    desired = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), view(), ATS)
+    assert FIRMWARE.impact(view(), desired) is Impact.HOST_REBOOT
+    assert FIRMWARE.by_hand(view(), desired) == ""
 
 
 @pytest.mark.parametrize(
@@ -201,9 +205,9 @@ def test_the_firmware_of_a_nic_that_is_passed_through_is_its_guests(
     passed = nic(pci={"passthrough_enabled": True, "passthrough_active": True}).pci
     assert passed is not None
     seen = view(nics=(), devices=(passed,), facts={"vmnics": vmnics})
-    wish = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), seen, ATS)
+    desired = wish_of(FIRMWARE, asks(ATS_ENABLED="True"), seen, ATS)
     assert FIRMWARE.read(seen, ATS).is_absent
-    objection = FIRMWARE.objects(seen, wish)
+    objection = FIRMWARE.objects(seen, desired)
     assert objection is not None
     assert objection.code is code
     assert "guest" in objection.remedy

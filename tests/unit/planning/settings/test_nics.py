@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, NIC, NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.inventory import PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import BY_FIRMWARE, nic_names, write_passthrough
 from vgpu_cfg.planning.host_settings.table import setting
 
@@ -62,10 +62,10 @@ def unlisted(**nic_keys: Any) -> HostView:
 
 
 CASES = (
-    Case("nic_passthrough", Situation.RIGHT, handed_out(), rule(use="passthrough"), "passthrough", NIC),
-    Case("nic_passthrough", Situation.RIGHT, own(), rule(use="host"), "host", NIC),
-    Case("nic_passthrough", Situation.RIGHT, own(sriov=WHOLE), rule(use="sriov", vfs=8), "host", NIC),
-    Case(
+    ResolvedVm("nic_passthrough", Situation.RIGHT, handed_out(), rule(use="passthrough"), "passthrough", NIC),
+    ResolvedVm("nic_passthrough", Situation.RIGHT, own(), rule(use="host"), "host", NIC),
+    ResolvedVm("nic_passthrough", Situation.RIGHT, own(sriov=WHOLE), rule(use="sriov", vfs=8), "host", NIC),
+    ResolvedVm(
         "nic_passthrough",
         Situation.WRONG,
         own(),
@@ -75,7 +75,7 @@ CASES = (
         found="host",
         writes=writes(is_passthrough=True),
     ),
-    Case(
+    ResolvedVm(
         "nic_passthrough",
         Situation.OFF,
         handed_out(),
@@ -84,7 +84,7 @@ CASES = (
         NIC,
         writes=writes(is_passthrough=False),
     ),
-    Case(
+    ResolvedVm(
         "nic_passthrough",
         Situation.PENDING,
         own(passthrough_enabled=True),
@@ -92,7 +92,7 @@ CASES = (
         "passthrough",
         NIC,
     ),
-    Case(
+    ResolvedVm(
         "nic_passthrough",
         Situation.NOT_OFFERED,
         own(),
@@ -101,7 +101,7 @@ CASES = (
         NIC,
         other=toggled("true"),
     ),
-    Case(
+    ResolvedVm(
         "nic_passthrough",
         Situation.UNREAD,
         unlisted(),
@@ -110,9 +110,9 @@ CASES = (
         NIC,
         unread="lists no PCI function",
     ),
-    Case("nic_label", Situation.RIGHT, own(hardware_label="roce"), rule(label="roce"), "roce", NIC),
-    Case("nic_label", Situation.RIGHT, own(), rule(label=""), "", NIC),
-    Case(
+    ResolvedVm("nic_label", Situation.RIGHT, own(hardware_label="roce"), rule(label="roce"), "roce", NIC),
+    ResolvedVm("nic_label", Situation.RIGHT, own(), rule(label=""), "", NIC),
+    ResolvedVm(
         "nic_label",
         Situation.WRONG,
         own(hardware_label="old"),
@@ -122,7 +122,7 @@ CASES = (
         found="old",
         writes=writes(label="roce"),
     ),
-    Case(
+    ResolvedVm(
         "nic_label",
         Situation.OFF,
         own(hardware_label="roce"),
@@ -131,7 +131,7 @@ CASES = (
         NIC,
         writes=writes(label=""),
     ),
-    Case(
+    ResolvedVm(
         "nic_label",
         Situation.PENDING,
         own(hardware_label="roce"),
@@ -140,10 +140,10 @@ CASES = (
         NIC,
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "nic_label", Situation.NOT_OFFERED, own(), rule(label="roce"), "roce", NIC, by_hand="the label 'roce'"
     ),
-    Case(
+    ResolvedVm(
         "nic_label",
         Situation.UNREAD,
         unlisted(),
@@ -152,9 +152,9 @@ CASES = (
         NIC,
         unread="lists no PCI function",
     ),
-    Case("nic_sriov", Situation.RIGHT, own(sriov=CUT), rule(use="sriov", vfs=8), "8", NIC),
-    Case("nic_sriov", Situation.RIGHT, own(sriov=WHOLE), rule(use="host"), "0", NIC),
-    Case(
+    ResolvedVm("nic_sriov", Situation.RIGHT, own(sriov=CUT), rule(use="sriov", vfs=8), "8", NIC),
+    ResolvedVm("nic_sriov", Situation.RIGHT, own(sriov=WHOLE), rule(use="host"), "0", NIC),
+    ResolvedVm(
         "nic_sriov",
         Situation.WRONG,
         own(sriov=WHOLE),
@@ -164,7 +164,7 @@ CASES = (
         found="0",
         writes=writes(virtual_functions=4),
     ),
-    Case(
+    ResolvedVm(
         "nic_sriov",
         Situation.OFF,
         own(sriov=CUT),
@@ -173,7 +173,7 @@ CASES = (
         NIC,
         writes=writes(virtual_functions=0),
     ),
-    Case(
+    ResolvedVm(
         "nic_sriov",
         Situation.PENDING,
         own(sriov={**WHOLE, "requested": 8}),
@@ -181,7 +181,7 @@ CASES = (
         "8",
         NIC,
     ),
-    Case(
+    ResolvedVm(
         "nic_sriov",
         Situation.NOT_OFFERED,
         own(sriov=WHOLE),
@@ -190,7 +190,7 @@ CASES = (
         NIC,
         by_hand="8 virtual functions",
     ),
-    Case(
+    ResolvedVm(
         "nic_sriov",
         Situation.UNREAD,
         unlisted(),
@@ -207,10 +207,10 @@ CASES = (
 
 def test_rebinding_at_once_takes_no_reboot_and_esxcli_is_told_so() -> None:
     seen = view(facts={"rebind_without_reboot": True})
-    wish = wish_of(PASSTHROUGH, rule(use="passthrough"), seen, NIC)
-    assert PASSTHROUGH.impact(seen, wish) is Impact.HOST_MAINTENANCE
-    assert PASSTHROUGH.other_way(seen, [wish]) == toggled("true", "-a")
-    assert PASSTHROUGH.impact(view(), wish) is Impact.HOST_REBOOT
+    desired = wish_of(PASSTHROUGH, rule(use="passthrough"), seen, NIC)
+    assert PASSTHROUGH.impact(seen, desired) is Impact.HOST_MAINTENANCE
+    assert PASSTHROUGH.other_way(seen, [desired]) == toggled("true", "-a")
+    assert PASSTHROUGH.impact(view(), desired) is Impact.HOST_REBOOT
 
 
 def test_firmware_must_be_in_force_before_the_host_loses_sight_of_it() -> None:
@@ -226,19 +226,19 @@ def with_uplink(**more: Any) -> HostView:
 
 def test_a_nic_in_use_is_no_wish_until_it_is_named() -> None:
     seen = with_uplink()
-    assert list(PASSTHROUGH.wishes(rule(use="passthrough"), seen)) == []
+    assert list(PASSTHROUGH.desired_settings(rule(use="passthrough"), seen)) == []
     named = rule(match={"vmnic": "vmnic2"}, use="passthrough")
-    wish = wish_of(PASSTHROUGH, named, seen, NIC)
-    assert wish.cuts_off == "vmnic2 is the only uplink of vSwitch0, with vmk0 (management)"
-    assert PASSTHROUGH.objects(seen, wish) is None
+    desired = wish_of(PASSTHROUGH, named, seen, NIC)
+    assert desired.cuts_off == "vmnic2 is the only uplink of vSwitch0, with vmk0 (management)"
+    assert PASSTHROUGH.objects(seen, desired) is None
 
 
 def test_a_nic_in_use_that_nobody_named_is_refused() -> None:
-    objection = PASSTHROUGH.objects(with_uplink(), Wish("nic_passthrough", "passthrough", NIC))
+    objection = PASSTHROUGH.objects(with_uplink(), DesiredSetting("nic_passthrough", "passthrough", NIC))
     assert objection is not None
     assert objection.code is Code.NIC_IN_USE
     assert "match: {vmnic: vmnic2}" in objection.remedy
-    assert PASSTHROUGH.objects(with_uplink(), Wish("nic_passthrough", "host", NIC)) is None
+    assert PASSTHROUGH.objects(with_uplink(), DesiredSetting("nic_passthrough", "host", NIC)) is None
 
 
 def test_without_knowing_what_the_host_uses_no_nic_is_taken() -> None:
@@ -260,12 +260,12 @@ def test_a_function_that_cannot_be_passed_through_is_refused_unless_the_bios_com
 
 def test_a_nic_that_is_handed_out_is_none_of_the_hosts() -> None:
     seen = own()
-    shown = PASSTHROUGH.show(seen.host, Wish("nic_passthrough", "passthrough", NIC))
+    shown = PASSTHROUGH.show(seen.host, DesiredSetting("nic_passthrough", "passthrough", NIC))
     assert shown.nics == ()
     passed = shown.device(NIC)
     assert passed is not None
     assert passed.passthrough_active
-    back = PASSTHROUGH.show(handed_out().host, Wish("nic_passthrough", "host", NIC)).device(NIC)
+    back = PASSTHROUGH.show(handed_out().host, DesiredSetting("nic_passthrough", "host", NIC)).device(NIC)
     assert back is not None
     assert not back.passthrough_active
 
@@ -277,13 +277,15 @@ def test_once_it_is_handed_out_its_firmware_cannot_be_read() -> None:
     )
     device = f"{NIC} ATS_ENABLED"
     assert firmware.read(seen, device).configured == "True"
-    shown = replace(seen, host=PASSTHROUGH.show(seen.host, Wish("nic_passthrough", "passthrough", NIC)))
+    shown = replace(
+        seen, host=PASSTHROUGH.show(seen.host, DesiredSetting("nic_passthrough", "passthrough", NIC))
+    )
     assert firmware.read(shown, device).is_absent
 
 
 def test_what_the_plan_does_not_say_is_no_wish() -> None:
     for entry in (PASSTHROUGH, LABEL, SRIOV):
-        assert list(entry.wishes(rule(firmware={"ATS_ENABLED": "True"}), own(sriov=CUT))) == []
+        assert list(entry.desired_settings(rule(firmware={"ATS_ENABLED": "True"}), own(sriov=CUT))) == []
 
 
 # ------------------------------------------------------------------ label
@@ -298,9 +300,9 @@ def test_labels_came_with_7_0_u2() -> None:
 
 
 def test_a_label_disturbs_nothing_and_is_shown() -> None:
-    wish = wish_of(LABEL, rule(label="roce"), own(), NIC)
-    assert LABEL.impact(own(), wish) is Impact.NONE
-    shown = LABEL.show(own().host, wish).device(NIC)
+    desired = wish_of(LABEL, rule(label="roce"), own(), NIC)
+    assert LABEL.impact(own(), desired) is Impact.NONE
+    shown = LABEL.show(own().host, desired).device(NIC)
     assert shown is not None
     assert shown.hardware_label == "roce"
 
@@ -323,8 +325,8 @@ def test_more_functions_than_there_are_need_the_firmware(
     sriov: dict[str, Any], firmware: dict[str, str], is_refused: bool
 ) -> None:
     seen = own(sriov=sriov)
-    wish = wish_of(SRIOV, rule(use="sriov", vfs=8, firmware=firmware), seen, NIC)
-    objection = SRIOV.objects(seen, wish)
+    desired = wish_of(SRIOV, rule(use="sriov", vfs=8, firmware=firmware), seen, NIC)
+    objection = SRIOV.objects(seen, desired)
     assert (objection is not None) is is_refused
     assert objection is None or objection.code is Code.NOT_SUPPORTED
 
@@ -332,7 +334,7 @@ def test_more_functions_than_there_are_need_the_firmware(
 def test_a_nic_without_the_capability_is_absent_and_keeps_whole_without_a_word() -> None:
     seen = own()
     assert SRIOV.read(seen, NIC).is_absent
-    assert list(SRIOV.wishes(rule(use="host"), seen)) == []
+    assert list(SRIOV.desired_settings(rule(use="host"), seen)) == []
     objection = SRIOV.objects(seen, wish_of(SRIOV, rule(use="sriov", vfs=8), seen, NIC))
     assert objection is not None
     assert "NUM_OF_VFS: 8" in objection.remedy
@@ -340,31 +342,31 @@ def test_a_nic_without_the_capability_is_absent_and_keeps_whole_without_a_word()
 
 def test_virtual_functions_are_shown() -> None:
     seen = own(sriov=WHOLE)
-    shown = SRIOV.show(seen.host, Wish("nic_sriov", "4", NIC)).device(NIC)
+    shown = SRIOV.show(seen.host, DesiredSetting("nic_sriov", "4", NIC)).device(NIC)
     assert shown is not None
     assert shown.sriov is not None
     assert (shown.sriov.is_active, shown.sriov.functions) == (True, 4)
-    assert SRIOV.show(own().host, Wish("nic_sriov", "4", NIC)) == own().host
+    assert SRIOV.show(own().host, DesiredSetting("nic_sriov", "4", NIC)) == own().host
 
 
 # ------------------------------------------------------------------ write
 
 
 def test_one_call_sets_everything_of_gpus_and_nics() -> None:
-    wishes = [
-        Wish("gpu_passthrough", "passthrough", GPU),
-        Wish("gpu_label", "a100", GPU),
-        Wish("nic_passthrough", "host", NIC),
-        Wish("nic_sriov", "8", NIC),
-        Wish("nic_label", "", NIC_2),
+    desired_settings = [
+        DesiredSetting("gpu_passthrough", "passthrough", GPU),
+        DesiredSetting("gpu_label", "a100", GPU),
+        DesiredSetting("nic_passthrough", "host", NIC),
+        DesiredSetting("nic_sriov", "8", NIC),
+        DesiredSetting("nic_label", "", NIC_2),
     ]
-    (write,) = write_passthrough(view(), wishes)
+    (write,) = write_passthrough(view(), desired_settings)
     assert write.devices == (
         PassthroughDevice(pci_id=GPU, is_passthrough=True, label="a100"),
         PassthroughDevice(pci_id=NIC, is_passthrough=False, virtual_functions=8),
         PassthroughDevice(pci_id=NIC_2, label=""),
     )
-    assert PASSTHROUGH.other_way(view(), wishes) is None
+    assert PASSTHROUGH.other_way(view(), desired_settings) is None
 
 
 def test_the_note_of_firmware_is_shown_with_the_wish() -> None:

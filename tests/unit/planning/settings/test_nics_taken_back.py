@@ -33,10 +33,10 @@ def test_what_was_written_and_did_not_rebind_waits_for_a_reboot(
 @pytest.mark.parametrize("use", ["host", "sriov"])
 def test_a_nic_is_not_taken_back_from_a_vm_that_names_it(use: str) -> None:
     seen = handed_out()
-    wish = wish_of(PASSTHROUGH, rule(use=use), seen, NIC)
-    assert PASSTHROUGH.objects(seen, wish) is None
-    assert PASSTHROUGH.objects(replace(seen, holders={NIC_2: ("pt-01",), "": ("odd",)}), wish) is None
-    objection = PASSTHROUGH.objects(replace(seen, holders={NIC: ("pt-01", "pt-02")}), wish)
+    desired = wish_of(PASSTHROUGH, rule(use=use), seen, NIC)
+    assert PASSTHROUGH.objects(seen, desired) is None
+    assert PASSTHROUGH.objects(replace(seen, holders={NIC_2: ("pt-01",), "": ("odd",)}), desired) is None
+    objection = PASSTHROUGH.objects(replace(seen, holders={NIC: ("pt-01", "pt-02")}), desired)
     assert objection is not None
     assert objection.code is Code.NIC_IN_USE
     assert objection.message == "pt-01, pt-02 have it as a DirectPath device"

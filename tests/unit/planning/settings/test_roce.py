@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -37,8 +37,8 @@ def by_esxcli(module: str, options: str) -> EsxcliWrite:
 
 
 CASES = (
-    Case("nmlx5_core", Situation.RIGHT, loaded(DSCP), roce(), DSCP),
-    Case(
+    ResolvedVm("nmlx5_core", Situation.RIGHT, loaded(DSCP), roce(), DSCP),
+    ResolvedVm(
         "nmlx5_core",
         Situation.RIGHT,
         loaded("max_vfs=4 trust_state=2 pfcrx=8 pfctx=8"),
@@ -46,9 +46,11 @@ CASES = (
         DSCP,
         found=DSCP,
     ),
-    Case("nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP),
-    Case("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
-    Case(
+    ResolvedVm(
+        "nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP
+    ),
+    ResolvedVm("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
+    ResolvedVm(
         "nmlx5_core",
         Situation.WRONG,
         loaded("dcbx=1 max_vfs=4,4"),
@@ -61,7 +63,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.WRONG,
         loaded(f"dcbx=1 {DSCP}"),
@@ -71,7 +73,7 @@ CASES = (
             ModuleWrite(module="nmlx5_core", options="dcbx=1 pfctx=0x20 pfcrx=0x20", before=f"dcbx=1 {DSCP}"),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.WRONG,
         loaded("pfctx=0x08 trust_state=2"),
@@ -85,7 +87,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.OFF,
         loaded(f"dcbx=1 {DSCP} max_vfs=4"),
@@ -95,8 +97,8 @@ CASES = (
             ModuleWrite(module="nmlx5_core", options="dcbx=1 max_vfs=4", before=f"dcbx=1 {DSCP} max_vfs=4"),
         ),
     ),
-    Case("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
-    Case(
+    ResolvedVm("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
+    ResolvedVm(
         "nmlx5_core",
         Situation.NOT_OFFERED,
         loaded("dcbx=1"),
@@ -104,7 +106,7 @@ CASES = (
         DSCP,
         other=by_esxcli("nmlx5_core", f"dcbx=1 {DSCP}"),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_core",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "the account may not"}}),
@@ -112,10 +114,12 @@ CASES = (
         DSCP,
         unread="the account may not",
     ),
-    Case("nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"),
-    Case("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
-    Case("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
-    Case(
+    ResolvedVm(
+        "nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"
+    ),
+    ResolvedVm("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
+    ResolvedVm("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.WRONG,
         loaded(rdma="debug=1 dscp_force=24"),
@@ -129,7 +133,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.WRONG,
         loaded(rdma=MARKS),
@@ -137,7 +141,7 @@ CASES = (
         "pcp_force=4",
         writes=(ModuleWrite(module="nmlx5_rdma", options="pcp_force=4", before=MARKS),),
     ),
-    Case(
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.OFF,
         loaded(rdma=f"{MARKS} debug=1"),
@@ -145,9 +149,11 @@ CASES = (
         "",
         writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1", before=f"{MARKS} debug=1"),),
     ),
-    Case("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
-    Case("nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)),
-    Case(
+    ResolvedVm("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
+    ResolvedVm(
+        "nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)
+    ),
+    ResolvedVm(
         "nmlx5_rdma",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "no privilege"}}),
@@ -179,10 +185,10 @@ def test_rules_that_disagree_about_one_driver_are_refused() -> None:
 
 def test_rules_that_agree_are_one_wish() -> None:
     seen = loaded(nics=(nic(), nic("vmnic3", NIC_2)))
-    wish = wish_of(CORE, roce(), seen)
-    assert wish.value == DSCP
-    assert wish.note == ""
-    assert CORE.objects(seen, wish) is None
+    desired = wish_of(CORE, roce(), seen)
+    assert desired.value == DSCP
+    assert desired.note == ""
+    assert CORE.objects(seen, desired) is None
 
 
 def test_one_nic_that_wants_it_turns_it_on_for_the_driver() -> None:
@@ -204,14 +210,14 @@ def test_the_other_nics_of_the_driver_are_named() -> None:
 
 def test_a_nic_of_another_driver_is_refused_by_name() -> None:
     seen = loaded(nics=(nic("vmnic5", driver="bnxtnet"),))
-    wish = wish_of(CORE, roce(), seen, "vmnic5")
+    desired = wish_of(CORE, roce(), seen, "vmnic5")
     assert CORE.read(seen, "vmnic5").is_absent
-    objection = CORE.objects(seen, wish)
+    objection = CORE.objects(seen, desired)
     assert objection is not None
     assert objection.code is Code.NOT_SUPPORTED
     assert "bnxtnet" in objection.message
-    assert list(RDMA.wishes(roce(), seen)) == []
-    assert list(CORE.wishes(hosts(nics={"roce": False}), seen)) == []
+    assert list(RDMA.desired_settings(roce(), seen)) == []
+    assert list(CORE.desired_settings(hosts(nics={"roce": False}), seen)) == []
 
 
 def test_a_module_that_is_not_there_is_refused() -> None:
@@ -224,7 +230,7 @@ def test_a_module_that_is_not_there_is_refused() -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"use": "passthrough", "roce": {}}])
 def test_what_the_host_does_not_drive_is_no_wish(keys: dict[str, Any]) -> None:
-    assert list(CORE.wishes(hosts(nics=keys), loaded())) == []
+    assert list(CORE.desired_settings(hosts(nics=keys), loaded())) == []
 
 
 def test_an_odd_bitmap_is_shown_as_it_is() -> None:

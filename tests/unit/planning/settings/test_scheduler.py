@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, ModuleWrite
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostView, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
 from vgpu_cfg.planning.host_settings.table import setting
 
@@ -34,9 +34,9 @@ def want(policy: str) -> Any:
 FIXED = "NVreg_RegistryDwords=RmPVMRL=0x11"
 
 CASES = (
-    Case("scheduler", Situation.RIGHT, host(FIXED), want("fixed_share"), "fixed_share", GPU),
-    Case("scheduler", Situation.RIGHT, host(""), want("best_effort"), "best_effort", GPU),
-    Case(
+    ResolvedVm("scheduler", Situation.RIGHT, host(FIXED), want("fixed_share"), "fixed_share", GPU),
+    ResolvedVm("scheduler", Situation.RIGHT, host(""), want("best_effort"), "best_effort", GPU),
+    ResolvedVm(
         "scheduler",
         Situation.WRONG,
         host("NVreg_IgnoreMMIOCheck=1"),
@@ -51,7 +51,7 @@ CASES = (
             ),
         ),
     ),
-    Case(
+    ResolvedVm(
         "scheduler",
         Situation.OFF,
         host(f"a=1 {FIXED} b=2"),
@@ -60,7 +60,7 @@ CASES = (
         GPU,
         writes=(ModuleWrite(module="nvidia", options="a=1 b=2", before=f"a=1 {FIXED} b=2"),),
     ),
-    Case(
+    ResolvedVm(
         "scheduler",
         Situation.PENDING,
         host(FIXED),
@@ -69,7 +69,7 @@ CASES = (
         GPU,
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "scheduler",
         Situation.NOT_OFFERED,
         host(""),
@@ -81,7 +81,7 @@ CASES = (
             arguments=(("module", "nvidia"), ("parameter-string", FIXED)),
         ),
     ),
-    Case(
+    ResolvedVm(
         "scheduler",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "not permitted"}}),
@@ -90,7 +90,7 @@ CASES = (
         GPU,
         unread="not permitted",
     ),
-    Case(
+    ResolvedVm(
         "scheduler",
         Situation.UNREAD,
         view(),
@@ -103,7 +103,7 @@ CASES = (
 
 
 def test_no_key_is_no_wish() -> None:
-    assert list(SCHEDULER.wishes(hosts(gpus={"use": "vgpu"}), host(""))) == []
+    assert list(SCHEDULER.desired_settings(hosts(gpus={"use": "vgpu"}), host(""))) == []
 
 
 @pytest.mark.parametrize(
@@ -172,23 +172,25 @@ def test_a_gpu_of_its_own_by_any_spelling_of_its_address(pci: str) -> None:
         ),
     ],
 )
-def test_what_is_written_for_two_gpus(before: str, wishes: dict[str, str], after: str) -> None:
+def test_what_is_written_for_two_gpus(before: str, desired_settings: dict[str, str], after: str) -> None:
     shown = host(before, gpu(), gpu(GPU_2))
-    rules = [{"match": {"pci_id": pci_id}, "scheduler": policy} for pci_id, policy in wishes.items()]
-    asked = list(SCHEDULER.wishes(hosts(gpus=rules), shown))
+    rules = [
+        {"match": {"pci_id": pci_id}, "scheduler": policy} for pci_id, policy in desired_settings.items()
+    ]
+    asked = list(SCHEDULER.desired_settings(hosts(gpus=rules), shown))
     assert SCHEDULER.write(shown, asked) == (ModuleWrite(module="nvidia", options=after, before=before),)
 
 
 def test_a_gpu_that_is_passed_through_does_not_count() -> None:
     shown = host("", gpu(), gpu(GPU_2, pci=PASSED))
-    wish = wish_of(SCHEDULER, want("fixed_share"), shown, GPU)
-    assert SCHEDULER.write(shown, [wish]) == (ModuleWrite(module="nvidia", options=FIXED),)
+    desired = wish_of(SCHEDULER, want("fixed_share"), shown, GPU)
+    assert SCHEDULER.write(shown, [desired]) == (ModuleWrite(module="nvidia", options=FIXED),)
 
 
 def test_a_module_that_is_not_there_yet_had_no_string_before() -> None:
     shown = view(facts={"modules": {}})
-    wish = Wish("scheduler", "fixed_share", GPU)
-    assert SCHEDULER.write(shown, [wish]) == (ModuleWrite(module="nvidia", options=FIXED, before=""),)
+    desired = DesiredSetting("scheduler", "fixed_share", GPU)
+    assert SCHEDULER.write(shown, [desired]) == (ModuleWrite(module="nvidia", options=FIXED, before=""),)
 
 
 @pytest.mark.parametrize(
@@ -213,9 +215,9 @@ def test_where_fixed_share_cannot_be(rule: dict[str, Any], shown: HostView, code
 
 def test_it_takes_a_reboot_and_the_way_back_is_the_string_as_it_was() -> None:
     shown = host("a=1")
-    wish = wish_of(SCHEDULER, want("fixed_share"), shown, GPU)
-    assert SCHEDULER.impact(shown, wish) is Impact.HOST_REBOOT
-    how = SCHEDULER.how(shown, wish)
+    desired = wish_of(SCHEDULER, want("fixed_share"), shown, GPU)
+    assert SCHEDULER.impact(shown, desired) is Impact.HOST_REBOOT
+    how = SCHEDULER.how(shown, desired)
     assert how.commands[0] == f'esxcli system module parameters set -m nvidia -p "a=1 {FIXED}"'
     assert how.undo[0] == 'esxcli system module parameters set -m nvidia -p "a=1"'
     assert "policy FIXED_SHARE" in how.expected

@@ -59,8 +59,8 @@ def test_every_runbook_paragraph_is_whole(entry: HostSetting) -> None:
     for case in all_cases():
         if case.setting != entry.key:
             continue
-        for wish in entry.wishes(case.entry, case.view):
-            how = entry.how(case.view, wish)
+        for desired in entry.desired_settings(case.entry, case.view):
+            how = entry.how(case.view, desired)
             assert how.why
             assert how.client or how.commands
             assert how.expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -39,8 +39,8 @@ def by_esxcli(verb: str) -> EsxcliWrite:
 
 
 CASES = (
-    Case("uplink", Situation.RIGHT, wired("vmnic2"), joins("vSwitch1"), "vSwitch1", "vmnic2"),
-    Case(
+    ResolvedVm("uplink", Situation.RIGHT, wired("vmnic2"), joins("vSwitch1"), "vSwitch1", "vmnic2"),
+    ResolvedVm(
         "uplink",
         Situation.RIGHT,
         wired("vmnic2", mtu=9216),
@@ -49,7 +49,7 @@ CASES = (
         "vmnic2",
         found="vSwitch1 mtu 9216",
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.WRONG,
         wired("vmnic3"),
@@ -59,7 +59,7 @@ CASES = (
         found="",
         writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3", "vmnic2"), before=("vmnic3",)),),
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.WRONG,
         wired(),
@@ -68,7 +68,7 @@ CASES = (
         "vmnic2",
         writes=(SwitchWrite(switch="vSwitch1", mtu=9000, uplinks=("vmnic2",)),),
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.WRONG,
         wired("vmnic2", "vmnic3", mtu=1500),
@@ -77,7 +77,7 @@ CASES = (
         "vmnic2",
         writes=(SwitchWrite(switch="vSwitch1", mtu=9000),),
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.OFF,
         wired("vmnic2", "vmnic3"),
@@ -87,7 +87,7 @@ CASES = (
         found="vSwitch1 mtu 1500",
         writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3",), before=("vmnic2", "vmnic3")),),
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.PENDING,
         wired("vmnic2"),
@@ -96,7 +96,7 @@ CASES = (
         "vmnic2",
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.NOT_OFFERED,
         wired(),
@@ -105,10 +105,10 @@ CASES = (
         "vmnic2",
         other=by_esxcli("add"),
     ),
-    Case(
+    ResolvedVm(
         "uplink", Situation.NOT_OFFERED, wired("vmnic2"), joins(""), "", "vmnic2", other=by_esxcli("remove")
     ),
-    Case(
+    ResolvedVm(
         "uplink",
         Situation.UNREAD,
         HostView(
@@ -136,27 +136,27 @@ def test_a_nic_of_another_switch_is_not_torn_out_of_it() -> None:
 
 @pytest.mark.parametrize("switch", ["dvs-1", "nowhere"])
 def test_a_switch_that_is_no_standard_one_is_not_this_hosts_matter(switch: str) -> None:
-    assert list(UPLINK.wishes(joins(switch), wired())) == []
+    assert list(UPLINK.desired_settings(joins(switch), wired())) == []
 
 
 def test_nothing_is_taken_out_of_a_distributed_switch() -> None:
     seen = wired(nics=(nic("vmnic7"),))
-    assert list(UPLINK.wishes(hosts(nics={"match": {"vmnic": "vmnic7"}, "switch": ""}), seen)) == []
+    assert list(UPLINK.desired_settings(hosts(nics={"match": {"vmnic": "vmnic7"}, "switch": ""}), seen)) == []
 
 
 def test_two_nics_join_one_after_the_other() -> None:
     seen = wired(nics=(nic(), nic("vmnic3", NIC_2)))
-    wishes = list(UPLINK.wishes(hosts(nics={"switch": "vSwitch1"}), seen))
-    assert UPLINK.write(seen, wishes) == [
+    desired_settings = list(UPLINK.desired_settings(hosts(nics={"switch": "vSwitch1"}), seen))
+    assert UPLINK.write(seen, desired_settings) == [
         SwitchWrite(switch="vSwitch1", uplinks=("vmnic2",)),
         SwitchWrite(switch="vSwitch1", uplinks=("vmnic2", "vmnic3"), before=("vmnic2",)),
     ]
 
 
 def test_several_calls_of_esxcli_go_over_the_shell() -> None:
-    wish = wish_of(UPLINK, joins("vSwitch1", mtu=9000), wired(), "vmnic2")
+    desired = wish_of(UPLINK, joins("vSwitch1", mtu=9000), wired(), "vmnic2")
     standard = ("esxcli", "network", "vswitch", "standard")
-    assert UPLINK.other_way(wired(), [wish]) == ShellWrite(
+    assert UPLINK.other_way(wired(), [desired]) == ShellWrite(
         commands=(
             (*standard, "uplink", "add", "--uplink-name=vmnic2", "--vswitch-name=vSwitch1"),
             (*standard, "set", "--vswitch-name=vSwitch1", "--mtu=9000"),

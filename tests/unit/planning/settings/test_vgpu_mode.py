@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, view
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import GraphicsWrite
@@ -30,9 +30,9 @@ def host(mode: VgpuMode | None, name: str = "L40S", **more: Any) -> HostView:
 
 
 CASES = (
-    Case("vgpu_mode", Situation.RIGHT, host(MIXED), WANT_MIXED, "mixed_size", GPU),
-    Case("vgpu_mode", Situation.RIGHT, host(None, version="8.0.2"), WANT_SAME, "same_size", GPU),
-    Case(
+    ResolvedVm("vgpu_mode", Situation.RIGHT, host(MIXED), WANT_MIXED, "mixed_size", GPU),
+    ResolvedVm("vgpu_mode", Situation.RIGHT, host(None, version="8.0.2"), WANT_SAME, "same_size", GPU),
+    ResolvedVm(
         "vgpu_mode",
         Situation.WRONG,
         host(SAME),
@@ -41,7 +41,7 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(vgpu_modes={GPU: MIXED}),),
     ),
-    Case(
+    ResolvedVm(
         "vgpu_mode",
         Situation.OFF,
         host(MIXED),
@@ -50,8 +50,10 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(vgpu_modes={GPU: SAME}),),
     ),
-    Case("vgpu_mode", Situation.PENDING, host(MIXED), WANT_MIXED, "mixed_size", GPU, has_one_value=True),
-    Case(
+    ResolvedVm(
+        "vgpu_mode", Situation.PENDING, host(MIXED), WANT_MIXED, "mixed_size", GPU, has_one_value=True
+    ),
+    ResolvedVm(
         "vgpu_mode",
         Situation.NOT_OFFERED,
         host(SAME),
@@ -60,13 +62,17 @@ CASES = (
         GPU,
         by_hand="Graphics Devices > {device} > Edit: Mixed size",
     ),
-    Case("vgpu_mode", Situation.UNREAD, host(None), WANT_MIXED, "mixed_size", GPU, unread="no vGPU mode"),
+    ResolvedVm(
+        "vgpu_mode", Situation.UNREAD, host(None), WANT_MIXED, "mixed_size", GPU, unread="no vGPU mode"
+    ),
 )
 
 
 def test_no_key_is_no_wish() -> None:
-    assert list(MODE.wishes(hosts(gpus={"use": "vgpu"}), host(SAME))) == []
-    assert list(MODE.wishes(hosts(gpus={"use": "leave", "vgpu_mode": "mixed_size"}), host(SAME))) == []
+    assert list(MODE.desired_settings(hosts(gpus={"use": "vgpu"}), host(SAME))) == []
+    assert (
+        list(MODE.desired_settings(hosts(gpus={"use": "leave", "vgpu_mode": "mixed_size"}), host(SAME))) == []
+    )
 
 
 def test_what_a_reboot_left_configured_is_written_again_and_not_waited_for() -> None:
@@ -76,9 +82,9 @@ def test_what_a_reboot_left_configured_is_written_again_and_not_waited_for() -> 
 
 
 def test_it_needs_an_empty_gpu_and_is_dropped_by_a_reboot() -> None:
-    wish = wish_of(MODE, WANT_MIXED, host(SAME), GPU)
-    assert MODE.impact(host(SAME), wish) is Impact.HOST_MAINTENANCE
-    assert MODE.is_dropped_by_reboot(host(SAME), wish)
+    desired = wish_of(MODE, WANT_MIXED, host(SAME), GPU)
+    assert MODE.impact(host(SAME), desired) is Impact.HOST_MAINTENANCE
+    assert MODE.is_dropped_by_reboot(host(SAME), desired)
     assert not MODE.is_dropped_by_reboot(host(MIXED), wish_of(MODE, WANT_SAME, host(MIXED), GPU))
 
 

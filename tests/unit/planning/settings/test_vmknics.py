@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import Case, Situation, wish_of
+from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -44,11 +44,11 @@ ROCE = "roce-111"
 BOTH = f"{ADDRESS} mtu 9000"
 
 CASES = (
-    Case(
+    ResolvedVm(
         "vmknic", Situation.RIGHT, has(address=ADDRESS, mtu=9000), asks(address=ADDRESS, mtu=9000), BOTH, ROCE
     ),
-    Case("vmknic", Situation.RIGHT, has(address="10.111.0.21"), asks(address=ADDRESS), ADDRESS, ROCE),
-    Case(
+    ResolvedVm("vmknic", Situation.RIGHT, has(address="10.111.0.21"), asks(address=ADDRESS), ADDRESS, ROCE),
+    ResolvedVm(
         "vmknic",
         Situation.RIGHT,
         has(is_dhcp=True, address="10.111.0.77/24"),
@@ -56,8 +56,8 @@ CASES = (
         "dhcp",
         ROCE,
     ),
-    Case("vmknic", Situation.RIGHT, has(address=ADDRESS, mtu=9000), asks(mtu=9000), "mtu 9000", ROCE),
-    Case(
+    ResolvedVm("vmknic", Situation.RIGHT, has(address=ADDRESS, mtu=9000), asks(mtu=9000), "mtu 9000", ROCE),
+    ResolvedVm(
         "vmknic",
         Situation.WRONG,
         has(),
@@ -67,7 +67,7 @@ CASES = (
         found="none",
         writes=(VmknicWrite(network_name=ROCE, address=ADDRESS, mtu=9000),),
     ),
-    Case(
+    ResolvedVm(
         "vmknic",
         Situation.WRONG,
         has(address="10.111.0.9/24", mtu=9000),
@@ -76,7 +76,7 @@ CASES = (
         ROCE,
         writes=change(address=ADDRESS),
     ),
-    Case(
+    ResolvedVm(
         "vmknic",
         Situation.WRONG,
         has(address=ADDRESS),
@@ -86,7 +86,7 @@ CASES = (
         found=f"{ADDRESS} mtu 1500",
         writes=change(mtu=9000),
     ),
-    Case(
+    ResolvedVm(
         "vmknic",
         Situation.OFF,
         has(address=ADDRESS, mtu=9000),
@@ -95,7 +95,7 @@ CASES = (
         ROCE,
         writes=change(address="dhcp", mtu=1500),
     ),
-    Case(
+    ResolvedVm(
         "vmknic",
         Situation.PENDING,
         has(address=ADDRESS),
@@ -104,7 +104,7 @@ CASES = (
         ROCE,
         has_one_value=True,
     ),
-    Case(
+    ResolvedVm(
         "vmknic",
         Situation.NOT_OFFERED,
         has(address=ADDRESS),
@@ -115,7 +115,7 @@ CASES = (
             command="network.ip.interface.set", arguments=(("interface-name", "vmk1"), ("mtu", "9000"))
         ),
     ),
-    Case(
+    ResolvedVm(
         "vmknic",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.BASE: "vCenter tells only what it knew last"}}),
@@ -130,7 +130,7 @@ CASES = (
 def test_each_network_is_one_write() -> None:
     entry = hosts(vmknics=({"network": ROCE, "mtu": 9000}, {"network": "other", "address": "dhcp"}))
     seen = has(address=ADDRESS)
-    assert VMKNIC.write(seen, list(VMKNIC.wishes(entry, seen))) == [
+    assert VMKNIC.write(seen, list(VMKNIC.desired_settings(entry, seen))) == [
         *change(mtu=9000),
         VmknicWrite(network_name="other", address="dhcp"),
     ]
@@ -138,13 +138,13 @@ def test_each_network_is_one_write() -> None:
 
 def test_a_path_of_the_plan_file_is_a_network_too() -> None:
     entry = hosts(vmknics={"network": "/dc1/network/ROCE-111", "address": ADDRESS})
-    wish = wish_of(VMKNIC, entry, has(), "/dc1/network/ROCE-111")
-    assert VMKNIC.write(has(), [wish]) == [VmknicWrite(network_name="ROCE-111", address=ADDRESS)]
-    assert VMKNIC.read(has(address=ADDRESS), wish.device).configured == f"{ADDRESS} mtu 1500"
+    desired = wish_of(VMKNIC, entry, has(), "/dc1/network/ROCE-111")
+    assert VMKNIC.write(has(), [desired]) == [VmknicWrite(network_name="ROCE-111", address=ADDRESS)]
+    assert VMKNIC.read(has(address=ADDRESS), desired.device).configured == f"{ADDRESS} mtu 1500"
 
 
 def test_a_host_without_an_address_of_its_own_is_asked_nothing() -> None:
-    assert list(VMKNIC.wishes(asks(addresses={"esx-09": ADDRESS}), has())) == []
+    assert list(VMKNIC.desired_settings(asks(addresses={"esx-09": ADDRESS}), has())) == []
 
 
 def test_without_an_address_none_is_made() -> None:
@@ -173,17 +173,17 @@ def test_the_next_name_is_the_lowest_that_is_free() -> None:
 
 
 def test_making_one_by_esxcli_takes_three_calls() -> None:
-    wish = wish_of(VMKNIC, asks(address=ADDRESS, mtu=9000), has(), ROCE)
+    desired = wish_of(VMKNIC, asks(address=ADDRESS, mtu=9000), has(), ROCE)
     interface = ("esxcli", "network", "ip", "interface")
     static = ("--type=static", "--ipv4=10.111.0.21", "--netmask=255.255.255.0")
-    assert VMKNIC.other_way(has(), [wish]) == ShellWrite(
+    assert VMKNIC.other_way(has(), [desired]) == ShellWrite(
         commands=(
             (*interface, "add", "--interface-name=vmk1", "--portgroup-name=roce-111"),
             (*interface, "ipv4", "set", "--interface-name=vmk1", *static),
             (*interface, "set", "--interface-name=vmk1", "--mtu=9000"),
         )
     )
-    assert VMKNIC.how(has(), wish).undo == ("esxcli network ip interface remove --interface-name=vmk1",)
+    assert VMKNIC.how(has(), desired).undo == ("esxcli network ip interface remove --interface-name=vmk1",)
 
 
 def test_dhcp_by_esxcli_is_one_call() -> None:

@@ -9,15 +9,15 @@ import pytest
 from vgpu_cfg.knowledge.faults import explanation_of
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.vm_judgements import Judged, Judgement, Verdict
+from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState, StartCondition
 from vgpu_cfg.render.layout.console import plain
-from vgpu_cfg.render.text.explain import operation_words, render_diagnosis, state_words
+from vgpu_cfg.render.text.explain import operation_text, render_diagnosis, state_text
 
 VM = Vm(moid="vm-1", name="hvd-02", power_state=PowerState.OFF)
 
 
-def judgement(says: str, verdict: Verdict = Verdict.RIGHT) -> Judgement:
-    return Judgement(about=Judged.MMIO, verdict=verdict, says=says)
+def assessment(says: str, verdict: ConditionState = ConditionState.RIGHT) -> StartCondition:
+    return StartCondition(about=ConditionKind.MMIO, verdict=verdict, says=says)
 
 
 def shown(**fields: Any) -> str:
@@ -37,19 +37,19 @@ def shown(**fields: Any) -> str:
     ],
 )
 def test_an_operation_in_words(operation: str, words: str) -> None:
-    assert operation_words(operation) == words
+    assert operation_text(operation) == words
 
 
 def test_the_state_names_power_host_and_owner() -> None:
-    assert state_words(Diagnosis(vm=VM)) == "hvd-02 is off, no plan owns it"
+    assert state_text(Diagnosis(vm=VM)) == "hvd-02 is off, no plan owns it"
     owned = VM.model_copy(update={"mark": OwnerMark(plan="demo", vm="hvd-02"), "power_state": PowerState.ON})
-    assert state_words(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, of plan demo"
+    assert state_text(Diagnosis(vm=owned, host="esx-01")) == "hvd-02 runs on esx-01, of plan demo"
 
 
 def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> None:
     text = shown(
-        others=(judgement("firmware bios, needs EFI", Verdict.WRONG),),
-        unknown=(judgement("size not read", Verdict.UNKNOWN),),
+        others=(assessment("firmware bios, needs EFI", ConditionState.WRONG),),
+        unknown=(assessment("size not read", ConditionState.UNKNOWN),),
         notes=("first", "second"),
     )
     assert "\n  also     firmware bios, needs EFI\n" in text
@@ -61,7 +61,7 @@ def test_what_is_wrong_besides_and_what_is_open_have_lines_of_their_own() -> Non
 def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
     explanation = explanation_of("vgpu-plugin")
     assert explanation is not None
-    text = shown(explanation=explanation, ruled_out=(judgement("EFI"),))
+    text = shown(explanation=explanation, ruled_out=(assessment("EFI"),))
     assert "nothing of it shows" in " ".join(text.split())
     assert "\n  be sure  grep vmiop_log vmware.log" in text
     assert "\n  remedy   " in text
@@ -70,7 +70,8 @@ def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
 
 def test_a_cause_that_shows_needs_no_more_proof() -> None:
     text = shown(
-        explanation=explanation_of("mmio-too-small"), causes=(judgement("size 64, needs 128", Verdict.WRONG),)
+        explanation=explanation_of("mmio-too-small"),
+        causes=(assessment("size 64, needs 128", ConditionState.WRONG),),
     )
     assert "\n  cause    size 64, needs 128\n" in text
     assert "be sure" not in text

@@ -15,7 +15,7 @@ from vgpu_cfg.render.layout.console import make_console, plain
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.render.text.run.progress import LiveDisplay, PlainDisplay
 from vgpu_cfg.render.text.run.summary import render_summary
-from vgpu_cfg.render.views.host_result import host_rows, reading_words, standing_words
+from vgpu_cfg.render.views.host_result import host_rows, reading_text, standing_text
 from vgpu_cfg.render.views.host_status import view_hosts
 from vgpu_cfg.render.views.plan import effort_of, host_efforts, plan_counts, waits_for
 
@@ -169,7 +169,7 @@ def test_a_host_that_failed_says_why_it_is_still_down() -> None:
     assert (ready.state, ready.standing) == ("ready", "")
     assert (failed.state, failed.standing) == ("failed", "reboot esx-02 failed")
     assert [one.setting for one in failed.unsettled] == ["ats"]
-    assert "In maintenance mode: esx-02 (reboot esx-02 failed)." in standing_words(TWO, report, (failed,))
+    assert "In maintenance mode: esx-02 (reboot esx-02 failed)." in standing_text(TWO, report, (failed,))
 
 
 def test_a_reading_after_the_run_goes_before_what_was_done() -> None:
@@ -190,9 +190,9 @@ def test_a_run_that_took_no_host_down_does_not_speak_of_maintenance_mode() -> No
     change = host_samples.write("esx-01", host_samples.ATS, impact=Impact.NONE)
     plan = samples.plan_of(change)
     report = host_reports.report_of(plan, [host_reports.outcome(plan, change.id, OutcomeStatus.DONE)])
-    assert standing_words(plan, report, host_rows(plan, report)) == ""
+    assert standing_text(plan, report, host_rows(plan, report)) == ""
     done = host_reports.all_done(TWO)
-    assert standing_words(TWO, done, host_rows(TWO, done)) == "No host in maintenance mode."
+    assert standing_text(TWO, done, host_rows(TWO, done)) == "No host in maintenance mode."
 
 
 def test_a_host_left_down_is_told_once() -> None:
@@ -213,11 +213,11 @@ def test_a_step_that_nothing_proves_tells_how_to_acknowledge_it_on_one_line() ->
 
 def test_a_reading_says_what_is_configured_in_force_and_awaited() -> None:
     ats = host_samples.ATS
-    assert reading_words(host_reports.reading(ats)) == "ats TRUE"
+    assert reading_text(host_reports.reading(ats)) == "ats TRUE"
     waiting = host_reports.reading(ats, runtime="FALSE", waits_for="reboot")
-    assert reading_words(waiting) == "ats TRUE, in force FALSE: waits for a reboot"
+    assert reading_text(waiting) == "ats TRUE, in force FALSE: waits for a reboot"
     unread = host_reports.reading(ats, configured=None, runtime=None)
-    assert reading_words(unread) == "ats: TRUE was wanted, and it could not be read"
+    assert reading_text(unread) == "ats: TRUE was wanted, and it could not be read"
 
 
 # ------------------------------------------------------------- progress
@@ -295,4 +295,4 @@ def test_reports_without_hosts_stay_as_they_were() -> None:
     plan = samples.two_new()
     report = Report(plan=plan.name, digest=plan.digest)
     assert host_rows(plan, report) == ()
-    assert standing_words(plan, report, ()) == ""
+    assert standing_text(plan, report, ()) == ""

@@ -8,7 +8,7 @@ import pytest
 
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
-from vgpu_cfg.vsphere.reading.nics import tell_nics
+from vgpu_cfg.vsphere.reading.nics import mark_nics
 
 GPU_IDS, NIC_IDS = (0x10DE, 0x20F1), (0x15B3, 0x101D)
 
@@ -46,7 +46,7 @@ def test_what_is_a_nic(device: dict[str, Any], *, is_nic: bool) -> None:
         host_moid="host-1",
         detail=VmDetail(passthrough=(PassthroughDevice(key=13000, **device),)),
     )
-    told = tell_nics({"vm-1": vm}, [ONE, OTHER])["vm-1"]
+    told = mark_nics({"vm-1": vm}, [ONE, OTHER])["vm-1"]
     assert told.detail is not None
     assert [one.is_nic for one in told.detail.passthrough] == [is_nic]
     assert bool(told.detail.passthrough_nics) is is_nic
@@ -57,7 +57,7 @@ def test_an_address_means_the_vms_own_host() -> None:
     detail = VmDetail(passthrough=(PassthroughDevice(key=13000, pci_id="0000:24:00.0"),))
     vm = Vm(moid="vm-1", name="a", host_moid="host-2", detail=detail)
     bare = Vm(moid="vm-2", name="b")
-    told = tell_nics({"vm-1": vm, "vm-2": bare}, [ONE, OTHER])
+    told = mark_nics({"vm-1": vm, "vm-2": bare}, [ONE, OTHER])
     assert told["vm-1"].detail is not None
     assert not told["vm-1"].detail.passthrough_nics
     assert told["vm-2"] is bare

@@ -189,4 +189,4 @@ def test_whether_drs_heeds_levels_of_single_vms_is_read(told: bool | None, heeds
     (cluster,) = reader_places.clusters(
         Places([thing("ClusterComputeResource", "domain-c1", "gpu", more={"configurationEx": config})])
     )
-    assert cluster.heeds_vm_levels is heeds
+    assert cluster.uses_vm_levels is heeds

@@ -20,7 +20,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, SoftwarePac
 from vgpu_cfg.model.observed.inventory import GraphicsType, Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 
 Kind = Literal["nvd-aie", "vgpu"]
 
@@ -90,13 +90,13 @@ class _Wanted:
         return " ".join(word if _GLOB.fullmatch(word) else shlex.quote(word) for word in words)
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask for the driver on hosts that have a GPU; the others need none."""
     driver = entry.driver
     if driver is None or not view.host.gpus:
         return
     wanted = _Wanted(driver.kind, driver.version or "*", driver.by, driver.depot)
-    yield Wish("driver", wanted.value)
+    yield DesiredSetting("driver", wanted.value)
 
 
 def _same(wanted: str, found: str) -> bool:
@@ -108,9 +108,9 @@ def _same(wanted: str, found: str) -> bool:
     if found == STAGED:
         return True
     kind, _, version = found.partition(" ")
-    wish = _Wanted.parse(wanted)
-    fits = fnmatchcase(version, wish.version) or fnmatchcase(version, f"{wish.version}-*")
-    return kind == wish.kind and fits
+    desired = _Wanted.parse(wanted)
+    fits = fnmatchcase(version, desired.version) or fnmatchcase(version, f"{desired.version}-*")
+    return kind == desired.kind and fits
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -149,10 +149,10 @@ def _running(view: HostView, found: DriverFacts, configured: str) -> str | None:
     return None if _MODULE in view.facts.modules else NONE
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     """Install from the depots, where esxcli is to do it and no driver of the other kind is in the way."""
-    (wish,) = wishes
-    wanted = _Wanted.parse(wish.value)
+    (desired,) = desired_settings
+    wanted = _Wanted.parse(desired.value)
     if wanted.by != "esxcli" or not wanted.depots or _other_kind(view, wanted):
         return ()
     depots = tuple(("depot", depot) for depot in wanted.depots)
@@ -165,8 +165,8 @@ def _other_kind(view: HostView, wanted: _Wanted) -> str:
     return found.package if found.kind not in (None, wanted.kind) else ""
 
 
-def _by_hand(view: HostView, wish: Wish) -> str:
-    wanted = _Wanted.parse(wish.value)
+def _by_hand(view: HostView, desired: DesiredSetting) -> str:
+    wanted = _Wanted.parse(desired.value)
     if wanted.by == "esxcli" and wanted.depots and not _other_kind(view, wanted):
         return ""
     name = "NVD-AIE" if wanted.kind == "nvd-aie" else "NVD-VGPU"
@@ -192,11 +192,11 @@ def _commands(view: HostView, wanted: _Wanted) -> list[str]:
     return removal + [f"esxcli software vib install --depot={shlex.quote(depot)}" for depot in depots]
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
-    wanted = _Wanted.parse(wish.value)
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
+    wanted = _Wanted.parse(desired.value)
     found = driver_facts(view.facts.software)
     undo = [f"esxcli software vib remove --vibname={shlex.quote(found.package or 'NAME-OF-THE-VIB')}"]
-    return HowTo(
+    return Instructions(
         why=(
             "ESXi serves vGPUs and MIG only through NVIDIA's own driver. C-series profiles on A100 and A30 "
             "come with the AI Enterprise package alone, and VMs move only between hosts with equal drivers. "
@@ -219,9 +219,9 @@ def _how(view: HostView, wish: Wish) -> HowTo:
     )
 
 
-def _show(host: Host, wish: Wish) -> Host:
+def _show(host: Host, desired: DesiredSetting) -> Host:
     """Show GPUs as the driver will serve them: of the type that is configured, no longer basic."""
-    del wish
+    del desired
     gpus = tuple(
         gpu.model_copy(update={"graphics_type": gpu.configured_graphics_type})
         if gpu.graphics_type is GraphicsType.BASIC and gpu.configured_graphics_type is not None
@@ -236,11 +236,11 @@ DRIVER_SETTINGS = (
         key="driver",
         title="NVIDIA host driver",
         source="NVIDIA AI Enterprise 5.0 User Guide 2.7",
-        wishes=_wishes,
+        desired_settings=_desired_settings,
         read=_read,
         same=_same,
         write=_write,
-        impact=lambda _view, _wish: Impact.HOST_REBOOT,
+        impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,
         group="driver",
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),

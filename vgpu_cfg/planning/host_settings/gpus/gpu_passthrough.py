@@ -17,10 +17,17 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import ShellWrite
-from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.host_settings.nics.handed_out import (
     GROUP,
@@ -38,14 +45,16 @@ _NVSWITCH_SINCE = (9, 0)
 _WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
 
 
-def _wish_use(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_use(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask for passthrough or against it; a GPU for vGPUs must not be passed through."""
     waits = entry.bios is not None and entry.bios.iommu is True
     for gpu, rule in gpu_rules(entry, view):
         if rule.use is GpuUse.PASSTHROUGH:
-            yield Wish("gpu_passthrough", PASSTHROUGH, gpu.pci_id, note=_WAITS_FOR_IOMMU if waits else "")
+            yield DesiredSetting(
+                "gpu_passthrough", PASSTHROUGH, gpu.pci_id, note=_WAITS_FOR_IOMMU if waits else ""
+            )
         elif rule.use is GpuUse.VGPU:
-            yield Wish("gpu_passthrough", HOST, gpu.pci_id)
+            yield DesiredSetting("gpu_passthrough", HOST, gpu.pci_id)
 
 
 def _read_use(view: HostView, device: str) -> Reading:
@@ -68,33 +77,33 @@ def _listed(view: HostView, device: str) -> PciDevice | None:
     return view.host.device(device)
 
 
-def _object_to_use(view: HostView, wish: Wish) -> Objection | None:
-    gpu = view.gpu(wish.device)
-    if wish.value == HOST and (holders := view.holders.get(wish.device)):
+def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
+    gpu = view.gpu(desired.device)
+    if desired.value == HOST and (holders := view.holders.get(desired.device)):
         return Objection(Code.GPU_SERVES_VGPUS, held_by(holders), TAKE_IT_OUT)
-    if wish.value == HOST or gpu is None:
+    if desired.value == HOST or gpu is None:
         return None
-    board = view.boards.get(wish.device)
+    board = view.boards.get(desired.device)
     if gpu.vm_moids and not gpu.is_passthrough:
         message = f"it holds vGPUs of {len(gpu.vm_moids)} running VM(s)"
         return Objection(Code.GPU_SERVES_VGPUS, message, "move or switch these VMs off, then plan again")
     if board is not None and board.is_nvswitch and not is_at_least(view.host.version, _NVSWITCH_SINCE):
         message = f"{board.name} sits on NVSwitch, whose GPUs vSphere before 9.0 does not pass through"
         return Objection(Code.NVSWITCH_PASSTHROUGH, message, "give VMs full-size vGPUs or device groups")
-    found = _listed(view, wish.device)
-    if found is not None and not found.passthrough_capable and wish.note != _WAITS_FOR_IOMMU:
+    found = _listed(view, desired.device)
+    if found is not None and not found.passthrough_capable and desired.note != _WAITS_FOR_IOMMU:
         message = "the host cannot pass it through"
         return Objection(Code.NOT_SUPPORTED, message, "switch the IOMMU on: `bios: {iommu: true}`")
     return None
 
 
-def _use_impact(view: HostView, wish: Wish) -> Impact:
-    return rebind_impact(view, wish, _read_use(view, wish.device))
+def _use_impact(view: HostView, desired: DesiredSetting) -> Impact:
+    return rebind_impact(view, desired, _read_use(view, desired.device))
 
 
-def _show_use(host: Host, wish: Wish) -> Host:
-    is_passed = wish.value == PASSTHROUGH
-    return _with_function(host, wish.device, passthrough_enabled=is_passed, passthrough_active=is_passed)
+def _show_use(host: Host, desired: DesiredSetting) -> Host:
+    is_passed = desired.value == PASSTHROUGH
+    return _with_function(host, desired.device, passthrough_enabled=is_passed, passthrough_active=is_passed)
 
 
 def _with_function(host: Host, pci_id: str, **update: object) -> Host:
@@ -111,11 +120,11 @@ def _with_function(host: Host, pci_id: str, **update: object) -> Host:
     return host.model_copy(update={"pci_devices": devices, "gpus": gpus})
 
 
-def _wish_label(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_label(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask for a label; an empty one removes it."""
     for gpu, rule in gpu_rules(entry, view):
         if rule.label is not None and rule.use is not GpuUse.LEAVE:
-            yield Wish("gpu_label", rule.label, gpu.pci_id)
+            yield DesiredSetting("gpu_label", rule.label, gpu.pci_id)
 
 
 def _read_label(view: HostView, device: str) -> Reading:
@@ -125,42 +134,42 @@ def _read_label(view: HostView, device: str) -> Reading:
     return Reading(configured=found.hardware_label or "")
 
 
-def _object_to_label(view: HostView, wish: Wish) -> Objection | None:
-    if not wish.value or is_at_least(view.host.version, _LABELS_SINCE):
+def _object_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
+    if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
     message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
     return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
 
 
-def _show_label(host: Host, wish: Wish) -> Host:
-    return _with_function(host, wish.device, hardware_label=wish.value or None)
+def _show_label(host: Host, desired: DesiredSetting) -> Host:
+    return _with_function(host, desired.device, hardware_label=desired.value or None)
 
 
-def _esxcli(view: HostView, wish: Wish) -> tuple[str, ...]:
-    write = passthrough_by_esxcli(view, [wish])
+def _esxcli(view: HostView, desired: DesiredSetting) -> tuple[str, ...]:
+    write = passthrough_by_esxcli(view, [desired])
     return tuple(shlex.join(command) for command in write.commands) if isinstance(write, ShellWrite) else ()
 
 
-def _how_use(view: HostView, wish: Wish) -> HowTo:
-    other = HOST if wish.value == PASSTHROUGH else PASSTHROUGH
+def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:
+    other = HOST if desired.value == PASSTHROUGH else PASSTHROUGH
     why = (
         "a VM gets the whole GPU only when the host hands it out. The host's NVIDIA driver no longer sees it"
-        if wish.value == PASSTHROUGH
+        if desired.value == PASSTHROUGH
         else "the NVIDIA host driver serves vGPUs only on a GPU that the host has not handed out"
     )
-    return HowTo(
+    return Instructions(
         why=why,
         client="host > Configure > Hardware > PCI Devices > {device} > Toggle Passthrough",
-        commands=_esxcli(view, wish),
-        expected=f"Enabled: {'true' if wish.value == PASSTHROUGH else 'false'} for the device",
+        commands=_esxcli(view, desired),
+        expected=f"Enabled: {'true' if desired.value == PASSTHROUGH else 'false'} for the device",
         verify=("esxcli hardware pci pcipassthru list",),
-        undo=_esxcli(view, replace(wish, value=other)),
+        undo=_esxcli(view, replace(desired, value=other)),
     )
 
 
-def _how_label(view: HostView, wish: Wish) -> HowTo:
-    del view, wish
-    return HowTo(
+def _how_label(view: HostView, desired: DesiredSetting) -> Instructions:
+    del view, desired
+    return Instructions(
         why="a VM with a Dynamic DirectPath device may ask for a GPU by this label, whatever host has it",
         client="host > Configure > Hardware > PCI Devices > {device} > Hardware Label",
         expected="the label stands beside the device",
@@ -174,7 +183,7 @@ PASSTHROUGH_SETTINGS = (
         key="gpu_passthrough",
         title="passthrough of the GPU",
         source="vim HostPciPassthruConfig",
-        wishes=_wish_use,
+        desired_settings=_desired_use,
         read=_read_use,
         write=write_passthrough,
         other_way=passthrough_by_esxcli,
@@ -189,11 +198,11 @@ PASSTHROUGH_SETTINGS = (
         key="gpu_label",
         title="hardware label of the GPU",
         source="vim HostPciPassthruConfig.hardwareLabel (7.0.2.0)",
-        wishes=_wish_label,
+        desired_settings=_desired_label,
         read=_read_label,
         write=write_passthrough,
         other_way=passthrough_by_esxcli,
-        impact=lambda _view, _wish: Impact.NONE,
+        impact=lambda _view, _desired: Impact.NONE,
         how=_how_label,
         group=GROUP,
         after=("gpu_passthrough",),

@@ -17,10 +17,17 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType, Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite, HostWrite
-from vgpu_cfg.model.plan_words import GpuUse
+from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import driver_note, objection_to, with_gpu
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import driver_note, objection_to, with_gpu
 from vgpu_cfg.planning.host_settings.gpus.vgpu_mode import vgpu_mode_setting
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 
@@ -33,13 +40,25 @@ _KEPT = "no rule speaks of the GPU, so it keeps its type"
 _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
-def write_graphics(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+def write_graphics(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     """Put every graphics wish of a host into one call."""
     del view
-    types = {wish.device: GraphicsType(wish.value) for wish in wishes if wish.setting == "gpu_graphics_type"}
-    modes = {wish.device: VgpuMode(wish.value) for wish in wishes if wish.setting == "vgpu_mode"}
-    default = next((wish.value for wish in wishes if wish.setting == "graphics_type"), None)
-    policy = next((wish.value for wish in wishes if wish.setting == "assignment_policy"), None)
+    types = {
+        desired.device: GraphicsType(desired.value)
+        for desired in desired_settings
+        if desired.setting == "gpu_graphics_type"
+    }
+    modes = {
+        desired.device: VgpuMode(desired.value)
+        for desired in desired_settings
+        if desired.setting == "vgpu_mode"
+    }
+    default = next(
+        (desired.value for desired in desired_settings if desired.setting == "graphics_type"), None
+    )
+    policy = next(
+        (desired.value for desired in desired_settings if desired.setting == "assignment_policy"), None
+    )
     return (
         GraphicsWrite(
             default_type=None if default is None else GraphicsType(default),
@@ -50,12 +69,12 @@ def write_graphics(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite
     )
 
 
-def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
     """Set host-wide values by esxcli; for single GPUs there is no other way.
 
     The options are documented for the shell; that they go through vCenter too is unproven.
     """
-    (write,) = write_graphics(view, wishes)
+    (write,) = write_graphics(view, desired_settings)
     if not isinstance(write, GraphicsWrite) or write.graphics_types or write.vgpu_modes:
         return None
     options: list[tuple[str, str]] = []
@@ -66,8 +85,8 @@ def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
     return EsxcliWrite(command="graphics.host.set", arguments=tuple(options))
 
 
-def _impact(view: HostView, wish: Wish) -> Impact:
-    del wish
+def _impact(view: HostView, desired: DesiredSetting) -> Impact:
+    del desired
     return Impact.SERVICE_RESTART if XORG in view.facts.services else Impact.HOST_REBOOT
 
 
@@ -81,9 +100,11 @@ def _same_type(wanted: str, found: str) -> bool:
     return found == wanted or (wanted == GraphicsType.SHARED and found == GraphicsType.BASIC)
 
 
-def _wish_type(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_type(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     if entry.graphics_type is not None and _has_graphics(view):
-        yield Wish("graphics_type", entry.graphics_type.value, note=_note(entry, view, entry.graphics_type))
+        yield DesiredSetting(
+            "graphics_type", entry.graphics_type.value, note=_note(entry, view, entry.graphics_type)
+        )
 
 
 def _note(entry: DesiredHosts, view: HostView, wanted: GraphicsType) -> str:
@@ -119,15 +140,15 @@ def _followers(host: Host) -> Iterable[Gpu]:
     )
 
 
-def _show_type(host: Host, wish: Wish) -> Host:
-    wanted = GraphicsType(wish.value)
+def _show_type(host: Host, desired: DesiredSetting) -> Host:
+    wanted = GraphicsType(desired.value)
     update = {"graphics_type": wanted, "configured_graphics_type": wanted}
     followers = {gpu.pci_id for gpu in _followers(host)}
     gpus = tuple(gpu.model_copy(update=update) if gpu.pci_id in followers else gpu for gpu in host.gpus)
     return host.model_copy(update={"graphics_type": wanted, "gpus": gpus})
 
 
-def _wish_gpu_types(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_gpu_types(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask sharedDirect for GPUs that serve vGPUs; GPUs of a rule without `use` follow the host's default.
 
     An entry of their own outweighs the default, so that a changed default alone would not reach them. Where
@@ -145,11 +166,11 @@ def _wish_gpu_types(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
             wanted = entry.graphics_type
         elif use is GpuUse.LEAVE and _would_follow(gpu, entry.graphics_type, view):
             kept = view.host.graphics_type
-            yield Wish("gpu_graphics_type", str(kept), gpu.pci_id, note=_KEPT)
+            yield DesiredSetting("gpu_graphics_type", str(kept), gpu.pci_id, note=_KEPT)
             continue
         else:
             continue
-        yield Wish("gpu_graphics_type", wanted.value, gpu.pci_id, note=_note(entry, view, wanted))
+        yield DesiredSetting("gpu_graphics_type", wanted.value, gpu.pci_id, note=_note(entry, view, wanted))
 
 
 def _would_follow(gpu: Gpu, default: GraphicsType, view: HostView) -> bool:
@@ -173,14 +194,14 @@ def _read_gpu_type(view: HostView, device: str) -> Reading:
     return Reading(configured=configured.value, runtime=None if runtime is None else runtime.value)
 
 
-def _show_gpu_type(host: Host, wish: Wish) -> Host:
-    wanted = GraphicsType(wish.value)
-    return with_gpu(host, wish.device, graphics_type=wanted, configured_graphics_type=wanted)
+def _show_gpu_type(host: Host, desired: DesiredSetting) -> Host:
+    wanted = GraphicsType(desired.value)
+    return with_gpu(host, desired.device, graphics_type=wanted, configured_graphics_type=wanted)
 
 
-def _wish_policy(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_policy(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     if entry.assignment_policy is not None and _has_graphics(view):
-        yield Wish("assignment_policy", entry.assignment_policy.value)
+        yield DesiredSetting("assignment_policy", entry.assignment_policy.value)
 
 
 def _read_policy(view: HostView, device: str) -> Reading:
@@ -191,33 +212,33 @@ def _read_policy(view: HostView, device: str) -> Reading:
     return Reading(configured=policy.value)
 
 
-def _show_policy(host: Host, wish: Wish) -> Host:
-    return host.model_copy(update={"assignment_policy": AssignmentPolicy(wish.value)})
+def _show_policy(host: Host, desired: DesiredSetting) -> Host:
+    return host.model_copy(update={"assignment_policy": AssignmentPolicy(desired.value)})
 
 
-def _object(view: HostView, wish: Wish) -> Objection | None:
+def _object(view: HostView, desired: DesiredSetting) -> Objection | None:
     del view
-    return objection_to(wish)
+    return objection_to(desired)
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     """Tell the way of the host-wide settings and of the single GPU alike: it is one page of the client."""
     other = {
         "shared": "sharedDirect",
         "sharedDirect": "shared",
         "performance": "consolidation",
         "consolidation": "performance",
-    }[wish.value]
-    tab = "Graphics Devices > {device} > Edit" if wish.device else "Host Graphics > Edit"
+    }[desired.value]
+    tab = "Graphics Devices > {device} > Edit" if desired.device else "Host Graphics > Edit"
     restart = (
         "govc host.service -host {host} restart xorg"
         if XORG in view.facts.services
         else "esxcli system shutdown reboot --reason=graphics"
     )
-    set_it, undo = ((), ()) if wish.device else (_command(wish.value), _command(other))
-    return HowTo(
-        why=_WHY[wish.setting],
-        client=f"host > Configure > Hardware > Graphics > {tab}: {wish.value}",
+    set_it, undo = ((), ()) if desired.device else (_command(desired.value), _command(other))
+    return Instructions(
+        why=_WHY[desired.setting],
+        client=f"host > Configure > Hardware > Graphics > {tab}: {desired.value}",
         commands=set_it,
         expected="after the restart the configured and the active type of every GPU are equal",
         verify=("esxcli graphics host get", "esxcli graphics device list"),
@@ -253,7 +274,7 @@ GRAPHICS_SETTINGS = (
         key="graphics_type",
         title="graphics type",
         source=_SOURCE,
-        wishes=_wish_type,
+        desired_settings=_desired_type,
         read=_read_type,
         same=_same_type,
         write=write_graphics,
@@ -271,7 +292,7 @@ GRAPHICS_SETTINGS = (
         key="assignment_policy",
         title="vGPU assignment policy",
         source="NVIDIA AI Enterprise 5.0 User Guide; vim HostGraphicsConfig",
-        wishes=_wish_policy,
+        desired_settings=_desired_policy,
         read=_read_policy,
         write=write_graphics,
         other_way=_other_way,
@@ -286,7 +307,7 @@ GRAPHICS_SETTINGS = (
         key="gpu_graphics_type",
         title="graphics type of the GPU",
         source=_SOURCE,
-        wishes=_wish_gpu_types,
+        desired_settings=_desired_gpu_types,
         read=_read_gpu_type,
         same=_same_type,
         write=write_graphics,

@@ -19,9 +19,16 @@ from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.gpus.gpu_passthrough import PASSTHROUGH_SETTINGS
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import (
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
     architecture,
     objection_to,
     served_gpus,
@@ -47,7 +54,7 @@ def _states(*, current: bool | None, pending: bool | None) -> Reading | None:
     return Reading(configured=_word(current if pending is None else pending), runtime=_word(current))
 
 
-def _wish_mig(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_mig(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask for MIG or against it; against it not on boards that have none."""
     for gpu, rule, note in served_gpus(entry, view):
         if rule.sharing is None:
@@ -55,7 +62,7 @@ def _wish_mig(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
         board = view.boards.get(gpu.pci_id)
         if rule.sharing is Sharing.TIME_SLICED and board is not None and board.mig is None:
             continue
-        yield Wish("mig", _word(rule.sharing is Sharing.MIG), gpu.pci_id, note=note)
+        yield DesiredSetting("mig", _word(rule.sharing is Sharing.MIG), gpu.pci_id, note=note)
 
 
 def _read_mig(view: HostView, device: str) -> Reading:
@@ -71,67 +78,71 @@ def _read_mig(view: HostView, device: str) -> Reading:
     return Reading(unread=reason)
 
 
-def _object_to_mig(view: HostView, wish: Wish) -> Objection | None:
-    board = view.boards.get(wish.device)
-    facts, _ = shell_facts(view, wish.device)
+def _object_to_mig(view: HostView, desired: DesiredSetting) -> Objection | None:
+    board = view.boards.get(desired.device)
+    facts, _ = shell_facts(view, desired.device)
     has_none = (board is not None and board.mig is None) or (facts is not None and facts.mig_current is None)
-    if wish.value == ON and has_none:
+    if desired.value == ON and has_none:
         name = board.name if board is not None else "the GPU"
         return Objection(Code.NOT_SUPPORTED, f"{name} has no MIG mode", "say `sharing: time_sliced` for it")
-    return objection_to(wish)
+    return objection_to(desired)
 
 
-def _is_at_once(view: HostView, wish: Wish) -> bool:
-    return architecture(view, wish.device) in _AT_ONCE
+def _is_at_once(view: HostView, desired: DesiredSetting) -> bool:
+    return architecture(view, desired.device) in _AT_ONCE
 
 
-def _mig_impact(view: HostView, wish: Wish) -> Impact:
+def _mig_impact(view: HostView, desired: DesiredSetting) -> Impact:
     """Say what it takes; a board that nobody knows is taken to need a reboot, as Ampere does."""
-    return Impact.HOST_MAINTENANCE if _is_at_once(view, wish) else Impact.HOST_REBOOT
+    return Impact.HOST_MAINTENANCE if _is_at_once(view, desired) else Impact.HOST_REBOOT
 
 
-def _nvidia_smi(option: str, wish: Wish, value: str) -> tuple[str, ...]:
-    return ("nvidia-smi", "-i", wish.device, option, "1" if value == ON else "0")
+def _nvidia_smi(option: str, desired: DesiredSetting, value: str) -> tuple[str, ...]:
+    return ("nvidia-smi", "-i", desired.device, option, "1" if value == ON else "0")
 
 
-def _write_mig(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+def _write_mig(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     del view
-    return (ShellWrite(commands=tuple(_nvidia_smi("-mig", wish, wish.value) for wish in wishes)),)
+    return (
+        ShellWrite(
+            commands=tuple(_nvidia_smi("-mig", desired, desired.value) for desired in desired_settings)
+        ),
+    )
 
 
-def _show_mig(host: Host, wish: Wish) -> Host:
-    if wish.value == ON:
-        return with_gpu(host, wish.device, sharing=Sharing.MIG, vgpu_mode=None)
-    return with_gpu(host, wish.device, sharing=Sharing.TIME_SLICED)
+def _show_mig(host: Host, desired: DesiredSetting) -> Host:
+    if desired.value == ON:
+        return with_gpu(host, desired.device, sharing=Sharing.MIG, vgpu_mode=None)
+    return with_gpu(host, desired.device, sharing=Sharing.TIME_SLICED)
 
 
-def _how_mig(view: HostView, wish: Wish) -> HowTo:
-    reboot = () if _is_at_once(view, wish) else ("esxcli system shutdown reboot --reason=MIG",)
+def _how_mig(view: HostView, desired: DesiredSetting) -> Instructions:
+    reboot = () if _is_at_once(view, desired) else ("esxcli system shutdown reboot --reason=MIG",)
     stays = (
         "A reboot of the host switches it off again, so it is set after every reboot"
-        if _is_at_once(view, wish)
+        if _is_at_once(view, desired)
         else "It is in force after a reboot, and then stays until it is switched off"
     )
-    other = OFF if wish.value == ON else ON
-    shown = "Enabled" if wish.value == ON else "Disabled"
-    return HowTo(
+    other = OFF if desired.value == ON else ON
+    shown = "Enabled" if desired.value == ON else "Disabled"
+    return Instructions(
         why=(
             "a GPU in MIG mode takes only MIG-backed profiles, one out of it only time-sliced ones. vSphere "
             f"makes the instances itself. The GPU must be idle, or the mode stays pending. {stays}"
         ),
-        commands=(" ".join(_nvidia_smi("-mig", wish, wish.value)),),
+        commands=(" ".join(_nvidia_smi("-mig", desired, desired.value)),),
         expected=f"{shown} MIG Mode for GPU 0000{{device}}, then: All done.",
         verify=(
             "nvidia-smi -i {device} --query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending --format=csv",
         ),
-        undo=(" ".join(_nvidia_smi("-mig", wish, other)), *reboot),
+        undo=(" ".join(_nvidia_smi("-mig", desired, other)), *reboot),
     )
 
 
-def _wish_ecc(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_ecc(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     for gpu, rule, note in served_gpus(entry, view):
         if rule.ecc is not None:
-            yield Wish("ecc", _word(rule.ecc), gpu.pci_id, note=note)
+            yield DesiredSetting("ecc", _word(rule.ecc), gpu.pci_id, note=note)
 
 
 def _read_ecc(view: HostView, device: str) -> Reading:
@@ -142,31 +153,33 @@ def _read_ecc(view: HostView, device: str) -> Reading:
     return _states(current=facts.ecc_current, pending=facts.ecc_pending) or absent
 
 
-def _object_to_ecc(view: HostView, wish: Wish) -> Objection | None:
+def _object_to_ecc(view: HostView, desired: DesiredSetting) -> Objection | None:
     del view
-    return objection_to(wish)
+    return objection_to(desired)
 
 
-def _write_ecc(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+def _write_ecc(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     del view
-    return (ShellWrite(commands=tuple(_nvidia_smi("-e", wish, wish.value) for wish in wishes)),)
+    return (
+        ShellWrite(commands=tuple(_nvidia_smi("-e", desired, desired.value) for desired in desired_settings)),
+    )
 
 
-def _how_ecc(view: HostView, wish: Wish) -> HowTo:
-    board = view.boards.get(wish.device)
+def _how_ecc(view: HostView, desired: DesiredSetting) -> Instructions:
+    board = view.boards.get(desired.device)
     cost = "On boards with HBM it is on by default and costs no framebuffer, with GDDR it takes 1/16"
     if board is not None:
         has_hbm = board.memory_type.upper().startswith("HBM")
         cost = (
             f"{board.name} has {board.memory_type}: it costs {'no' if has_hbm else '1/16 of the'} framebuffer"
         )
-    other = OFF if wish.value == ON else ON
-    return HowTo(
+    other = OFF if desired.value == ON else ON
+    return Instructions(
         why=f"ECC mends single wrong bits. {cost}. A VM moves only between GPUs of equal ECC state.",
-        commands=(" ".join(_nvidia_smi("-e", wish, wish.value)),),
+        commands=(" ".join(_nvidia_smi("-e", desired, desired.value)),),
         expected="Current and Pending of Ecc Mode are equal after the reboot",
         verify=("nvidia-smi -i {device} -q | grep -A 2 -i 'ecc mode'",),
-        undo=(" ".join(_nvidia_smi("-e", wish, other)), "esxcli system shutdown reboot --reason=ECC"),
+        undo=(" ".join(_nvidia_smi("-e", desired, other)), "esxcli system shutdown reboot --reason=ECC"),
     )
 
 
@@ -174,7 +187,7 @@ MIG = HostSetting(
     key="mig",
     title="MIG mode",
     source="NVIDIA AI Enterprise 5.0 User Guide 2.11; NVIDIA MIG User Guide",
-    wishes=_wish_mig,
+    desired_settings=_desired_mig,
     read=_read_mig,
     write=_write_mig,
     impact=_mig_impact,
@@ -182,7 +195,7 @@ MIG = HostSetting(
     group="mig",
     facts=frozenset({FactGroup.SHELL_GPUS, FactGroup.SOFTWARE}),
     needs_in_force=("driver", "gpu_passthrough"),
-    is_dropped_by_reboot=lambda view, wish: wish.value == ON and _is_at_once(view, wish),
+    is_dropped_by_reboot=lambda view, desired: desired.value == ON and _is_at_once(view, desired),
     objects=_object_to_mig,
     show=_show_mig,
 )
@@ -191,10 +204,10 @@ ECC = HostSetting(
     key="ecc",
     title="ECC",
     source="NVIDIA AI Enterprise 5.0 User Guide 2.13",
-    wishes=_wish_ecc,
+    desired_settings=_desired_ecc,
     read=_read_ecc,
     write=_write_ecc,
-    impact=lambda _view, _wish: Impact.HOST_REBOOT,
+    impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how_ecc,
     group="ecc",
     facts=frozenset({FactGroup.SHELL_GPUS, FactGroup.SOFTWARE}),

@@ -22,11 +22,18 @@ from vgpu_cfg.model.observed.inventory import Gpu
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
-from vgpu_cfg.model.plan_words import SchedulerPolicy
+from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import objection_to, served_gpus
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import objection_to, served_gpus
 from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
 
 MODULE = "nvidia"
@@ -135,11 +142,11 @@ def read_policy(view: HostView, pci_id: str) -> str | None:
     return None if options is None else _policy(_Registry.parse(options).value(pci_id))
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     for gpu, rule, note in served_gpus(entry, view):
         if rule.scheduler is None:
             continue
-        yield Wish("scheduler", rule.scheduler.value, gpu.pci_id, note=note or _obstacle(gpu, rule))
+        yield DesiredSetting("scheduler", rule.scheduler.value, gpu.pci_id, note=note or _obstacle(gpu, rule))
 
 
 def _obstacle(gpu: Gpu, rule: HostGpuEntry) -> str:
@@ -160,50 +167,50 @@ def _read(view: HostView, device: str) -> Reading:
     return Reading(configured=policy)
 
 
-def _options(view: HostView, wishes: Sequence[Wish]) -> str:
+def _options(view: HostView, desired_settings: Sequence[DesiredSetting]) -> str:
     """Return the whole option string of the module with the wishes in it."""
     options = view.facts.modules.get(MODULE, "")
     registry = _Registry.parse(options)
     values = {gpu.pci_id: registry.value(gpu.pci_id) for gpu in view.host.gpus if not gpu.is_passthrough}
-    for wish in wishes:
-        if _policy(values.get(wish.device, "")) != wish.value:
-            values[wish.device] = _VALUES[SchedulerPolicy(wish.value)]
+    for desired in desired_settings:
+        if _policy(values.get(desired.device, "")) != desired.value:
+            values[desired.device] = _VALUES[SchedulerPolicy(desired.value)]
     registry.set(values)
     return registry.merged_into(options)
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> Sequence[HostWrite]:
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     before = view.facts.modules.get(MODULE, "")
-    return (ModuleWrite(module=MODULE, options=_options(view, wishes), before=before),)
+    return (ModuleWrite(module=MODULE, options=_options(view, desired_settings), before=before),)
 
 
-def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite:
-    arguments = (("module", MODULE), ("parameter-string", _options(view, wishes)))
+def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite:
+    arguments = (("module", MODULE), ("parameter-string", _options(view, desired_settings)))
     return EsxcliWrite(command="system.module.parameters.set", arguments=arguments)
 
 
-def _objects(view: HostView, wish: Wish) -> Objection | None:
+def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     del view
-    if wish.note == _IN_MIG_MODE:
+    if desired.note == _IN_MIG_MODE:
         remedy = "leave `scheduler` out, or say `sharing: time_sliced`"
         return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
-    if wish.note == _MIXED_SIZE:
+    if desired.note == _MIXED_SIZE:
         remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
         return Objection(Code.NOT_SUPPORTED, _MIXED_SIZE, remedy)
-    return objection_to(wish)
+    return objection_to(desired)
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     before = view.facts.modules.get(MODULE, "")
-    policy = wish.value.upper()
-    state = "DISABLED" if wish.value == _BEST else "ENABLED"
-    return HowTo(
+    policy = desired.value.upper()
+    state = "DISABLED" if desired.value == _BEST else "ENABLED"
+    return Instructions(
         why=(
             "best effort gives a vGPU what the others leave; equal share gives every running vGPU the same "
             "time; fixed share gives it the same whether or not others run, so figures repeat. The string is "
             "written whole, so other words in it are repeated"
         ),
-        commands=(f'esxcli system module parameters set -m {MODULE} -p "{_options(view, [wish])}"',),
+        commands=(f'esxcli system module parameters set -m {MODULE} -p "{_options(view, [desired])}"',),
         expected=(
             f"after the reboot: NVRM: GPU at {{device}} has software scheduler {state} with policy {policy}."
         ),
@@ -222,11 +229,11 @@ SCHEDULER = HostSetting(
     key="scheduler",
     title="vGPU scheduler",
     source="NVIDIA AI Enterprise 5.0 User Guide ch. 7",
-    wishes=_wishes,
+    desired_settings=_desired_settings,
     read=_read,
     write=_write,
     other_way=_other_way,
-    impact=lambda _view, _wish: Impact.HOST_REBOOT,
+    impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how,
     group="module nvidia",
     facts=frozenset({FactGroup.MODULES, FactGroup.SOFTWARE}),

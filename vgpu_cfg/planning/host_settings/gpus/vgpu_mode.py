@@ -15,12 +15,19 @@ from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
-from vgpu_cfg.model.plan_words import SchedulerPolicy
+from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
-from vgpu_cfg.planning.host_settings.gpus.gpu_wishes import architecture, objection_to, served_gpus, with_gpu
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture, objection_to, served_gpus, with_gpu
 from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
 
 _FIRST_RELEASE = (8, 0, 3)
@@ -31,11 +38,11 @@ _SHARED = "the GPU is to be of graphics type shared, and serves no vGPUs then"
 _FIXED_SHARE = "mixed sizes do not go with the scheduler fixed_share"
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterable[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     for gpu, rule, note in served_gpus(entry, view):
         if rule.vgpu_mode is None:
             continue
-        yield Wish(
+        yield DesiredSetting(
             "vgpu_mode", rule.vgpu_mode.value, gpu.pci_id, note=note or _obstacle(entry, view, gpu, rule)
         )
 
@@ -66,31 +73,33 @@ def _read(view: HostView, device: str) -> Reading:
     return Reading(configured=gpu.vgpu_mode.value)
 
 
-def _objects(view: HostView, wish: Wish) -> Objection | None:
-    if wish.note == _IN_MIG_MODE:
+def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
+    if desired.note == _IN_MIG_MODE:
         remedy = "leave `vgpu_mode` out, or say `sharing: time_sliced`"
         return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
-    if wish.note == _SHARED:
+    if desired.note == _SHARED:
         remedy = "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out"
         return Objection(Code.NOT_SUPPORTED, _SHARED, remedy)
-    if wish.note == _FIXED_SHARE:
+    if desired.note == _FIXED_SHARE:
         remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
         return Objection(Code.NOT_SUPPORTED, _FIXED_SHARE, remedy)
-    if (found := objection_to(wish)) is not None or wish.value == VgpuMode.SAME_SIZE:
+    if (found := objection_to(desired)) is not None or desired.value == VgpuMode.SAME_SIZE:
         return found
     if not is_at_least(view.host.version, _FIRST_RELEASE):
         message = f"mixed sizes need ESXi 8.0 U3, and the host runs {view.host.version}"
         return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size`, or update the host")
-    if architecture(view, wish.device) in _TOO_OLD_BOARDS:
-        message = f"mixed sizes need a GPU of Ampere or later, and this is {architecture(view, wish.device)}"
+    if architecture(view, desired.device) in _TOO_OLD_BOARDS:
+        message = (
+            f"mixed sizes need a GPU of Ampere or later, and this is {architecture(view, desired.device)}"
+        )
         return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size` for this GPU")
     return None
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     del view
-    shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[wish.value]
-    return HowTo(
+    shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[desired.value]
+    return Instructions(
         why=(
             "in same-size mode all vGPUs of a GPU have the framebuffer size of the first one; in mixed-size "
             "mode sizes mix, at fewer vGPUs per GPU. No vGPU may run on the GPU while the mode changes, and "
@@ -98,7 +107,7 @@ def _how(view: HostView, wish: Wish) -> HowTo:
         ),
         client=f"host > Configure > Hardware > Graphics > Graphics Devices > {{device}} > Edit: {shown}",
         commands=(),
-        expected="vgpuMode of the GPU in graphicsInfo: " + _wire(wish.value),
+        expected="vgpuMode of the GPU in graphicsInfo: " + _wire(desired.value),
         verify=("govc object.collect -json -s {host} config.graphicsInfo", "nvidia-smi vgpu -c -v"),
         undo=("# as above, with the other mode",),
     )
@@ -108,32 +117,32 @@ def _wire(value: str) -> str:
     return {"same_size": "sameSize", "mixed_size": "mixedSize"}[value]
 
 
-def _show(host: Host, wish: Wish) -> Host:
-    wanted = VgpuMode(wish.value)
-    return with_gpu(host, wish.device, vgpu_mode=wanted, configured_vgpu_mode=wanted)
+def _show(host: Host, desired: DesiredSetting) -> Host:
+    wanted = VgpuMode(desired.value)
+    return with_gpu(host, desired.device, vgpu_mode=wanted, configured_vgpu_mode=wanted)
 
 
 def vgpu_mode_setting(
     group: str,
-    write: Callable[[HostView, Sequence[Wish]], Sequence[HostWrite]],
-    other_way: Callable[[HostView, Sequence[Wish]], HostWrite | None],
+    write: Callable[[HostView, Sequence[DesiredSetting]], Sequence[HostWrite]],
+    other_way: Callable[[HostView, Sequence[DesiredSetting]], HostWrite | None],
 ) -> HostSetting:
     """Make the entry, which is written together with the other graphics settings."""
     return HostSetting(
         key="vgpu_mode",
         title="vGPU mode",
         source="vim HostGraphicsConfigDeviceType.vgpuMode (8.0.3.0)",
-        wishes=_wishes,
+        desired_settings=_desired_settings,
         read=_read,
         write=write,
         other_way=other_way,
-        impact=lambda _view, _wish: Impact.HOST_MAINTENANCE,
+        impact=lambda _view, _desired: Impact.HOST_MAINTENANCE,
         how=_how,
         group=group,
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
         after=("graphics_type", "gpu_graphics_type"),
         needs_in_force=("driver", "gpu_passthrough", "mig", "scheduler"),
-        is_dropped_by_reboot=lambda _view, wish: wish.value == VgpuMode.MIXED_SIZE,
+        is_dropped_by_reboot=lambda _view, desired: desired.value == VgpuMode.MIXED_SIZE,
         objects=_objects,
         show=_show,
     )

@@ -26,10 +26,10 @@ class CutOff:
     def __str__(self) -> str:
         if self.others:
             return f"{self.nic} is an uplink of {self.switch}, which keeps {listed(self.others)}"
-        told = f"{self.nic} is the only uplink of {self.switch}"
+        reported = f"{self.nic} is the only uplink of {self.switch}"
         if self.vmknics:
-            told = f"{told}, with {listed(self.vmknics, shown=6)}"
-        return f"{told} ({listed(self.services, shown=8)})" if self.services else told
+            reported = f"{reported}, with {listed(self.vmknics, shown=6)}"
+        return f"{reported} ({listed(self.services, shown=8)})" if self.services else reported
 
 
 def cut_off(view: HostView, vmnic: str, distributed: Sequence[DistributedSwitch] = ()) -> CutOff | None:

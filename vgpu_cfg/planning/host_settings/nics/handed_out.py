@@ -17,10 +17,17 @@ from vgpu_cfg.model.observed.inventory import Host, HostNic, PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.model.plan_file import HostNicEntry
-from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE
@@ -63,16 +70,16 @@ def _not_listed(pci_id: str) -> Reading:
 # ------------------------------------------------------------ passthrough
 
 
-def _passthrough_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_passthrough(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     waits = [WAITS_FOR_IOMMU] if entry.bios is not None and entry.bios.iommu else []
     for nic, rule in nic_rules(entry, view):
         if rule.use is NicUse.PASSTHROUGH:
             lost = cut_off(view, nic.device) if rule.match.vmnic is not None else None
-            yield Wish(
+            yield DesiredSetting(
                 PASSTHROUGH, HANDED_OUT, nic.pci_id, note="; ".join(waits), cuts_off=str(lost) if lost else ""
             )
         elif rule.use is not None and _function(view, nic.pci_id) is not None:
-            yield Wish(PASSTHROUGH, HOSTS_OWN, device=nic.pci_id)
+            yield DesiredSetting(PASSTHROUGH, HOSTS_OWN, device=nic.pci_id)
 
 
 def _read_passthrough(view: HostView, device: str) -> Reading:
@@ -83,27 +90,27 @@ def _read_passthrough(view: HostView, device: str) -> Reading:
     return Reading(configured=words[function.passthrough_enabled], runtime=words[function.passthrough_active])
 
 
-def _objects_to_passthrough(view: HostView, wish: Wish) -> Objection | None:
-    if wish.value == HOSTS_OWN:
-        holders = view.holders.get(wish.device)
+def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objection | None:
+    if desired.value == HOSTS_OWN:
+        holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        message = f"nobody can tell whether the host itself uses {wish.device}: {reason}"
+        message = f"nobody can tell whether the host itself uses {desired.device}: {reason}"
         return Objection(Code.SETTING_UNREAD, message, "mend that and plan again")
-    function, nic = _function(view, wish.device), view.nic(wish.device)
-    if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in wish.note:
-        message = f"{wish.device} cannot be passed through"
+    function, nic = _function(view, desired.device), view.nic(desired.device)
+    if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:
+        message = f"{desired.device} cannot be passed through"
         remedy = "switch the IOMMU on: `bios: {iommu: true}`, or leave the NIC out"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     lost = cut_off(view, nic.device) if nic is not None else None
-    if nic is not None and lost is not None and str(lost) != wish.cuts_off:
+    if nic is not None and lost is not None and str(lost) != desired.cuts_off:
         remedy = f"name it, `match: {{vmnic: {nic.device}}}`, if it shall be taken all the same"
         return Objection(Code.NIC_IN_USE, str(lost), remedy)
     return None
 
 
-def _passthrough_impact(view: HostView, wish: Wish) -> Impact:
-    return rebind_impact(view, wish, _read_passthrough(view, wish.device))
+def _passthrough_impact(view: HostView, desired: DesiredSetting) -> Impact:
+    return rebind_impact(view, desired, _read_passthrough(view, desired.device))
 
 
 def held_by(holders: Sequence[str]) -> str:
@@ -112,22 +119,22 @@ def held_by(holders: Sequence[str]) -> str:
     return f"{listed(holders, shown=6)} {have} it as a DirectPath device"
 
 
-def rebind_impact(view: HostView, wish: Wish, reading: Reading) -> Impact:
+def rebind_impact(view: HostView, desired: DesiredSetting, reading: Reading) -> Impact:
     """Say what handing a function out or taking it back needs; what was written and did not rebind, a reboot.
 
     A driver may refuse to let go of a device, also on a host that can rebind at once.
     """
-    is_stuck = wish.value == reading.configured != reading.in_force
+    is_stuck = desired.value == reading.configured != reading.in_force
     is_at_once = view.facts.rebind_without_reboot and not is_stuck
     return Impact.HOST_MAINTENANCE if is_at_once else Impact.HOST_REBOOT
 
 
-def _show_passthrough(host: Host, wish: Wish) -> Host:
+def _show_passthrough(host: Host, desired: DesiredSetting) -> Host:
     """Show the function handed out or taken back; a NIC that is handed out is none of the host's any more."""
-    is_out = wish.value == HANDED_OUT
+    is_out = desired.value == HANDED_OUT
     update = {"passthrough_enabled": is_out, "passthrough_active": is_out}
-    changed = _with_function(host, wish.device, update)
-    nics = tuple(nic for nic in changed.nics if not (is_out and nic.pci_id == wish.device))
+    changed = _with_function(host, desired.device, update)
+    nics = tuple(nic for nic in changed.nics if not (is_out and nic.pci_id == desired.device))
     return changed.model_copy(update={"nics": nics})
 
 
@@ -144,30 +151,30 @@ def _with_function(host: Host, pci_id: str, update: Mapping[str, object]) -> Hos
     )
 
 
-def _how_passthrough(view: HostView, wish: Wish) -> HowTo:
-    is_out = wish.value == HANDED_OUT
+def _how_passthrough(view: HostView, desired: DesiredSetting) -> Instructions:
+    is_out = desired.value == HANDED_OUT
     now = " -a" if view.facts.rebind_without_reboot else ""
     command = "esxcli hardware pci pcipassthru set -d {} -e {}{}"
-    return HowTo(
+    return Instructions(
         why=(
             "A NIC that is passed through belongs to one VM, with its firmware and all of its RDMA; the host "
             "no longer sees it, and nothing of the host may depend on it."
         ),
         client="host > Configure > Hardware > PCI Devices > Passthrough > {device} > Toggle passthrough",
-        commands=(command.format(wish.device, str(is_out).lower(), now),),
+        commands=(command.format(desired.device, str(is_out).lower(), now),),
         expected="nothing is printed" if now else "the host must be rebooted",
         verify=("esxcli hardware pci pcipassthru list",),
-        undo=(command.format(wish.device, str(not is_out).lower(), now),),
+        undo=(command.format(desired.device, str(not is_out).lower(), now),),
     )
 
 
 # ------------------------------------------------------------------ label
 
 
-def _label_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_labels(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     for nic, rule in nic_rules(entry, view):
         if rule.label is not None:
-            yield Wish(LABEL, rule.label, device=nic.pci_id)
+            yield DesiredSetting(LABEL, rule.label, device=nic.pci_id)
 
 
 def _read_label(view: HostView, device: str) -> Reading:
@@ -175,16 +182,16 @@ def _read_label(view: HostView, device: str) -> Reading:
     return Reading(configured=function.hardware_label or "") if function is not None else _not_listed(device)
 
 
-def _objects_to_label(view: HostView, wish: Wish) -> Objection | None:
-    if not wish.value or is_at_least(view.host.version, _LABELS_SINCE):
+def _objects_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
+    if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
     message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
     return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
 
 
-def _how_label(view: HostView, wish: Wish) -> HowTo:
-    label = wish.value or "(empty)"
-    return HowTo(
+def _how_label(view: HostView, desired: DesiredSetting) -> Instructions:
+    label = desired.value or "(empty)"
+    return Instructions(
         why="VMs ask for a device by its hardware label (Dynamic DirectPath): any host with one will do.",
         client=f"host > Configure > Hardware > PCI Devices > {{device}} > Hardware Label: {label}",
         expected=f"Hardware Label of {{device}}: {label}",
@@ -196,12 +203,12 @@ def _how_label(view: HostView, wish: Wish) -> HowTo:
 # ------------------------------------------------------ virtual functions
 
 
-def _sriov_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_sriov(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     for nic, rule in nic_rules(entry, view):
         count = _functions_wanted(nic, rule)
         if count is not None:
             note = BY_FIRMWARE if _firmware_brings(rule, count) else ""
-            yield Wish(SRIOV, str(count), device=nic.pci_id, note=note)
+            yield DesiredSetting(SRIOV, str(count), device=nic.pci_id, note=note)
 
 
 def _functions_wanted(nic: HostNic, rule: HostNicEntry) -> int | None:
@@ -227,38 +234,38 @@ def _read_sriov(view: HostView, device: str) -> Reading:
     return Reading(configured=str(found.requested), runtime=str(found.functions if found.is_active else 0))
 
 
-def _objects_to_sriov(view: HostView, wish: Wish) -> Objection | None:
-    function = _function(view, wish.device)
-    wanted, found = int(wish.value), function.sriov if function is not None else None
-    if not wanted or wish.note == BY_FIRMWARE:
+def _objects_to_sriov(view: HostView, desired: DesiredSetting) -> Objection | None:
+    function = _function(view, desired.device)
+    wanted, found = int(desired.value), function.sriov if function is not None else None
+    if not wanted or desired.note == BY_FIRMWARE:
         return None
     remedy = (
         f"add `firmware: {{SRIOV_EN: true, NUM_OF_VFS: {wanted}}}` to the rule; SR-IOV must be on in the BIOS"
     )
     if found is None or not found.is_capable:
-        message = f"{wish.device} offers no virtual functions as it is set now"
+        message = f"{desired.device} offers no virtual functions as it is set now"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     if wanted > found.most:
-        message = f"{wish.device} offers at most {found.most} virtual functions"
+        message = f"{desired.device} offers at most {found.most} virtual functions"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     return None
 
 
-def _show_sriov(host: Host, wish: Wish) -> Host:
-    function = host.device(wish.device)
+def _show_sriov(host: Host, desired: DesiredSetting) -> Host:
+    function = host.device(desired.device)
     if function is None or function.sriov is None:
         return host
-    count = int(wish.value)
+    count = int(desired.value)
     sriov = function.sriov.model_copy(
         update={"functions": count, "requested": count, "is_active": count > 0, "is_capable": True}
     )
-    return _with_function(host, wish.device, {"sriov": sriov})
+    return _with_function(host, desired.device, {"sriov": sriov})
 
 
-def _how_sriov(view: HostView, wish: Wish) -> HowTo:
-    nic = view.nic(wish.device)
+def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
+    nic = view.nic(desired.device)
     name = nic.device if nic is not None and nic.device else "vmnicN"
-    return HowTo(
+    return Instructions(
         why=(
             "Virtual functions share one NIC among VMs. The firmware must offer them (SRIOV_EN, NUM_OF_VFS), "
             "and SR-IOV must be on in the BIOS. The host keeps the NIC, and its driver sets PFC and trust "
@@ -274,34 +281,35 @@ def _how_sriov(view: HostView, wish: Wish) -> HowTo:
 # ------------------------------------------------------------------- write
 
 
-def write_passthrough(view: HostView, wishes: Sequence[Wish]) -> list[PassthroughWrite]:
+def write_passthrough(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[PassthroughWrite]:
     """Make one call of all wishes for PCI functions, device by device, of GPUs as of NICs."""
     del view
     devices: dict[str, dict[str, object]] = {}
-    for wish in wishes:
-        asked = devices.setdefault(wish.device, {"pci_id": wish.device})
-        if wish.setting == SRIOV:
-            asked["virtual_functions"] = int(wish.value)
-        elif wish.setting.endswith("_label"):
-            asked["label"] = wish.value
+    for desired in desired_settings:
+        requested = devices.setdefault(desired.device, {"pci_id": desired.device})
+        if desired.setting == SRIOV:
+            requested["virtual_functions"] = int(desired.value)
+        elif desired.setting.endswith("_label"):
+            requested["label"] = desired.value
         else:
-            asked["is_passthrough"] = wish.value == HANDED_OUT
+            requested["is_passthrough"] = desired.value == HANDED_OUT
     rows = tuple(PassthroughDevice.model_validate(row) for row in devices.values())
     return [PassthroughWrite(devices=rows)]
 
 
-def passthrough_by_esxcli(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
+def passthrough_by_esxcli(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
     """Toggle by esxcli on the shell (ESXi 7.0 on); nothing does so for labels and virtual functions.
 
     The short options are those in use in the field; the long ones are unproven.
     """
-    if not all(wish.setting.endswith("_passthrough") for wish in wishes):
+    if not all(desired.setting.endswith("_passthrough") for desired in desired_settings):
         return None
     now = ("-a",) if view.facts.rebind_without_reboot else ()
     start = ("esxcli", "hardware", "pci", "pcipassthru", "set")
     return ShellWrite(
         commands=tuple(
-            (*start, "-d", wish.device, "-e", str(wish.value == HANDED_OUT).lower(), *now) for wish in wishes
+            (*start, "-d", desired.device, "-e", str(desired.value == HANDED_OUT).lower(), *now)
+            for desired in desired_settings
         )
     )
 
@@ -310,14 +318,14 @@ NIC_PASSTHROUGH = HostSetting(
     key=PASSTHROUGH,
     title="NIC passthrough",
     source=_SOURCE,
-    wishes=_passthrough_wishes,
+    desired_settings=_desired_passthrough,
     read=_read_passthrough,
     write=write_passthrough,
     impact=_passthrough_impact,
     how=_how_passthrough,
     group=GROUP,
     needs_in_force=(NIC_FIRMWARE.key, "bios_iommu"),
-    has_needs=lambda wish: wish.value == HANDED_OUT,
+    has_needs=lambda desired: desired.value == HANDED_OUT,
     objects=_objects_to_passthrough,
     other_way=passthrough_by_esxcli,
     show=_show_passthrough,
@@ -327,36 +335,42 @@ NIC_LABEL = HostSetting(
     key=LABEL,
     title="NIC label",
     source=_SOURCE,
-    wishes=_label_wishes,
+    desired_settings=_desired_labels,
     read=_read_label,
     write=write_passthrough,
-    impact=lambda _view, _wish: Impact.NONE,
+    impact=lambda _view, _desired: Impact.NONE,
     how=_how_label,
     group=GROUP,
     after=(PASSTHROUGH,),
     objects=_objects_to_label,
     other_way=passthrough_by_esxcli,
-    show=lambda host, wish: _with_function(host, wish.device, {"hardware_label": wish.value or None}),
-    by_hand=lambda _view, wish: f"in the vSphere Client, give {wish.device} the label {wish.value!r}",
+    show=lambda host, desired: _with_function(
+        host, desired.device, {"hardware_label": desired.value or None}
+    ),
+    by_hand=lambda _view, desired: (
+        f"in the vSphere Client, give {desired.device} the label {desired.value!r}"
+    ),
 )
 
 NIC_SRIOV = HostSetting(
     key=SRIOV,
     title="virtual functions",
     source=f"{_SOURCE}; vSphere Networking 8.0, SR-IOV; NVIDIA native ESXi driver manual, virtualization",
-    wishes=_sriov_wishes,
+    desired_settings=_desired_sriov,
     read=_read_sriov,
     write=write_passthrough,
-    impact=lambda _view, _wish: Impact.HOST_REBOOT,
+    impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how_sriov,
     group=GROUP,
     after=(PASSTHROUGH,),
     needs_in_force=(NIC_FIRMWARE.key, "bios_sriov"),
-    has_needs=lambda wish: wish.value != "0",
+    has_needs=lambda desired: desired.value != "0",
     objects=_objects_to_sriov,
     other_way=passthrough_by_esxcli,
     show=_show_sriov,
-    by_hand=lambda _view, wish: f"in the vSphere Client, give {wish.device} {wish.value} virtual functions",
+    by_hand=lambda _view, desired: (
+        f"in the vSphere Client, give {desired.device} {desired.value} virtual functions"
+    ),
 )
 
 NIC_SETTINGS = (NIC_FIRMWARE, NIC_PASSTHROUGH, NIC_LABEL, NIC_SRIOV, NMLX5_CORE, NMLX5_RDMA)

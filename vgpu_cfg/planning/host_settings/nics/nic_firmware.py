@@ -15,9 +15,16 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, is_same_boot
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import ShellWrite
-from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.match import nic_rules
 
 KEY = "nic_firmware"
@@ -51,11 +58,13 @@ def is_same_word(wanted: str, found: str) -> bool:
     return wanted == found
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     for nic, rule in nic_rules(entry, view):
         for name, value in rule.firmware.items():
             comes_back = rule.use is NicUse.HOST and _is_handed_out(view, nic.pci_id)
-            yield Wish(KEY, firmware_word(value), device=f"{nic.pci_id} {name}", comes_back=comes_back)
+            yield DesiredSetting(
+                KEY, firmware_word(value), device=f"{nic.pci_id} {name}", comes_back=comes_back
+            )
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -82,21 +91,21 @@ def _is_handed_out(view: HostView, pci_id: str) -> bool:
     return function is not None and function.passthrough_active
 
 
-def _objects(view: HostView, wish: Wish) -> Objection | None:
-    pci_id, _, name = wish.device.partition(" ")
-    if wish.comes_back:
+def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
+    pci_id, _, name = desired.device.partition(" ")
+    if desired.comes_back:
         return None
     if _is_handed_out(view, pci_id):
-        return _guests_matter(view, wish, pci_id, name)
-    if _read(view, wish.device).is_absent:
+        return _guests_matter(view, desired, pci_id, name)
+    if _read(view, desired.device).is_absent:
         message = f"mlxconfig does not list {name} for {pci_id}: its firmware is too old, or hides it"
         remedy = "update the NIC's firmware; some parameters show only once ADVANCED_PCI_SETTINGS is 1"
         return Objection(Code.NOT_SUPPORTED, message, remedy)
     return None
 
 
-def _guests_matter(view: HostView, wish: Wish, pci_id: str, name: str) -> Objection:
-    check = f"in its guest, `mlxconfig -d PCI -e query {name}` must show {wish.value} under Current"
+def _guests_matter(view: HostView, desired: DesiredSetting, pci_id: str, name: str) -> Objection:
+    check = f"in its guest, `mlxconfig -d PCI -e query {name}` must show {desired.value} under Current"
     if pci_id in view.facts.vmnics:
         message = f"{pci_id} has been passed through by this tool, and its firmware cannot be read any more"
         return Objection(Code.FIRMWARE_UNPROVEN, message, check)
@@ -105,42 +114,42 @@ def _guests_matter(view: HostView, wish: Wish, pci_id: str, name: str) -> Object
     return Objection(Code.FIRMWARE_IN_GUEST, message, remedy)
 
 
-def _impact(view: HostView, wish: Wish) -> Impact:
+def _impact(view: HostView, desired: DesiredSetting) -> Impact:
     """Ask for a cold boot only where the host has rebooted since the write and nothing came of it."""
-    reading, mark = _read(view, wish.device), view.facts.mark
+    reading, mark = _read(view, desired.device), view.facts.mark
     if reading.unread or reading.configured is None or reading.in_force is None or mark is None:
         return Impact.HOST_REBOOT
-    is_set, holds = (is_same_word(wish.value, value) for value in (reading.configured, reading.in_force))
-    written_in = mark.waiting.get(wish.id)
+    is_set, holds = (is_same_word(desired.value, value) for value in (reading.configured, reading.in_force))
+    written_in = mark.waiting.get(desired.id)
     now = view.facts.boot_time
     has_rebooted = written_in is not None and now is not None and not is_same_boot(now, written_in)
     return Impact.HOST_COLD_BOOT if is_set and not holds and has_rebooted else Impact.HOST_REBOOT
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> list[ShellWrite]:
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[ShellWrite]:
     """Make one command per NIC: mlxconfig applies all parameters of a call or none."""
     del view
     settings: dict[str, list[str]] = {}
-    for wish in wishes:
-        pci_id, _, name = wish.device.partition(" ")
-        settings.setdefault(pci_id, []).append(f"{name}={_NUMBERS.get(wish.value, wish.value)}")
+    for desired in desired_settings:
+        pci_id, _, name = desired.device.partition(" ")
+        settings.setdefault(pci_id, []).append(f"{name}={_NUMBERS.get(desired.value, desired.value)}")
     commands = [(MLXCONFIG, "-d", pci_id, "-y", "set", *words) for pci_id, words in settings.items()]
     return [ShellWrite(commands=tuple(commands))]
 
 
-def _by_hand(view: HostView, wish: Wish) -> str:
+def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     """Tell how to set it on the console; nothing where it is not known whether it must be."""
-    if _read(view, wish.device).unread:
+    if _read(view, desired.device).unread:
         return ""
-    pci_id, _, name = wish.device.partition(" ")
-    return f"on the host's console, set {name} of {pci_id} to {wish.value} with {MLXCONFIG}"
+    pci_id, _, name = desired.device.partition(" ")
+    return f"on the host's console, set {name} of {pci_id} to {desired.value} with {MLXCONFIG}"
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
-    pci_id, _, name = wish.device.partition(" ")
-    reading = _read(view, wish.device)
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
+    pci_id, _, name = desired.device.partition(" ")
+    reading = _read(view, desired.device)
     before = reading.configured if not reading.unread and reading.configured else "the value noted before"
-    return HowTo(
+    return Instructions(
         why=(
             f"{name} is kept by the NIC itself and survives reinstalling the host. It is set before the NIC "
             "is passed through, since the host cannot reach the firmware of a NIC that it has handed out. "
@@ -148,7 +157,7 @@ def _how(view: HostView, wish: Wish) -> HowTo:
             "`/opt/mellanox/bin/mst status -vv` lists the name to write in place "
             f"of {pci_id}. If a reboot does not bring the value under Current, switch the host off and on."
         ),
-        commands=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(wish.value, wish.value)}",),
+        commands=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(desired.value, desired.value)}",),
         expected="Applying... Done!\n-I- Please reboot machine to load new configurations.",
         verify=(f"{MLXCONFIG} -d {pci_id} -e query {name}",),
         undo=(f"{MLXCONFIG} -d {pci_id} -y set {name}={_NUMBERS.get(before, before)}",),
@@ -159,7 +168,7 @@ NIC_FIRMWARE = HostSetting(
     key=KEY,
     title="NIC firmware",
     source="NVIDIA AI Enterprise 5.0 User Guide, chapter 4; native ESXi driver manual 4.19.71 (LINK_TYPE)",
-    wishes=_wishes,
+    desired_settings=_desired_settings,
     read=_read,
     write=_write,
     impact=_impact,
@@ -168,7 +177,7 @@ NIC_FIRMWARE = HostSetting(
     facts=frozenset({FactGroup.SHELL_NICS}),
     same=is_same_word,
     needs_in_force=("nic_passthrough",),
-    has_needs=lambda wish: wish.comes_back,
+    has_needs=lambda desired: desired.comes_back,
     objects=_objects,
     by_hand=_by_hand,
 )

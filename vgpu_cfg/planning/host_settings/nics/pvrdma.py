@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, OptionWrite, RulesetWrite
 from vgpu_cfg.model.plan_file import PvrdmaEntry
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
 from vgpu_cfg.planning.host_settings.nics.vmknics import VMKNIC, network_name, next_vmknic, vmknic_on
@@ -28,15 +28,15 @@ OPEN, CLOSED = "open", "closed"
 _SOURCE = "vSphere Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EBD44)"
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     del view
     match entry.pvrdma:
         case False:
-            yield Wish(OPTION_KEY, "")
+            yield DesiredSetting(OPTION_KEY, "")
         case PvrdmaEntry(vmknic=str(vmknic)):
-            yield Wish(OPTION_KEY, vmknic)
+            yield DesiredSetting(OPTION_KEY, vmknic)
         case PvrdmaEntry(network=str(network)):
-            yield Wish(OPTION_KEY, network_name(network), device=network_name(network))
+            yield DesiredSetting(OPTION_KEY, network_name(network), device=network_name(network))
         case _:
             return
 
@@ -58,46 +58,46 @@ def _read(view: HostView, device: str) -> Reading:
     return Reading(configured=device if on.casefold() == device.casefold() else on or chosen)
 
 
-def _chosen(view: HostView, wish: Wish) -> str:
-    if not wish.device:
-        return wish.value
-    found = vmknic_on(view, wish.device)
+def _chosen(view: HostView, desired: DesiredSetting) -> str:
+    if not desired.device:
+        return desired.value
+    found = vmknic_on(view, desired.device)
     return found.device if found is not None else next_vmknic(view)
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> list[OptionWrite]:
-    return [OptionWrite(options={OPTION: _chosen(view, wish)}) for wish in wishes]
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[OptionWrite]:
+    return [OptionWrite(options={OPTION: _chosen(view, desired)}) for desired in desired_settings]
 
 
-def _call(view: HostView, wish: Wish) -> EsxcliCall:
-    options = (("option", f"/{OPTION.replace('.', '/')}"), ("string-value", _chosen(view, wish)))
+def _call(view: HostView, desired: DesiredSetting) -> EsxcliCall:
+    options = (("option", f"/{OPTION.replace('.', '/')}"), ("string-value", _chosen(view, desired)))
     return EsxcliCall("system.settings.advanced.set", options)
 
 
-def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
-    return by_esxcli([_call(view, wish) for wish in wishes])
+def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
+    return by_esxcli([_call(view, desired) for desired in desired_settings])
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
-    chosen = _chosen(view, wish)
-    return HowTo(
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
+    chosen = _chosen(view, desired)
+    return Instructions(
         why=(
             "Virtual RDMA adapters (PVRDMA) talk between hosts through one VMkernel NIC of each. Their RDMA "
             "NIC must be the only uplink of the distributed switch; else the traffic falls back to TCP "
             "without a word. PVRDMA does no GPUDirect."
         ),
         client=f"host > Configure > System > Advanced System Settings > {OPTION}: {chosen or '(empty)'}",
-        commands=(f"govc host.option.set -host {{host}} {OPTION} '{chosen}'", _call(view, wish).line),
+        commands=(f"govc host.option.set -host {{host}} {OPTION} '{chosen}'", _call(view, desired).line),
         expected="nothing is printed",
         verify=(f"govc host.option.ls -host {{host}} {OPTION}",),
         undo=(f"govc host.option.set -host {{host}} {OPTION} '{view.facts.options.get(OPTION, '')}'",),
     )
 
 
-def _ruleset_wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_ruleset(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     del view
     if entry.pvrdma is not None:
-        yield Wish(FIREWALL_KEY, OPEN if entry.pvrdma else CLOSED)
+        yield DesiredSetting(FIREWALL_KEY, OPEN if entry.pvrdma else CLOSED)
 
 
 def _read_ruleset(view: HostView, device: str) -> Reading:
@@ -115,12 +115,12 @@ def _ruleset_call(is_open: bool) -> EsxcliCall:  # noqa: FBT001 - the one thing 
     return EsxcliCall("network.firewall.ruleset.set", options)
 
 
-def _how_ruleset(view: HostView, wish: Wish) -> HowTo:
+def _how_ruleset(view: HostView, desired: DesiredSetting) -> Instructions:
     del view
-    is_open = wish.value == OPEN
-    return HowTo(
+    is_open = desired.value == OPEN
+    return Instructions(
         why="Hosts set up RDMA connections for their VMs over TCP 28250 to 28761, which the firewall blocks.",
-        client=f"host > Configure > System > Firewall > {RULESET}: {wish.value}",
+        client=f"host > Configure > System > Firewall > {RULESET}: {desired.value}",
         commands=(_ruleset_call(is_open).line,),
         expected="nothing is printed",
         verify=(f"esxcli network firewall ruleset list --ruleset-id={RULESET}",),
@@ -134,10 +134,10 @@ PVRDMA = HostSetting(
     key=OPTION_KEY,
     title="PVRDMA VMkernel NIC",
     source=_SOURCE,
-    wishes=_wishes,
+    desired_settings=_desired_settings,
     read=_read,
     write=_write,
-    impact=lambda _view, _wish: Impact.NONE,
+    impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=OPTION_KEY,
     facts=frozenset({FactGroup.OPTIONS}),
@@ -149,13 +149,15 @@ PVRDMA_FIREWALL = HostSetting(
     key=FIREWALL_KEY,
     title="PVRDMA firewall rule",
     source=_SOURCE,
-    wishes=_ruleset_wishes,
+    desired_settings=_desired_ruleset,
     read=_read_ruleset,
-    write=lambda _view, wishes: [
-        RulesetWrite(ruleset=RULESET, is_enabled=wish.value == OPEN) for wish in wishes
+    write=lambda _view, desired_settings: [
+        RulesetWrite(ruleset=RULESET, is_enabled=desired.value == OPEN) for desired in desired_settings
     ],
-    impact=lambda _view, _wish: Impact.NONE,
+    impact=lambda _view, _desired: Impact.NONE,
     how=_how_ruleset,
     group=FIREWALL_KEY,
-    other_way=lambda _view, wishes: by_esxcli([_ruleset_call(wish.value == OPEN) for wish in wishes]),
+    other_way=lambda _view, desired_settings: by_esxcli(
+        [_ruleset_call(desired.value == OPEN) for desired in desired_settings]
+    ),
 )

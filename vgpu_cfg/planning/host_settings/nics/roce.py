@@ -18,10 +18,17 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import RoceEntry
-from vgpu_cfg.model.plan_words import NicUse
+from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
@@ -50,7 +57,7 @@ def _words(module: str, roce: RoceEntry | bool) -> dict[str, str]:  # noqa: FBT0
     return {"pfctx": bit, "pfcrx": bit} | ({"trust_state": _TRUST_DSCP} if is_dscp else {})
 
 
-def _wishes_of(module: str, entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_settings_of(module: str, entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     """Yield one wish for the module; rules that contradict each other all stand in its value.
 
     A NIC of another driver gets a wish of its own, which is then refused.
@@ -63,14 +70,14 @@ def _wishes_of(module: str, entry: DesiredHosts, view: HostView) -> Iterator[Wis
         words = [f"{name}={value}" for name, value in _words(module, rule.roce).items()]
         if nic.driver not in ("", CORE):
             if module == CORE and words:
-                yield Wish(CORE, " ".join(words), device=nic.device or nic.pci_id)
+                yield DesiredSetting(CORE, " ".join(words), device=nic.device or nic.pci_id)
             continue
         ruled.append(nic.device)
         wanted += [word for word in words if word not in wanted]
     if ruled:
         others = [nic.device for nic in view.host.nics if nic.driver == CORE and nic.device not in ruled]
         note = f"holds for {listed(others)} too, of the same driver" if others else ""
-        yield Wish(module, " ".join(wanted), note=note)
+        yield DesiredSetting(module, " ".join(wanted), note=note)
 
 
 def _read_module(module: str, view: HostView, device: str) -> Reading:
@@ -88,13 +95,13 @@ def _read_module(module: str, view: HostView, device: str) -> Reading:
 
 def _ours(module: str, options: str) -> str:
     """Return the words of an option string that are this tool's matter, in one spelling."""
-    told = []
+    reported = []
     for name in WORDS[module]:
         value = option_of(options, name)
         if value is None or (name == "trust_state" and value == _TRUST_PCP):
             continue
-        told.append(f"{name}={_bitmap(value) if name in _BITMAPS else value}")
-    return " ".join(told)
+        reported.append(f"{name}={_bitmap(value) if name in _BITMAPS else value}")
+    return " ".join(reported)
 
 
 def _bitmap(value: str) -> str:
@@ -105,53 +112,58 @@ def _bitmap(value: str) -> str:
         return value
 
 
-def _objects_to(module: str, view: HostView, wish: Wish) -> Objection | None:
-    reading = _read_module(module, view, wish.device)
+def _objects_to(module: str, view: HostView, desired: DesiredSetting) -> Objection | None:
+    reading = _read_module(module, view, desired.device)
     if reading.is_absent:
         remedy = f"use a NIC that {CORE} drives, or leave `roce` out for this one"
         return Objection(Code.NOT_SUPPORTED, reading.unread, remedy)
-    names = [word.partition("=")[0] for word in wish.value.split()]
+    names = [word.partition("=")[0] for word in desired.value.split()]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        message = f"the rules ask different things of one driver: {wish.value}"
+        message = f"the rules ask different things of one driver: {desired.value}"
         remedy = f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them"
         return Objection(Code.HOST_TWICE, message, remedy)
     return None
 
 
-def _merged(module: str, view: HostView, wish: Wish) -> str:
+def _merged(module: str, view: HostView, desired: DesiredSetting) -> str:
     changes: dict[str, str | None] = dict.fromkeys(WORDS[module])
-    for word in wish.value.split():
+    for word in desired.value.split():
         name, _, value = word.partition("=")
         changes[name] = value
     return merge_options(view.facts.modules.get(module, ""), changes)
 
 
-def _write_module(module: str, view: HostView, wishes: Sequence[Wish]) -> list[ModuleWrite]:
+def _write_module(
+    module: str, view: HostView, desired_settings: Sequence[DesiredSetting]
+) -> list[ModuleWrite]:
     before = view.facts.modules.get(module, "")
-    return [ModuleWrite(module=module, options=_merged(module, view, wish), before=before) for wish in wishes]
+    return [
+        ModuleWrite(module=module, options=_merged(module, view, desired), before=before)
+        for desired in desired_settings
+    ]
 
 
-def _other_way(module: str, view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
-    return by_esxcli([_call(module, _merged(module, view, wish)) for wish in wishes])
+def _other_way(module: str, view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
+    return by_esxcli([_call(module, _merged(module, view, desired)) for desired in desired_settings])
 
 
 def _call(module: str, options: str) -> EsxcliCall:
     return EsxcliCall("system.module.parameters.set", (("module", module), ("parameter-string", options)))
 
 
-def _how(module: str, view: HostView, wish: Wish) -> HowTo:
+def _how(module: str, view: HostView, desired: DesiredSetting) -> Instructions:
     before = view.facts.modules.get(module, "")
     what = "which priority PFC keeps lossless, and whether DSCP or PCP names it"
     if module == RDMA:
         what = "the DSCP and the priority that the host's own RDMA traffic bears"
-    return HowTo(
+    return Instructions(
         why=(
             f"The option string of {module} says {what}. `pfctx` must equal `pfcrx`; where they are set, "
             "global pause is off. The string is written whole, so other words in it are repeated. It holds "
             "for all ports of the driver; the physical switch must trust and protect the same values."
         ),
-        commands=(_call(module, _merged(module, view, wish)).line,),
+        commands=(_call(module, _merged(module, view, desired)).line,),
         expected="nothing is printed; the host must be rebooted",
         verify=(
             f"esxcli system module parameters list -m {module}",
@@ -169,15 +181,15 @@ def _module_setting(module: str, title: str) -> HostSetting:
             "VMware vSphere Storage 7.0, Configure Lossless Ethernet (GUID-B764140D); Mellanox DOC-2581; "
             "NVIDIA native ESXi driver manual 4.19.71"
         ),
-        wishes=lambda entry, view: _wishes_of(module, entry, view),
+        desired_settings=lambda entry, view: _desired_settings_of(module, entry, view),
         read=lambda view, device: _read_module(module, view, device),
-        write=lambda view, wishes: _write_module(module, view, wishes),
-        impact=lambda _view, _wish: Impact.HOST_REBOOT,
-        how=lambda view, wish: _how(module, view, wish),
+        write=lambda view, desired_settings: _write_module(module, view, desired_settings),
+        impact=lambda _view, _desired: Impact.HOST_REBOOT,
+        how=lambda view, desired: _how(module, view, desired),
         group=f"module {module}",
         facts=frozenset({FactGroup.MODULES}),
-        objects=lambda view, wish: _objects_to(module, view, wish),
-        other_way=lambda view, wishes: _other_way(module, view, wishes),
+        objects=lambda view, desired: _objects_to(module, view, desired),
+        other_way=lambda view, desired_settings: _other_way(module, view, desired_settings),
     )
 
 

@@ -17,7 +17,14 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, HostSwitch
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, SwitchWrite
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
@@ -50,7 +57,7 @@ def _taken_apart(value: str) -> tuple[str, int | None]:
     return (switch, int(mtu)) if found and mtu.isdigit() else (value, None)
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     largest = max((one.mtu or 0 for one in entry.vmknics), default=0)
     mtu = largest if largest > ORDINARY_MTU else None
     for nic, rule in nic_rules(entry, view):
@@ -58,9 +65,9 @@ def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
             continue
         if rule.switch:
             if _standard(view, rule.switch) is not None:
-                yield Wish(KEY, _spelled(rule.switch, mtu), device=nic.device)
+                yield DesiredSetting(KEY, _spelled(rule.switch, mtu), device=nic.device)
         elif _standard(view, view.facts.uplink_of(nic.device) or "") is not None:
-            yield Wish(KEY, "", device=nic.device, cuts_off=str(cut_off(view, nic.device) or ""))
+            yield DesiredSetting(KEY, "", device=nic.device, cuts_off=str(cut_off(view, nic.device) or ""))
 
 
 def _read(view: HostView, device: str) -> Reading:
@@ -80,26 +87,26 @@ def _same(wanted: str, found: str) -> bool:
     return switch == found_switch and (found_mtu or ORDINARY_MTU) >= (mtu or 0)
 
 
-def _objects(view: HostView, wish: Wish) -> Objection | None:
-    home, (switch, _) = view.facts.uplink_of(wish.device), _taken_apart(wish.value)
+def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
+    home, (switch, _) = view.facts.uplink_of(desired.device), _taken_apart(desired.value)
     if home is None or home == switch or not switch:
         return None
-    message = f"{wish.device} is an uplink of {home}"
+    message = f"{desired.device} is an uplink of {home}"
     return Objection(Code.NIC_IN_USE, message, f"take it out of {home} first, then plan again")
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> list[SwitchWrite]:
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[SwitchWrite]:
     """Make one write per NIC, each with the uplinks that the writes before it have left."""
     now = {one.name: one.uplinks for one in view.facts.switches if one.switch_uuid is None}
     writes = []
-    for wish in wishes:
-        wanted, mtu = _taken_apart(wish.value)
-        name = wanted or view.facts.uplink_of(wish.device) or ""
+    for desired in desired_settings:
+        wanted, mtu = _taken_apart(desired.value)
+        name = wanted or view.facts.uplink_of(desired.device) or ""
         before = now.get(name, ())
-        kept = tuple(uplink for uplink in before if uplink != wish.device)
-        uplinks = (*kept, wish.device) if wanted else kept
+        kept = tuple(uplink for uplink in before if uplink != desired.device)
+        uplinks = (*kept, desired.device) if wanted else kept
         raised = _raised(view, name, mtu)
-        if wish.device in before and wanted:
+        if desired.device in before and wanted:
             writes.append(SwitchWrite(switch=name, mtu=raised))
         else:
             now[name] = uplinks
@@ -114,41 +121,41 @@ def _raised(view: HostView, name: str, mtu: int | None) -> int | None:
     return mtu if mtu is not None and mtu > has else None
 
 
-def _calls(view: HostView, wish: Wish) -> list[EsxcliCall]:
-    (write,) = _write(view, [wish])
+def _calls(view: HostView, desired: DesiredSetting) -> list[EsxcliCall]:
+    (write,) = _write(view, [desired])
     switch = ("vswitch-name", write.switch)
     calls = []
     if write.uplinks is not None:
-        verb = "add" if wish.device in write.uplinks else "remove"
-        options = (("uplink-name", wish.device), switch)
+        verb = "add" if desired.device in write.uplinks else "remove"
+        options = (("uplink-name", desired.device), switch)
         calls.append(EsxcliCall(f"network.vswitch.standard.uplink.{verb}", options))
     if write.mtu is not None:
         calls.append(EsxcliCall("network.vswitch.standard.set", (switch, ("mtu", str(write.mtu)))))
     return calls
 
 
-def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
-    return by_esxcli([call for wish in wishes for call in _calls(view, wish)])
+def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
+    return by_esxcli([call for desired in desired_settings for call in _calls(view, desired)])
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
-    (write,) = _write(view, [wish])
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
+    (write,) = _write(view, [desired])
     start = "esxcli network vswitch standard"
     undo = []
     if write.uplinks is not None:
-        verb = "remove" if _taken_apart(wish.value)[0] else "add"
-        undo.append(f"{start} uplink {verb} --uplink-name={wish.device} --vswitch-name={write.switch}")
+        verb = "remove" if _taken_apart(desired.value)[0] else "add"
+        undo.append(f"{start} uplink {verb} --uplink-name={desired.device} --vswitch-name={write.switch}")
     if write.mtu is not None:
         switch = _standard(view, write.switch)
         before = (switch.mtu if switch is not None else None) or ORDINARY_MTU
         undo.append(f"{start} set --vswitch-name={write.switch} --mtu={before}")
-    return HowTo(
+    return Instructions(
         why=(
-            f"The host's RoCE traffic leaves through {wish.device}: no uplink, no traffic. A switch drops "
+            f"The host's RoCE traffic leaves through {desired.device}: no uplink, no traffic. A switch drops "
             "packets above its MTU, and the physical switch must allow more than this one (9216 for 9000)."
         ),
         client=f"host > Configure > Networking > Virtual switches > {write.switch} > Manage adapters",
-        commands=tuple(call.line for call in _calls(view, wish)),
+        commands=tuple(call.line for call in _calls(view, desired)),
         expected="nothing is printed",
         verify=(f"{start} list --vswitch-name={write.switch}",),
         undo=tuple(undo) or ("nothing is to be undone: the host is as it was",),
@@ -159,10 +166,10 @@ UPLINK = HostSetting(
     key=KEY,
     title="uplink",
     source="vSphere API, HostNetworkSystem.UpdateVirtualSwitch, HostVirtualSwitchSpec",
-    wishes=_wishes,
+    desired_settings=_desired_settings,
     read=_read,
     write=_write,
-    impact=lambda _view, _wish: Impact.NONE,
+    impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
     same=_same,

@@ -14,7 +14,14 @@ from vgpu_cfg.model.observed.host_facts import Vmknic
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, VmknicWrite
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, HowTo, Objection, Reading, Wish
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Objection,
+    Reading,
+)
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
 from vgpu_cfg.planning.host_settings.nics.uplinks import UPLINK, base_unread
 
@@ -40,12 +47,12 @@ def next_vmknic(view: HostView) -> str:
     return next(f"vmk{number}" for number in range(len(taken) + 1) if f"vmk{number}" not in taken)
 
 
-def _wishes(entry: DesiredHosts, view: HostView) -> Iterator[Wish]:
+def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
     for wanted in entry.vmknics:
         address = wanted.addresses.get(view.host.name, wanted.address)
         value = _spelled(address or "", wanted.mtu)
         if value:
-            yield Wish(KEY, value, device=wanted.network)
+            yield DesiredSetting(KEY, value, device=wanted.network)
 
 
 def _spelled(address: str, mtu: int | None) -> str:
@@ -80,11 +87,11 @@ def _same_address(wanted: str, found: str) -> bool:
     return not wanted or wanted == found or ("/" not in found and wanted.partition("/")[0] == found)
 
 
-def _objects(view: HostView, wish: Wish) -> Objection | None:
-    address, _ = _taken_apart(wish.value)
-    found = vmknic_on(view, wish.device)
+def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
+    address, _ = _taken_apart(desired.value)
+    found = vmknic_on(view, desired.device)
     if found is None and not address:
-        message = f"no VMkernel NIC is on {wish.device}, and the plan names no address to make one with"
+        message = f"no VMkernel NIC is on {desired.device}, and the plan names no address to make one with"
         return Objection(Code.NOT_SUPPORTED, message, "give it an `address`, or make it by hand")
     if found is None or _same_address(address, "dhcp" if found.is_dhcp else found.address):
         return None
@@ -94,16 +101,16 @@ def _objects(view: HostView, wish: Wish) -> Objection | None:
     return None
 
 
-def _write(view: HostView, wishes: Sequence[Wish]) -> list[VmknicWrite]:
-    return [_write_one(view, wish) for wish in wishes]
+def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[VmknicWrite]:
+    return [_write_one(view, desired) for desired in desired_settings]
 
 
-def _write_one(view: HostView, wish: Wish) -> VmknicWrite:
+def _write_one(view: HostView, desired: DesiredSetting) -> VmknicWrite:
     """Make one, or change what differs. A network that the plan makes has no id yet, only its name."""
-    address, mtu = _taken_apart(wish.value)
-    found = vmknic_on(view, wish.device)
+    address, mtu = _taken_apart(desired.value)
+    found = vmknic_on(view, desired.device)
     if found is None:
-        return VmknicWrite(network_name=network_name(wish.device), address=address, mtu=mtu)
+        return VmknicWrite(network_name=network_name(desired.device), address=address, mtu=mtu)
     same_address = _same_address(address, "dhcp" if found.is_dhcp else found.address)
     return VmknicWrite(
         device=found.device,
@@ -114,9 +121,9 @@ def _write_one(view: HostView, wish: Wish) -> VmknicWrite:
     )
 
 
-def _calls(view: HostView, wish: Wish) -> list[EsxcliCall]:
+def _calls(view: HostView, desired: DesiredSetting) -> list[EsxcliCall]:
     """List what esxcli does to the same end; it makes one on a standard portgroup only."""
-    write = _write_one(view, wish)
+    write = _write_one(view, desired)
     name = ("interface-name", write.device or next_vmknic(view))
     calls = []
     if write.device is None:
@@ -133,22 +140,22 @@ def _calls(view: HostView, wish: Wish) -> list[EsxcliCall]:
     return calls
 
 
-def _other_way(view: HostView, wishes: Sequence[Wish]) -> HostWrite | None:
-    return by_esxcli([call for wish in wishes for call in _calls(view, wish)])
+def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
+    return by_esxcli([call for desired in desired_settings for call in _calls(view, desired)])
 
 
-def _how(view: HostView, wish: Wish) -> HowTo:
-    found = vmknic_on(view, wish.device)
+def _how(view: HostView, desired: DesiredSetting) -> Instructions:
+    found = vmknic_on(view, desired.device)
     device = found.device if found is not None else next_vmknic(view)
     remove = EsxcliCall("network.ip.interface.remove", (("interface-name", device),))
-    return HowTo(
+    return Instructions(
         why=(
             "The host's own RDMA traffic (PVRDMA) leaves through a VMkernel NIC of its own. Its MTU must not "
             "be above that of the switch; the physical switch takes at least 216 bytes more. On a "
             "distributed portgroup only the vSphere Client makes one."
         ),
         client="host > Configure > Networking > VMkernel adapters (on {device}): {value}",
-        commands=tuple(call.line for call in _calls(view, wish)),
+        commands=tuple(call.line for call in _calls(view, desired)),
         expected="nothing is printed",
         verify=(
             "esxcli network ip interface list",
@@ -162,10 +169,10 @@ VMKNIC = HostSetting(
     key=KEY,
     title="VMkernel NIC",
     source="vSphere API, HostNetworkSystem.AddVirtualNic, UpdateVirtualNic, HostVirtualNicSpec",
-    wishes=_wishes,
+    desired_settings=_desired_settings,
     read=_read,
     write=_write,
-    impact=lambda _view, _wish: Impact.NONE,
+    impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
     after=(UPLINK.key,),

@@ -18,33 +18,35 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.placement.demand import make_variants
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 MOST_CPUS_BESIDE_VGPU = 128
 
 
 def check_gpus(
-    case: Case, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
+    resolved: ResolvedVm, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
 ) -> None:
     """Judge the GPUs that a VM will have; what makes them impossible marks the case as hopeless."""
-    vm = case.desired
-    vgpus = [gpu for gpu in case.gpus if gpu.kind == "vgpu"]
+    vm = resolved.desired
+    vgpus = [gpu for gpu in resolved.gpus if gpu.kind == "vgpu"]
     unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profile)]
     for gpu in unknown:
         _refuse_unknown(vm, gpu, catalog, offered, findings)
     if unknown:
-        case.is_hopeless = True
+        resolved.cannot_be_placed = True
         return
-    if vgpus and not make_variants(case.gpus, reader.needs):
+    if vgpus and not make_variants(resolved.gpus, reader.needs):
         _refuse_mixture(vm, vgpus, findings)
-        case.is_hopeless = True
+        resolved.cannot_be_placed = True
         return
     for gpu in vgpus:
         for profile in gpu.profile:
             _check_profile(vm, profile.name, catalog, findings)
     _check_unified_memory(vm, vgpus, catalog, findings)
-    if vgpus and case.cpus > MOST_CPUS_BESIDE_VGPU:
-        message = f"{case.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
+    if vgpus and resolved.cpus > MOST_CPUS_BESIDE_VGPU:
+        message = (
+            f"{resolved.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
+        )
         remedy = "take 128 or fewer, or see the page of this code for the settings that were reported to help"
         findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
 
@@ -140,10 +142,10 @@ def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, finding
         "passthrough": ("passthrough", (4, 0)),
         "dynamic_passthrough": ("Dynamic DirectPath I/O", (7, 0)),
     }
-    asked: list[str] = [gpu.kind for gpu in gpus]
+    requested: list[str] = [gpu.kind for gpu in gpus]
     if any(nic.function is not None and nic.function.label for nic in vm.nics):
-        asked.append("dynamic_passthrough")
-    for kind in dict.fromkeys(asked):
+        requested.append("dynamic_passthrough")
+    for kind in dict.fromkeys(requested):
         what, least = kinds[kind]
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))

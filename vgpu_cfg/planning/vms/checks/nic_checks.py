@@ -24,7 +24,7 @@ from vgpu_cfg.planning.capacity.nic_needs import (
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed, node_list
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 
 NIC_REMEDIES = {
     Code.NIC_ABSENT: "`vgpu-cfg inventory` lists the NICs with their addresses and labels",
@@ -112,7 +112,7 @@ def check_functions(
             findings.add_vm(Code.SRIOV_OFF_SWITCH, vm, message, remedy)
 
 
-def check_bound(vm: DesiredVm, plans: Sequence[FunctionPlan], host: Host, findings: Findings) -> None:
+def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, findings: Findings) -> None:
     """Say what functions of NICs rule out for a VM."""
     fixed = [
         plan.device.pci_id
@@ -145,14 +145,14 @@ def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int |
 
     Empty where it asks for all of them.
     """
-    asked = [need for need in needs if need.label and need.pin is None and need.near_gpu]
+    requested = [need for need in needs if need.label and need.pin is None and need.near_gpu]
     free = [
         slot.pci
         for slot in stock.slots
         if slot.pci.passthrough_active and stock.held.get(slot.pci.pci_id, vm) == vm
-        if any(is_matching(slot.pci, need) for need in asked)
+        if any(is_matching(slot.pci, need) for need in requested)
     ]
-    return {pci.numa_node for pci in free} if len(free) > len(asked) else set()
+    return {pci.numa_node for pci in free} if len(free) > len(requested) else set()
 
 
 def _matching(need: NicNeed, host: Host) -> list[str]:
@@ -181,8 +181,8 @@ def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code,
                 return Code.NIC_HOSTS_OWN, words
         names = listed((_called(pci.pci_id, vmnics) for pci in matching), shown=6)
         waits = listed(pci.pci_id for pci in matching if pci.passthrough_enabled)
-        told = f"; {waits} will be after a restart" if waits else ""
-        return Code.NIC_NOT_READY, f"{names}: not passed through{told}"
+        reported = f"; {waits} will be after a restart" if waits else ""
+        return Code.NIC_NOT_READY, f"{names}: not passed through{reported}"
     return Code.NIC_NOT_READY, "none of its NICs is handed out"
 
 
@@ -199,14 +199,14 @@ def _better(
 ) -> str:
     """Name the functions that would be near, and who has them."""
     near = set(gpu_nodes)
-    asked = [need for need, pci_id in zip(needs, chosen, strict=True) if pci_id in far]
+    requested = [need for need, pci_id in zip(needs, chosen, strict=True) if pci_id in far]
     nodes = nodes_of(stock)
     good = dict.fromkeys(
-        pci_id for need in asked for pci_id in _matching(need, stock.host) if nodes[pci_id] in near
+        pci_id for need in requested for pci_id in _matching(need, stock.host) if nodes[pci_id] in near
     )
     if not good:
         return "the host has none there"
-    held = {pci_id: names for need in asked for pci_id, names in holders_of(need, stock).items()}
+    held = {pci_id: names for need in requested for pci_id, names in holders_of(need, stock).items()}
     return "near it are " + listed(
         f"{pci_id} (held by {listed(dict.fromkeys(held[pci_id]))})" if held.get(pci_id) else pci_id
         for pci_id in good
@@ -214,16 +214,16 @@ def _better(
 
 
 def _held(needs: Iterable[NicNeed], stock: NicStock) -> str:
-    told = list(dict.fromkeys(_holder_words(needs, stock, None)))
-    return f": {listed(told, shown=8)}" if told else ""
+    reported = list(dict.fromkeys(_holder_text(needs, stock, None)))
+    return f": {listed(reported, shown=8)}" if reported else ""
 
 
 def _held_near(needs: Iterable[NicNeed], stock: NicStock, gpu_nodes: Iterable[int | None]) -> str:
-    told = list(dict.fromkeys(_holder_words(needs, stock, set(gpu_nodes))))
-    return f": {listed(told, shown=8)}" if told else ""
+    reported = list(dict.fromkeys(_holder_text(needs, stock, set(gpu_nodes))))
+    return f": {listed(reported, shown=8)}" if reported else ""
 
 
-def _holder_words(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None) -> Iterator[str]:
+def _holder_text(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None) -> Iterator[str]:
     nodes = nodes_of(stock)
     for need in needs:
         for pci_id, names in holders_of(need, stock).items():

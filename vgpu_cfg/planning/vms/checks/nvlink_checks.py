@@ -21,8 +21,8 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 NVSWITCH_SINCE: Mapping[str, tuple[int, ...]] = {
     "Ampere": (8, 0, 1),
@@ -36,25 +36,25 @@ Of Blackwell no document names a first release; it cannot be older than Hopper's
 DEVICE_GROUPS_FROM_ESXI = (8,)
 
 
-def has_peers(case: Case) -> bool:
+def has_peers(resolved: ResolvedVm) -> bool:
     """Whether NVLink shall join GPUs of the VM."""
-    return bool(_peers(case))
+    return bool(_peers(resolved))
 
 
-def check_peers(case: Case, catalog: Catalog, hosts: Sequence[Host], findings: Findings) -> None:
+def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], findings: Findings) -> None:
     """Judge a wish for NVLink peers before anybody looks for room; what cannot be is hopeless."""
-    peers = _peers(case)
+    peers = _peers(resolved)
     if not peers:
         return
-    _check_guest(case, findings)
+    _check_guest(resolved, findings)
     offered = {part for host in hosts for group in host.device_groups for part in group.components}
     names = dict.fromkeys(profile.name for gpu in peers for profile in gpu.profile)
     for name in names:
         if ("nvidiaVgpu", name) not in offered:
             for entry in catalog.by_profile(name):
-                _check_entry(case, entry, findings)
-    if not case.is_hopeless:
-        _check_sizes(case, peers, catalog, hosts, findings)
+                _check_entry(resolved, entry, findings)
+    if not resolved.cannot_be_placed:
+        _check_sizes(resolved, peers, catalog, hosts, findings)
     for entry in (entry for name in names for entry in catalog.by_profile(name)):
         if entry.board.architecture == "Blackwell" and entry.board.is_nvswitch:
             message = (
@@ -62,12 +62,12 @@ def check_peers(case: Case, catalog: Catalog, hosts: Sequence[Host], findings: F
                 "Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 lacks"
             )
             remedy = "see that the host driver is of Infra 8.2, and ask NVIDIA"
-            findings.add_vm(Code.NVLINK_BLACKWELL, case.desired, message, remedy)
+            findings.add_vm(Code.NVLINK_BLACKWELL, resolved.desired, message, remedy)
 
 
-def check_peers_place(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
     """Judge NVLink peers on the host that they were given."""
-    if not has_peers(case):
+    if not has_peers(resolved):
         return
     host = initial.host
     boards = dict.fromkeys(initial.gpus[index].board for index in fit.gpus)
@@ -78,7 +78,7 @@ def check_peers_place(case: Case, fit: Fit, initial: HostState, findings: Findin
                 f"{host.name} runs ESXi {host.version}, and NVSwitch joins GPUs of the {board.name} in a VM "
                 f"from {'.'.join(map(str, since))} on"
             )
-            findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, case.desired, message, "update ESXi")
+            findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "update ESXi")
     choosable = choosable_gpus(initial, fit)
     if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
         message = (
@@ -86,16 +86,25 @@ def check_peers_place(case: Case, fit: Fit, initial: HostState, findings: Findin
             f"{counted(len(choosable), 'GPU')}, which NVLink may not join"
         )
         remedy = "look at `nvidia-smi topo -m` in the guest: where no NV stands, power it off and on again"
-        findings.add_vm(Code.NVLINK_CHOICE_OPEN, case.desired, message, remedy)
+        findings.add_vm(Code.NVLINK_CHOICE_OPEN, resolved.desired, message, remedy)
 
 
 def check_lone_members(
-    cases: Iterable[Case], hosts: Sequence[Host], vms: Sequence[Vm], catalog: Catalog, findings: Findings
+    resolved_vms: Iterable[ResolvedVm],
+    hosts: Sequence[Host],
+    vms: Sequence[Vm],
+    catalog: Catalog,
+    findings: Findings,
 ) -> None:
     """Tell of VMs that use a GPU by itself on hosts where NVLink peers of the plan could go."""
-    indexes = {index for case in cases if has_peers(case) and case.shape for index, _ in case.shape.hosts}
+    indexes = {
+        index
+        for resolved in resolved_vms
+        if has_peers(resolved) and resolved.shape
+        for index, _ in resolved.shape.hosts
+    }
     known = {vm.moid: vm for vm in vms}
-    ours = {case.existing.moid for case in cases if case.existing is not None}
+    ours = {resolved.existing.moid for resolved in resolved_vms if resolved.existing is not None}
     for host in (hosts[index] for index in sorted(indexes)):
         grouped = {name for group in host.device_groups for kind, name in group.components if name}
         boards = {entry.board for name in grouped for entry in catalog.by_profile(name)}
@@ -112,44 +121,54 @@ def check_lone_members(
                 findings.add(Code.NVLINK_MEMBER_ALONE, subject, message, remedy)
 
 
-def _peers(case: Case) -> list[GpuEntry]:
-    return [gpu for gpu in case.gpus if gpu.nvlink is not None]
+def _peers(resolved: ResolvedVm) -> list[GpuEntry]:
+    return [gpu for gpu in resolved.gpus if gpu.nvlink is not None]
 
 
-def _check_guest(case: Case, findings: Findings) -> None:
-    source = case.desired.source
-    is_new_scratch = case.existing is None and isinstance(source, ScratchSource)
-    guest_id = source.guest_id if is_new_scratch and isinstance(source, ScratchSource) else case.base.guest_id
+def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
+    source = resolved.desired.source
+    is_new_scratch = resolved.existing is None and isinstance(source, ScratchSource)
+    guest_id = (
+        source.guest_id if is_new_scratch and isinstance(source, ScratchSource) else resolved.base.guest_id
+    )
     verdict = is_linux(guest_id)
     if verdict is False:
         message = f"NVLink joins GPUs for Linux guests only, and its guest id is {guest_id}"
         remedy = "clone a Linux template, or remove `nvlink`"
-        findings.add_vm(Code.NVLINK_NEEDS_LINUX, case.desired, message, remedy)
+        findings.add_vm(Code.NVLINK_NEEDS_LINUX, resolved.desired, message, remedy)
     elif verdict is None:
         message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not tell"
-        findings.add_vm(Code.NVLINK_NEEDS_LINUX, case.desired, message, "see that it is Linux", Severity.INFO)
+        findings.add_vm(
+            Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "see that it is Linux", Severity.INFO
+        )
 
 
-def _check_entry(case: Case, entry: ProfileEntry, findings: Findings) -> None:
+def _check_entry(resolved: ResolvedVm, entry: ProfileEntry, findings: Findings) -> None:
     board, best = entry.board, entry.board.nvlink_p2p_profile
     is_whole = entry.is_full_framebuffer and entry.mig is None and entry.profile.series == "C"
     if best is None or (is_whole and not entry.is_nvlink_p2p):
         message = f"{entry.name} is of the {board.name}, whose vGPUs cannot be NVLink peers"
         remedy = "take a board whose vGPUs can (`vgpu-cfg profiles` shows NVLink), or remove `nvlink`"
-        findings.refuse_vm(Code.NOT_AN_NVLINK_PEER, case.desired, message, remedy)
-        case.is_hopeless = True
+        findings.refuse_vm(Code.NOT_AN_NVLINK_PEER, resolved.desired, message, remedy)
+        resolved.cannot_be_placed = True
     elif not is_whole:
         part = "slices of a GPU in MIG mode" if entry.mig is not None else "a part of a GPU"
         if entry.is_full_framebuffer:
             part = f"a vGPU of the {entry.profile.series} series"
         message = f"NVLink joins C-series vGPUs that have all of a GPU, and {entry.name} is {part}"
         name = entry.profile.prefix + best.name.removeprefix(best.prefix)
-        findings.refuse_vm(Code.NVLINK_NEEDS_WHOLE, case.desired, message, f"take {name}, or remove `nvlink`")
-        case.is_hopeless = True
+        findings.refuse_vm(
+            Code.NVLINK_NEEDS_WHOLE, resolved.desired, message, f"take {name}, or remove `nvlink`"
+        )
+        resolved.cannot_be_placed = True
 
 
 def _check_sizes(
-    case: Case, peers: Sequence[GpuEntry], catalog: Catalog, hosts: Sequence[Host], findings: Findings
+    resolved: ResolvedVm,
+    peers: Sequence[GpuEntry],
+    catalog: Catalog,
+    hosts: Sequence[Host],
+    findings: Findings,
 ) -> None:
     """See that so many GPUs of a board can be peers of each other; a host that offers it is right."""
     sizes = Counter(gpu.nvlink for gpu in peers)
@@ -165,8 +184,8 @@ def _check_sizes(
                 f"{size} GPUs of the {board.name} cannot all be NVLink peers: groups have {_sizes(board)}"
             )
             remedy = f"write count: {_sizes(board)}; several items with `nvlink` make several groups"
-            findings.add_vm(Code.NVLINK_GROUP_SIZE, case.desired, message, remedy)
-            case.is_hopeless |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
+            findings.add_vm(Code.NVLINK_GROUP_SIZE, resolved.desired, message, remedy)
+            resolved.cannot_be_placed |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
 
 
 def _offers(host: Host, profile: str, size: int) -> bool:

@@ -12,7 +12,7 @@ from vgpu_cfg.model.desired import DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Datastore, GraphicsType, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import Severity, Subject
-from vgpu_cfg.model.plan_words import NumaPolicy, Spread
+from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.checks import Code
@@ -20,27 +20,26 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
 from vgpu_cfg.planning.vms.settings.cpu_rows import HIGH
 
 MANY_GPUS = 4
 
 
-def check_place(case: Case, fit: Fit, host: HostState, findings: Findings) -> None:
+def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
     """Judge a VM on the host that it was given."""
-    vm = case.desired
+    vm = resolved.desired
     _check_server(vm, fit, host, findings)
     _check_mixed_size(vm, fit, host, findings)
-    _check_numa(case, fit, host, findings)
-    if case.shape is not None and case.shape.fixed:
-        message = (
-            f"bound to {', '.join(case.shape.fixed)} of {host.host.name}: no vMotion, HA restart or snapshot"
-        )
+    _check_numa(resolved, fit, host, findings)
+    if resolved.shape is not None and resolved.shape.fixed:
+        fixed = ", ".join(resolved.shape.fixed)
+        message = f"bound to {fixed} of {host.host.name}: no vMotion, HA restart or snapshot"
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
-        if host.host.system_id is None and case.existing is None:
+        if host.host.system_id is None and resolved.existing is None:
             message = f"the system id of {host.host.name} is not known, which fixed passthrough names"
             remedy = "see that the account may read the host's devices"
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
@@ -59,90 +58,90 @@ def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
         f"{AFFINITY_KEY}, and the GPU may be elsewhere"
     )
     # A cluster that heeds no level of a single VM heeds that DRS is off for one.
-    remedy = "write `drs: manual`" if vm.cluster.heeds_vm_levels else 'write `drs: "off"`'
+    remedy = "write `drs: manual`" if vm.cluster.uses_vm_levels else 'write `drs: "off"`'
     findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, remedy)
 
 
-def check_assignable(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
     """Warn where the device that ESXi assigns may be of another NUMA node than the affinity names."""
-    nodes = assignable_nodes(case, initial)
-    if fit.nodes and case.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
+    nodes = assignable_nodes(resolved, initial)
+    if fit.nodes and resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
         message = (
             f"ESXi may assign a device of NUMA node {known}, and {AFFINITY_KEY} says {node_list(fit.nodes)}"
         )
         remedy = "give the devices of each node a label of their own, or name one with `pin`"
-        findings.add_vm(Code.ASSIGNED_NODE_OPEN, case.desired, message, remedy)
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, resolved.desired, message, remedy)
 
 
-def check_running(case: Case, findings: Findings) -> None:
+def check_running(resolved: ResolvedVm, findings: Findings) -> None:
     """Judge a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs."""
-    if case.existing is None or case.host is None:
+    if resolved.existing is None or resolved.host is None:
         return
-    vm = case.desired
-    nodes = held_nodes(case) if vm.numa.policy is NumaPolicy.FOLLOW_GPU else None
-    current = nodes_of_affinity(case.base.extra_config.get(AFFINITY_KEY, ""))
+    vm = resolved.desired
+    nodes = held_nodes(resolved) if vm.numa.policy is NumaPolicy.FOLLOW_GPU else None
+    current = nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, ""))
     if nodes and current and set(nodes) != set(current) and not vm.is_managed("numa"):
         message = (
-            f"its GPU is on NUMA node {node_list(nodes)} of {case.host.name}, its {AFFINITY_KEY} says "
+            f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, its {AFFINITY_KEY} says "
             f"{node_list(current)}"
         )
         findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu` and allow a power cycle")
-    clusters = {cluster.moid for cluster in case.clusters}
-    if vm.clusters and (case.host.cluster_moid or case.host.compute_moid) not in clusters:
-        message = f"it is on {case.host.name}, which is in none of {listed(vm.clusters)}"
+    clusters = {cluster.moid for cluster in resolved.clusters}
+    if vm.clusters and (resolved.host.cluster_moid or resolved.host.compute_moid) not in clusters:
+        message = f"it is on {resolved.host.name}, which is in none of {listed(vm.clusters)}"
         findings.add_vm(Code.ELSEWHERE, vm, message, "move it by hand: `apply` moves nothing")
 
 
-def check_datastores(cases: Iterable[Case], findings: Findings) -> None:
+def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:
     """See that the new VMs' disks would fit if they were filled."""
     needed: dict[str, int] = {}
-    users: dict[str, list[Case]] = {}
+    users: dict[str, list[ResolvedVm]] = {}
     stores: dict[str, Datastore] = {}
-    for case in cases:
-        if case.existing is not None or case.datastore is None:
+    for resolved in resolved_vms:
+        if resolved.existing is not None or resolved.datastore is None:
             continue
-        store = case.datastore
+        store = resolved.datastore
         stores[store.moid] = store
-        size = sum(disk.size_mib for disk in case.desired.disks if disk.kind == "new")
-        is_linked = case.desired.source.kind == "template" and case.desired.source.linked
-        inherited = [disk.capacity_mib for disk in sorted(case.base.disks, key=lambda disk: disk.key)]
-        growth = [disk.size_mib for disk in case.desired.disks if disk.kind == "grow"]
+        size = sum(disk.size_mib for disk in resolved.desired.disks if disk.kind == "new")
+        is_linked = resolved.desired.source.kind == "template" and resolved.desired.source.linked
+        inherited = [disk.capacity_mib for disk in sorted(resolved.base.disks, key=lambda disk: disk.key)]
+        growth = [disk.size_mib for disk in resolved.desired.disks if disk.kind == "grow"]
         if inherited and growth:
             inherited[0] = max(inherited[0], growth[0])
         needed[store.moid] = needed.get(store.moid, 0) + size + (0 if is_linked else sum(inherited))
-        users.setdefault(store.moid, []).append(case)
+        users.setdefault(store.moid, []).append(resolved)
     for moid, store in stores.items():
         if store.capacity_mib and needed[moid] > store.free_mib:
             message = (
                 f"the new disks on {store.name} could grow to {gib(needed[moid])}, and "
                 f"{gib(store.free_mib)} are free"
             )
-            for case in users[moid]:
+            for resolved in users[moid]:
                 remedy = "free space, or name another datastore"
-                findings.add_vm(Code.DATASTORE_SPACE, case.desired, message, remedy)
+                findings.add_vm(Code.DATASTORE_SPACE, resolved.desired, message, remedy)
 
 
-def check_own_cores(cases: Iterable[Case], findings: Findings) -> None:
+def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:
     """Refuse VMs of one host that together need more cores of their own than it has; one is judged apart."""
-    wanting: dict[str, list[Case]] = {}
-    for case in cases:
-        is_high = case.manages("latency_sensitivity") and case.desired.latency_sensitivity == HIGH
-        if case.host is not None and is_high and case.desired.power is not DesiredPower.OFF:
-            wanting.setdefault(case.host.moid, []).append(case)
+    wanting: dict[str, list[ResolvedVm]] = {}
+    for resolved in resolved_vms:
+        is_high = resolved.manages("latency_sensitivity") and resolved.desired.latency_sensitivity == HIGH
+        if resolved.host is not None and is_high and resolved.desired.power is not DesiredPower.OFF:
+            wanting.setdefault(resolved.host.moid, []).append(resolved)
     for together in wanting.values():
         host = together[0].host
-        cpus = sum(case.cpus for case in together)
+        cpus = sum(resolved.cpus for resolved in together)
         if host is None or len(together) == 1 or cpus <= host.cores:
             continue
-        names = listed((case.name for case in together), shown=6)
+        names = listed((resolved.name for resolved in together), shown=6)
         message = (
             f"`latency_sensitivity: high` needs a core for each of the {cpus} CPUs of {names}; "
             f"{host.name} has {counted(host.cores, 'core')}"
         )
         remedy = "ask for fewer `cpus`, or write `place: {spread: hosts}` or `latency_sensitivity: normal`"
-        for case in together:
-            findings.add_vm(Code.LATENCY_NEEDS_CPU, case.desired, message, remedy)
+        for resolved in together:
+            findings.add_vm(Code.LATENCY_NEEDS_CPU, resolved.desired, message, remedy)
 
 
 def check_host(
@@ -182,17 +181,17 @@ def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None
         findings.add(Code.BOARD_UNKNOWN, subject, message, remedy)
 
 
-def check_spread(residents: Mapping[tuple[str, str], Sequence[Case]], findings: Findings) -> None:
+def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], findings: Findings) -> None:
     """Report VMs of a line that should run apart and share a host; `residents` is by line and host name."""
-    for (_, host_name), cases in residents.items():
-        if len(cases) < 2 or cases[0].desired.place.spread is not Spread.HOSTS:
+    for (_, host_name), resolved_vms in residents.items():
+        if len(resolved_vms) < 2 or resolved_vms[0].desired.place.spread is not Spread.HOSTS:
             continue
-        names = listed((case.name for case in cases), shown=6)
-        is_must = any(case.desired.place.must for case in cases)
-        for case in cases:
+        names = listed((resolved.name for resolved in resolved_vms), shown=6)
+        is_must = any(resolved.desired.place.must for resolved in resolved_vms)
+        for resolved in resolved_vms:
             findings.add_vm(
                 Code.SPREAD_UNMET,
-                case.desired,
+                resolved.desired,
                 f"{names} should run on different hosts and are all on {host_name}",
                 "move one by hand, or name more hosts",
                 None if is_must else Severity.INFO,
@@ -240,8 +239,8 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     else:
         can_join = boards and all(board is not None and board.nvlink_p2p_profile for board in boards)
         is_new = can_join and is_at_least(host.host.version, (8,))
-        wish = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
-        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {wish}"
+        desired = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
+        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {desired}"
         findings.add_vm(Code.MANY_GPU_SERVER, vm, guide, remedy)
 
 
@@ -258,8 +257,8 @@ def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findin
             return
 
 
-def _check_numa(case: Case, fit: Fit, host: HostState, findings: Findings) -> None:
-    vm = case.desired
+def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    vm = resolved.desired
     if vm.numa.policy is NumaPolicy.OFF:
         return
     wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
@@ -276,7 +275,7 @@ def _check_numa(case: Case, fit: Fit, host: HostState, findings: Findings) -> No
             f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
         )
         findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu`, or the GPU's node")
-    size = f"{counted(case.cpus, 'CPU')} and {gib(case.memory_mib)}"
+    size = f"{counted(resolved.cpus, 'CPU')} and {gib(resolved.memory_mib)}"
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:
         room = listed(
@@ -292,6 +291,6 @@ def _check_numa(case: Case, fit: Fit, host: HostState, findings: Findings) -> No
             "more than is left"
         )
         findings.add_vm(Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or accept that they share cores")
-    if len(fit.nodes) > 1 and case.cpus % len(fit.nodes):
-        message = f"{case.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
+    if len(fit.nodes) > 1 and resolved.cpus % len(fit.nodes):
+        message = f"{resolved.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
         findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"take a multiple of {len(fit.nodes)}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.plan.change import Severity, Subject
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import far_nics
 from vgpu_cfg.planning.capacity.numa import NodeState
@@ -29,7 +29,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed, node_list
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def check_topology(topology: Topology, findings: Findings) -> None:
@@ -37,11 +37,11 @@ def check_topology(topology: Topology, findings: Findings) -> None:
     host = topology.host
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     for one in topology.disagreements:
-        code, message, remedy = disagreement_words(one)
+        code, message, remedy = disagreement_text(one)
         findings.add(code, subject, message, remedy)
 
 
-def disagreement_words(one: Disagreement) -> tuple[Code, str, str]:
+def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
     """Return code, message and remedy of a disagreement."""
     match one:
         case NodeDisagrees():
@@ -76,7 +76,7 @@ class _Pair:
     is_chosen: bool
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         shown = listed(self.gpus, shown=8)
         if len(self.gpus) > 1:
             return f"its GPUs {shown}" if self.is_chosen else f"GPUs that ESXi may choose, {shown},"
@@ -84,7 +84,11 @@ class _Pair:
 
 
 def check_nics_near(
-    case: Case, fit: Fit, states: tuple[HostState, HostState], topology: Topology, findings: Findings
+    resolved: ResolvedVm,
+    fit: Fit,
+    states: tuple[HostState, HostState],
+    topology: Topology,
+    findings: Findings,
 ) -> None:
     """Report a GPU and NIC of one VM on different NUMA nodes or root complexes, with a better choice.
 
@@ -93,11 +97,11 @@ def check_nics_near(
     that ESXi may choose: `check_functions` tells of these.
     """
     initial, final = states
-    needs = case.shape.nics if case.shape is not None else ()
+    needs = resolved.shape.nics if resolved.shape is not None else ()
     nics = [nic for need, nic in zip(needs, fit.nics, strict=True) if need.near_gpu]
     nodes = final.gpu_nodes(fit.gpus, fit.slots)
     named = {need.pin for need in needs if need.pin is not None}
-    told = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
+    reported = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
     gpus = _gpus_of(fit, initial, set(nodes))
     if not nics or not gpus:
         return
@@ -108,28 +112,28 @@ def check_nics_near(
     lonely = [(*_nearest(nic, list(gpus), topology), nic) for nic in nics if nic not in met]
     ways += [(gpu, nic, link) for gpu, link, nic in lonely if link is not None and link.word == SYS]
     for gpu, nic, link in ways:
-        if link is None or nic in told:
+        if link is None or nic in reported:
             continue
         key = (nic, link.rank, topology.numa_node(gpu), gpus[gpu])
         pair = pairs.setdefault(key, _Pair(nic, [], link, gpus[gpu]))
         pair.gpus.append(gpu)
     for pair in pairs.values():
-        _report(case, pair, final, topology, findings)
+        _report(resolved, pair, final, topology, findings)
 
 
-def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings) -> None:
+def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
     """Tell of a VM that spans NUMA nodes although GPUs of one node would do.
 
     Not of fractions of GPUs, since ESXi spreads those as its assignment policy says.
     """
-    if case.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
+    if resolved.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or len(fit.nodes) < 2:
         return
     held = {initial.gpus[index].node for index in fit.gpus}
     held |= {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu}
     if len(held) < 2 or any(need.max_per_gpu > 1 for need in fit.variant):
         return
     for node in initial.nodes:
-        gpus = _gpus_on(node, case, fit, initial)
+        gpus = _gpus_on(node, resolved, fit, initial)
         if gpus is None:
             continue
         message = (
@@ -139,7 +143,7 @@ def check_one_node(case: Case, fit: Fit, initial: HostState, findings: Findings)
         remedy = (
             "name them with `pin`" if fit.slots else "keep the plan's other VMs off them, see `place.hosts`"
         )
-        findings.add_vm(Code.ONE_NODE_WOULD_DO, case.desired, message, remedy)
+        findings.add_vm(Code.ONE_NODE_WOULD_DO, resolved.desired, message, remedy)
         return
 
 
@@ -165,21 +169,23 @@ def _is_far(gpu: str, nic: str, link: Link | None, topology: Topology) -> bool:
     return link is not None and (link.word == SYS or topology.is_one_root(gpu, nic) is False)
 
 
-def _report(case: Case, pair: _Pair, host: HostState, topology: Topology, findings: Findings) -> None:
+def _report(
+    resolved: ResolvedVm, pair: _Pair, host: HostState, topology: Topology, findings: Findings
+) -> None:
     nic = pair.nic
     if pair.link.word == SYS:
         nodes = topology.numa_node(nic), topology.numa_node(pair.gpus[0])
         message = (
-            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.words} on {nodes[1]}"
+            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, and {pair.text} on {nodes[1]}"
         )
         severity = None
     else:
         message = (
-            f"its NIC {nic} and {pair.words} are of different root complexes of {host.host.name}: no direct "
+            f"its NIC {nic} and {pair.text} are of different root complexes of {host.host.name}: no direct "
             "way between them"
         )
         severity = Severity.INFO
-    findings.add_vm(Code.GPU_FAR_FROM_NIC, case.desired, message, _better(pair, host, topology), severity)
+    findings.add_vm(Code.GPU_FAR_FROM_NIC, resolved.desired, message, _better(pair, host, topology), severity)
 
 
 def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
@@ -213,9 +219,9 @@ def _is_free(pci_id: str, host: HostState) -> bool:
     return pci_id not in host.holders and not (state is not None and state.held)
 
 
-def _gpus_on(node: NodeState, case: Case, fit: Fit, initial: HostState) -> list[str] | None:
+def _gpus_on(node: NodeState, resolved: ResolvedVm, fit: Fit, initial: HostState) -> list[str] | None:
     """Return GPUs of a node that the VM could have in place of its own, None where it has not enough."""
-    if node.level(case.cpus, case.memory_mib) > 1:
+    if node.level(resolved.cpus, resolved.memory_mib) > 1:
         return None
     found: list[str] = []
     left = [gpu.copy() for gpu in initial.gpus if gpu.node == node.node_id]
@@ -223,7 +229,7 @@ def _gpus_on(node: NodeState, case: Case, fit: Fit, initial: HostState) -> list[
         gpu = next((one for one in left if one.refuse(need) is None), None)
         if gpu is None:
             return None
-        gpu.take(need, case.name)
+        gpu.take(need, resolved.name)
         found.append(gpu.pci_id)
     chosen = [slot for slot in initial.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu]
     free = [slot for slot in initial.slots if _is_open(slot, node, initial)]

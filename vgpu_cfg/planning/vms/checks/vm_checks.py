@@ -14,9 +14,9 @@ from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
-from vgpu_cfg.planning.vms.lookup.case import Case, Lookup
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
@@ -24,18 +24,18 @@ from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
 
 
-def check_settings(case: Case, findings: Findings) -> None:
+def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
     """Judge what the plan file states by itself."""
-    vm = case.desired
+    vm = resolved.desired
     for key, value in vm.extra_config.items():
         folded = key.casefold()
-        if folded in _RESERVATION_KEYS and case.gpus:
+        if folded in _RESERVATION_KEYS and resolved.gpus:
             message = f"extra_config sets {key}, and all memory of a VM with GPUs is reserved"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
-        elif folded == "firmware" and value.casefold() != "efi" and case.gpus:
+        elif folded == "firmware" and value.casefold() != "efi" and resolved.gpus:
             message = f"extra_config sets firmware to {value}, and GPUs need EFI"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, "remove firmware")
-        elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and case.gpus:
+        elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and resolved.gpus:
             message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
     _check_p2p(vm, findings)
@@ -71,77 +71,81 @@ def check_date(vm: DesiredVm, today: date, findings: Findings) -> None:
         findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date")
 
 
-def device_kinds(case: Case) -> list[str]:
+def device_kinds(resolved: ResolvedVm) -> list[str]:
     """Return the kind of every device that is passed through or shared: vGPUs, GPUs and whole NICs."""
-    needs = nic_needs(case.nics, case.base if case.existing is not None else None, case.host)
+    needs = nic_needs(resolved.nics, resolved.base if resolved.existing is not None else None, resolved.host)
     whole = [need for need in needs if need.kind is NicKind.PASSTHROUGH]
     return [
-        *(gpu.kind for gpu in case.gpus),
+        *(gpu.kind for gpu in resolved.gpus),
         *("passthrough" if need.pin or not need.label else "dynamic_passthrough" for need in whole),
     ]
 
 
-def least_hardware(case: Case) -> int:
+def least_hardware(resolved: ResolvedVm) -> int:
     """Return the lowest hardware version that can have the VM's devices and options."""
-    kinds = device_kinds(case)
+    kinds = device_kinds(resolved)
     devices = least_version(
         kinds.count("vgpu"),
         kinds.count("dynamic_passthrough"),
         len(kinds),
-        groups=case.fit is not None and bool(case.fit.groups),
-        pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in case.nics or ()),
+        groups=resolved.fit is not None and bool(resolved.fit.groups),
+        pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in resolved.nics or ()),
     )
-    return max([devices, *hardware_of_options(case)])
+    return max([devices, *hardware_of_options(resolved)])
 
 
-def hardware_of_options(case: Case) -> Iterator[int]:
+def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
     """Yield the versions that brought the options which the plan file states."""
     for setting in VM_SETTINGS:
-        is_compared = bool(setting.hardware and setting.plan_key) and case.manages(setting.plan_key)
-        if is_compared and getattr(case.desired, setting.plan_key):
+        is_compared = bool(setting.hardware and setting.plan_key) and resolved.manages(setting.plan_key)
+        if is_compared and getattr(resolved.desired, setting.plan_key):
             yield setting.hardware
 
 
-def check_hardware(case: Case, host: Host, version: int | None, findings: Findings) -> None:
+def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findings: Findings) -> None:
     """See that the hardware version a VM will have allows its devices."""
-    kinds = device_kinds(case)
+    kinds = device_kinds(resolved)
     vgpus = kinds.count("vgpu")
     if version is None:
         return
-    least = least_hardware(case)
+    least = least_hardware(resolved)
     if version < least:
         message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
         remedy = "update the host, or ask for fewer devices"
-        findings.refuse_vm(Code.HARDWARE_VERSION, case.desired, message, remedy)
+        findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
     elif vgpus > vgpu_limit(host, version):
         message = (
             f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked"
         )
-        findings.refuse_vm(Code.TOO_MANY_VGPUS, case.desired, message, "ask for fewer vGPUs per VM")
+        findings.refuse_vm(Code.TOO_MANY_VGPUS, resolved.desired, message, "ask for fewer vGPUs per VM")
     passed = len(kinds) - vgpus
     if passed > passthrough_limit(version):
         message = (
             f"hardware version {version} allows {passthrough_limit(version)} passed-through devices, not "
             f"{passed}"
         )
-        findings.refuse_vm(Code.TOO_MANY_PASSTHROUGH, case.desired, message, "ask for fewer devices per VM")
+        findings.refuse_vm(
+            Code.TOO_MANY_PASSTHROUGH, resolved.desired, message, "ask for fewer devices per VM"
+        )
 
 
-def check_creation_keys(case: Case, settings: Iterable[str], lookup: Lookup, findings: Findings) -> None:
+def check_creation_keys(
+    resolved: ResolvedVm, settings: Iterable[str], lookup: Lookup, findings: Findings
+) -> None:
     """Tell of stated keys that differ from a VM that exists and take effect at creation only.
 
     `settings` are those of them that the table of VM settings found.
     """
-    vm, base = case.desired, case.base
+    vm, base = resolved.desired, resolved.base
     differing = list(settings)
     if vm.is_managed("datastore") and base.datastore_moids:
-        datastore = lookup.quiet.datastore_of(vm)
+        datastore = lookup.silent.datastore_of(vm)
         if datastore is not None and datastore.moid not in base.datastore_moids:
             differing.append("datastore")
-    if vm.is_managed("resource_pool") and base.resource_pool_moid and case.host is not None:
-        owner = case.host.cluster_moid or case.host.compute_moid
-        cluster = next((one for one in lookup.quiet.clusters if one.moid == owner), None)
-        pool = lookup.quiet.pool_of(vm, cluster) if cluster is not None else None
+    if vm.is_managed("resource_pool") and base.resource_pool_moid and resolved.host is not None:
+        owner = resolved.host.cluster_moid or resolved.host.compute_moid
+        cluster = next((one for one in lookup.silent.clusters if one.moid == owner), None)
+        pool = lookup.silent.pool_of(vm, cluster) if cluster is not None else None
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")
     if differing:

@@ -43,7 +43,7 @@ def has_uvm(device: VgpuDevice, detail: VmDetail) -> bool:
 class _Row:
     """A line for a reader: one device, or a device group with all its members."""
 
-    words: str
+    text: str
     devices: tuple[DeviceEdit, ...]
     note: str = ""
     extra_config: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def compare_gpus(
         edits.append(
             device_edit(
                 Topic.GPU,
-                Edit(key="gpu", before=before.words or None, after=after.words or None, note=after.note),
+                Edit(key="gpu", before=before.text or None, after=after.text or None, note=after.note),
                 (*before.devices, *after.devices),
                 extra_config=before.extra_config,
                 device_groups=after.groups,
@@ -125,15 +125,15 @@ def _take_group(
 def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[_Row]:
     """Yield what goes: vGPUs with what turned their unified memory on, groups as a whole."""
     groups = {device.group_key for device in left if device.group_key is not None}
-    told: set[int] = set()
+    reported: set[int] = set()
     for device in left:
         key = device.group_key
         if key is None:
             yield _row_of_vgpus([device], device.profile, detail)
-        elif key in groups and key not in told:
-            told.add(key)
+        elif key in groups and key not in reported:
+            reported.add(key)
             members = [other for other in left if other.group_key == key]
-            words = group_words(device.profile, len(members), detail.device_groups.get(key, ""))
+            words = group_text(device.profile, len(members), detail.device_groups.get(key, ""))
             yield _row_of_vgpus(members, words, detail)
 
 
@@ -147,30 +147,30 @@ def _row_of_vgpus(devices: Sequence[VgpuDevice], words: str, detail: VmDetail) -
 
 
 def _row_of_passthrough(device: PassthroughDevice) -> _Row:
-    words = _passthrough_words(device)
+    words = _passthrough_text(device)
     return _Row(words, (RemoveDevice(key=device.key, was=words),))
 
 
 def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str]) -> Iterator[_Row]:
-    told: set[int] = set()
+    reported: set[int] = set()
     for gpu, note in new:
         key = _group_of(gpu)
         if key is None:
-            yield _Row(gpu_words(gpu), (gpu,), note)
-        elif key not in told:
-            told.add(key)
+            yield _Row(gpu_text(gpu), (gpu,), note)
+        elif key not in reported:
+            reported.add(key)
             members = tuple(other for other, _ in new if _group_of(other) == key)
             name = groups.get(key, "")
-            words = group_words(gpu_words(gpu), len(members), name)
+            words = group_text(gpu_text(gpu), len(members), name)
             yield _Row(words, members, note, groups={key: name})
 
 
-def group_words(member: str, count: int, name: str) -> str:
+def group_text(member: str, count: int, name: str) -> str:
     """Spell a device group for a reader by one of its members."""
     return f"{count} × {member}, NVLink group {name}".rstrip()
 
 
-def gpu_words(gpu: WantedGpu) -> str:
+def gpu_text(gpu: WantedGpu) -> str:
     """Spell a GPU device for a reader."""
     match gpu:
         case NewVgpu():
@@ -204,7 +204,7 @@ def _is_same(gpu: NewPassthrough | NewDynamicPassthrough, device: PassthroughDev
     )
 
 
-def _passthrough_words(device: PassthroughDevice) -> str:
+def _passthrough_text(device: PassthroughDevice) -> str:
     if device.pci_id is not None:
         return f"passthrough {device.pci_id}"
     ids = ", ".join(f"{vendor:04x}:{found:04x}" for vendor, found in device.allowed)

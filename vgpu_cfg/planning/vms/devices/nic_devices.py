@@ -11,14 +11,14 @@ from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, N
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, NewFunction, WantedFunction
+from vgpu_cfg.planning.vms.lookup.wanted import NewFunction, PlannedFunction, WantedFunction
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic
 
 
 def plan_functions(
     wanted: Sequence[WantedFunction], own: VmDetail | None, host: Host | None, chosen: Sequence[str]
-) -> tuple[FunctionPlan, ...]:
+) -> tuple[PlannedFunction, ...]:
     """Say which device each function is: the one that a VM which exists (`own`) has, else the one chosen.
 
     `chosen` are the addresses that placement gave, one for each of `wanted`; empty where it gave none.
@@ -29,16 +29,16 @@ def plan_functions(
         note = nic.called if nic.function.kind == "passthrough" else ""
         kept = pairs.get(index)
         if kept is not None:
-            found.append(FunctionPlan(keeps=kept.key, note=note))
+            found.append(PlannedFunction(keeps=kept.key, note=note))
         elif host is not None and index < len(chosen):
-            found.append(FunctionPlan(_device(nic, chosen[index], host), note=note))
+            found.append(PlannedFunction(_device(nic, chosen[index], host), note=note))
         else:
-            found.append(FunctionPlan(note=note))
+            found.append(PlannedFunction(note=note))
     return tuple(found)
 
 
 def compare_functions(
-    wanted: Sequence[FunctionPlan], detail: VmDetail, names: dict[str, str]
+    wanted: Sequence[PlannedFunction], detail: VmDetail, names: dict[str, str]
 ) -> Iterator[VmEdit]:
     """Yield the edits that give a VM exactly these functions; `names` spells the networks of those it has."""
     kept = {plan.keeps for plan in wanted}
@@ -48,17 +48,17 @@ def compare_functions(
     ]
     for device in own:
         if device.key not in kept:
-            was = own_words(device, names)
+            was = own_text(device, names)
             yield device_edit(
                 Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=device.key, was=was)], is_late=True
             )
     for plan in wanted:
         if plan.device is not None:
-            edit = Edit(key="nic", after=function_words(plan.device), note=plan.note)
+            edit = Edit(key="nic", after=function_text(plan.device), note=plan.note)
             yield device_edit(Topic.NIC, edit, [plan.device], is_late=True)
 
 
-def function_words(device: NewFunction) -> str:
+def function_text(device: NewFunction) -> str:
     """Spell a new device for a reader."""
     match device:
         case NewPassthrough():
@@ -69,7 +69,7 @@ def function_words(device: NewFunction) -> str:
             return f"virtual function of {device.function} on {device.backing.network_name}"
 
 
-def own_words(device: FunctionDevice, names: dict[str, str]) -> str:
+def own_text(device: FunctionDevice, names: dict[str, str]) -> str:
     """Spell a device that a VM has."""
     if isinstance(device, VirtualNic):
         of = f" of {device.function}" if device.function else ""

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import NumaPin
-from vgpu_cfg.model.plan_words import NumaPolicy
+from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
-from vgpu_cfg.planning.vms.lookup.case import Case
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def choosable_gpus(initial: HostState, fit: Fit) -> tuple[str, ...]:
     return tuple(gpu.pci_id for gpu in initial.gpus if gpu.pci_id in found)
 
 
-def is_choice_certain(case: Case, initial: HostState, fit: Fit) -> bool:
+def is_choice_certain(resolved: ResolvedVm, initial: HostState, fit: Fit) -> bool:
     """Whether the VM can only get the GPUs that were planned.
 
     Where its vGPUs could also stand together on one GPU, or more devices than it asks for could
@@ -44,15 +44,15 @@ def is_choice_certain(case: Case, initial: HostState, fit: Fit) -> bool:
     """
     choosable = choosable_gpus(initial, fit)
     is_whole = all(need.max_per_gpu == 1 for need in fit.variant) and len(choosable) == len(fit.gpus)
-    return (len(choosable) <= 1 or is_whole) and len(assignable_nodes(case, initial)) <= 1
+    return (len(choosable) <= 1 or is_whole) and len(assignable_nodes(resolved, initial)) <= 1
 
 
-def assignable_nodes(case: Case, initial: HostState) -> set[int | None]:
+def assignable_nodes(resolved: ResolvedVm, initial: HostState) -> set[int | None]:
     """Name the NUMA nodes of the devices that Dynamic DirectPath I/O could assign to the VM.
 
     Empty where it asks for none, or for all of them.
     """
-    needs = case.shape.dynamic if case.shape else ()
+    needs = resolved.shape.dynamic if resolved.shape else ()
     fitting = [
         slot
         for slot in initial.slots
@@ -63,14 +63,14 @@ def assignable_nodes(case: Case, initial: HostState) -> set[int | None]:
     return {slot.pci.numa_node for slot in fitting} if len(fitting) > len(needs) else set()
 
 
-def numa_pin(case: Case, initial: HostState, fit: Fit, nodes: Sequence[int]) -> NumaPin | None:
+def numa_pin(resolved: ResolvedVm, initial: HostState, fit: Fit, nodes: Sequence[int]) -> NumaPin | None:
     """Return the pin for a power-on, None where no choice of GPU could call for another affinity."""
-    if case.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or not fit.variant or not fit.nodes:
+    if resolved.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or not fit.variant or not fit.nodes:
         return None
     choosable = choosable_gpus(initial, fit)
     node_by_gpu = {gpu.pci_id: gpu.node for gpu in initial.gpus}
     possible = {node_by_gpu[pci_id] for pci_id in choosable}
-    is_certain = len(possible) == 1 or is_choice_certain(case, initial, fit)
+    is_certain = len(possible) == 1 or is_choice_certain(resolved, initial, fit)
     if is_certain and possible == set(nodes):
         return None
     boards = {need.board_key for need in fit.variant}
@@ -78,47 +78,49 @@ def numa_pin(case: Case, initial: HostState, fit: Fit, nodes: Sequence[int]) -> 
     return NumaPin(node_by_pci_id=known, nodes=tuple(nodes))
 
 
-def wanted_affinity(case: Case, fit: Fit | None, initial: HostState | None) -> tuple[int, ...] | None:
+def wanted_affinity(
+    resolved: ResolvedVm, fit: Fit | None, initial: HostState | None
+) -> tuple[int, ...] | None:
     """Return the nodes that the VM's affinity should name, () for none, None where it stays as it is.
 
     A running VM follows the GPUs that it holds. One that is off keeps an affinity that may yet
     come true: its GPU is chosen at the next power-on.
     """
-    if case.desired.numa.policy is NumaPolicy.OFF:
+    if resolved.desired.numa.policy is NumaPolicy.OFF:
         return ()
-    current = nodes_of_affinity(case.base.extra_config.get(AFFINITY_KEY, ""))
+    current = nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, ""))
     if fit is None:
-        return held_nodes(case) if case.existing is not None else None
-    if case.existing is None or initial is None or not current:
+        return held_nodes(resolved) if resolved.existing is not None else None
+    if resolved.existing is None or initial is None or not current:
         return fit.nodes
-    follows = case.desired.numa.policy is NumaPolicy.FOLLOW_GPU
+    follows = resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU
     node_by_gpu = {gpu.pci_id: gpu.node for gpu in initial.gpus}
     possible = {node_by_gpu[pci_id] for pci_id in choosable_gpus(initial, fit)} if fit.variant else set()
     is_single = len(fit.nodes) == len(current) == 1
-    if is_single and (current[0] in possible if follows else not case.desired.numa.nodes):
+    if is_single and (current[0] in possible if follows else not resolved.desired.numa.nodes):
         return current
     return fit.nodes
 
 
-def held_nodes(case: Case) -> tuple[int, ...] | None:
+def held_nodes(resolved: ResolvedVm) -> tuple[int, ...] | None:
     """Return the nodes of the GPUs that a running VM holds, None where they cannot be told."""
-    if case.existing is None or case.host is None:
+    if resolved.existing is None or resolved.host is None:
         return None
-    if case.desired.numa.policy is NumaPolicy.NODE:
-        return case.desired.numa.nodes or None
-    held = held_gpus(case.existing.moid, case)
+    if resolved.desired.numa.policy is NumaPolicy.NODE:
+        return resolved.desired.numa.nodes or None
+    held = held_gpus(resolved.existing.moid, resolved)
     nodes = {gpu_node for _, gpu_node in held}
     if not held or None in nodes:
         return None
     return tuple(sorted(node for node in nodes if node is not None))
 
 
-def held_gpus(moid: str, case: Case) -> list[tuple[str, int | None]]:
+def held_gpus(moid: str, resolved: ResolvedVm) -> list[tuple[str, int | None]]:
     """List the GPUs that a running VM holds with their nodes, as its host tells."""
-    host: Host | None = case.host
+    host: Host | None = resolved.host
     if host is None:
         return []
     held = [(gpu.pci_id, gpu.numa_node) for gpu in host.gpus if moid in gpu.vm_moids]
-    given = {device.pci_id or device.assigned_id for device in case.base.passthrough_gpus}
+    given = {device.pci_id or device.assigned_id for device in resolved.base.passthrough_gpus}
     held += [(device.pci_id, device.numa_node) for device in host.pci_devices if device.pci_id in given]
     return list(dict.fromkeys(held))

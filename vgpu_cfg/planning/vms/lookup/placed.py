@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
-from vgpu_cfg.planning.vms.lookup.case import Case
-from vgpu_cfg.planning.vms.lookup.wanted import FunctionPlan, WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedVm:
     """A VM of the plan as it shall be, every name looked up.
 
-    `case` says what it is made from or is already. `hardware_version` is the one that it will have, None
+    `resolved` says what it is made from or is already. `hardware_version` is the one that it will have, None
     where nobody tells. `gpu_notes` go with the `gpus`; `device_groups` names the groups that members among
     them bear the keys of. `functions` are the NICs that are no virtual ones. `affinity` None leaves the NUMA
     affinity alone, an empty one removes it. Over `nodes` NUMA nodes the CPUs are split into sockets.
@@ -25,7 +25,7 @@ class PlacedVm:
     those of the vCenter, None where they were not read.
     """
 
-    case: Case
+    resolved: ResolvedVm
     plan: str = ""
     cluster: Cluster | None = None
     hardware_version: int | None = None
@@ -34,7 +34,7 @@ class PlacedVm:
     device_groups: Mapping[int, str] = field(default_factory=dict)
     mmio_gb: int | None = None
     nics: tuple[WantedNic, ...] | None = None
-    functions: tuple[FunctionPlan, ...] = ()
+    functions: tuple[PlannedFunction, ...] = ()
     inherited_disks: frozenset[int] = frozenset()
     affinity: tuple[int, ...] | None = None
     affinity_note: str = ""
@@ -46,38 +46,38 @@ class PlacedVm:
     @property
     def desired(self) -> DesiredVm:
         """What the plan file says of it."""
-        return self.case.desired
+        return self.resolved.desired
 
     @property
     def base(self) -> VmDetail:
         """What it is compared with: its own detail where it exists, else its template's."""
-        return self.case.base
+        return self.resolved.base
 
     @property
     def host(self) -> Host | None:
         """Where it goes or is."""
-        return self.case.host
+        return self.resolved.host
 
     @property
     def is_new(self) -> bool:
         """Whether it is yet to be made."""
-        return self.case.existing is None
+        return self.resolved.existing is None
 
     @property
     def is_scratch(self) -> bool:
         """Whether it is made without a template."""
-        return self.case.existing is None and self.case.template is None
+        return self.resolved.existing is None and self.resolved.template is None
 
     @property
     def overrides(self) -> Mapping[str, SettingValue]:
         """What its cluster says of it now, by the keys of the table."""
-        if self.case.existing is None or self.cluster is None:
+        if self.resolved.existing is None or self.cluster is None:
             return {}
-        return self.cluster.overrides_of(self.case.existing.moid)
+        return self.cluster.overrides_of(self.resolved.existing.moid)
 
     def manages(self, key: str) -> bool:
         """Whether a key of the plan file is compared."""
-        return self.case.manages(key)
+        return self.resolved.manages(key)
 
     def is_default(self, key: str) -> bool:
         """Whether the plan file does not state a key."""

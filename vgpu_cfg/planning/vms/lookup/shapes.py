@@ -8,47 +8,49 @@ from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.placement.candidates import Ranked
 from vgpu_cfg.planning.placement.demand import Demand, Shape, dynamic_needs, fixed_addresses, make_variants
-from vgpu_cfg.planning.vms.lookup.case import Case
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
-def make_shape(case: Case, ranked: Ranked, reader: CapacityReader) -> Shape:
+def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> Shape:
     """Say what a VM needs of a host; one that exists is free of its line's spread."""
-    vm = case.desired
-    spread = vm.place.spread if case.existing is None else None
+    vm = resolved.desired
+    spread = vm.place.spread if resolved.existing is None else None
     return Shape(
         hosts=ranked,
-        variants=make_variants(case.gpus, reader.needs),
-        fixed=fixed_addresses(case.gpus),
-        dynamic=dynamic_needs(case.gpus),
-        cpus=case.cpus,
-        memory_mib=case.memory_mib,
+        variants=make_variants(resolved.gpus, reader.needs),
+        fixed=fixed_addresses(resolved.gpus),
+        dynamic=dynamic_needs(resolved.gpus),
+        cpus=resolved.cpus,
+        memory_mib=resolved.memory_mib,
         numa=vm.numa.policy,
         numa_nodes=vm.numa.nodes,
         spread=spread,
         must=vm.place.must,
-        pack=vm.place.pack and case.existing is None,
-        keep_free=vm.place.keep_free if case.existing is None else 0,
-        line=line_of(case),
-        nics=nic_needs(case.nics, case.base if case.existing is not None else None, case.host),
+        pack=vm.place.pack and resolved.existing is None,
+        keep_free=vm.place.keep_free if resolved.existing is None else 0,
+        line=line_of(resolved),
+        nics=nic_needs(
+            resolved.nics, resolved.base if resolved.existing is not None else None, resolved.host
+        ),
     )
 
 
-def demands_of(cases: Iterable[Case]) -> list[Demand]:
+def demands_of(resolved_vms: Iterable[ResolvedVm]) -> list[Demand]:
     """List what is to be placed of the cases that need a place."""
     return [
-        Demand(case.name, line_of(case), case.shape, stays=case.existing is not None)
-        for case in cases
-        if case.shape is not None and not case.is_stuck
+        Demand(resolved.name, line_of(resolved), resolved.shape, stays=resolved.existing is not None)
+        for resolved in resolved_vms
+        if resolved.shape is not None and not resolved.is_stuck
     ]
 
 
-def starting_of(cases: Iterable[Case]) -> set[str]:
+def starting_of(resolved_vms: Iterable[ResolvedVm]) -> set[str]:
     """Return the names of the VMs that are to run."""
-    return {case.name for case in cases if case.desired.power is DesiredPower.ON}
+    return {resolved.name for resolved in resolved_vms if resolved.desired.power is DesiredPower.ON}
 
 
-def line_of(case: Case) -> str:
+def line_of(resolved: ResolvedVm) -> str:
     """Name the line where its VMs heed one another."""
-    place = case.desired.place
-    return case.desired.line if place.spread is not None or place.pack else ""
+    place = resolved.desired.place
+    return resolved.desired.line if place.spread is not None or place.pack else ""

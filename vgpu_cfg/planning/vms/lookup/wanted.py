@@ -62,7 +62,7 @@ class WantedFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionPlan:
+class PlannedFunction:
     """What a VM shall have for one NIC: the device that it has by the key `keeps`, else a new one.
 
     Both are None where there is no place for the NIC.

@@ -35,8 +35,10 @@ def drs_in_force(vm: PlacedVm) -> SettingValue | None:
         return None
     wanted, found = _drs(vm), vm.overrides.get("drs")
     own = wanted.value if wanted is not None else found
-    of_all = next((word for word, told in _BEHAVIORS.items() if told == vm.cluster.drs_behavior), None)
-    return own if own == _OFF or (own is not None and vm.cluster.heeds_vm_levels) else of_all
+    of_all = next(
+        (word for word, reported in _BEHAVIORS.items() if reported == vm.cluster.drs_behavior), None
+    )
+    return own if own == _OFF or (own is not None and vm.cluster.uses_vm_levels) else of_all
 
 
 def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
@@ -55,11 +57,11 @@ def _drs(vm: PlacedVm) -> Wanted | None:
 
 
 def _ha(part: str) -> Callable[[PlacedVm], Wanted | None]:
-    def wish(vm: PlacedVm) -> Wanted | None:
+    def desired(vm: PlacedVm) -> Wanted | None:
         stated = getattr(vm.stated("ha"), part, None)
         return Wanted(stated) if isinstance(stated, str) else None
 
-    return wish
+    return desired
 
 
 def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
@@ -68,7 +70,7 @@ def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not vm.cluster.drs_enabled:
         message = f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn DRS on there, or drop `drs`")
-    if value != _OFF and not vm.cluster.heeds_vm_levels:
+    if value != _OFF and not vm.cluster.uses_vm_levels:
         message = f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM"
         remedy = "enable individual VM automation levels there, or drop `drs`"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
@@ -106,9 +108,9 @@ _OF_A_CLUSTER = VmSetting(
     topic=Topic.CLUSTER,
     name="",
     source="vSphere API reference, ClusterConfigSpecEx",
-    wish=_drs,
+    desired=_drs,
     carrier=Carrier.CLUSTER,
-    words=str,
+    text=str,
     default="the cluster's",
     privilege="Host.Inventory.EditCluster",
     is_live=True,
@@ -133,7 +135,7 @@ CLUSTER_SETTINGS = (
         name="HA restart",
         plan_key="ha",
         values=RESTART_PRIORITIES,
-        wish=_ha("restart"),
+        desired=_ha("restart"),
         leaves=lambda value: {f"{_DAS}.restartPriority": value},
         govc=_restart_flags,
         objects=_objects_to_ha,
@@ -144,7 +146,7 @@ CLUSTER_SETTINGS = (
         name="HA monitoring",
         plan_key="ha",
         values=tuple(_MONITORING),
-        wish=_ha("monitoring"),
+        desired=_ha("monitoring"),
         leaves=_monitoring_leaves,
         client=lambda value: f"VM Overrides > vSphere HA - VM Monitoring: {value}",
         objects=_objects_to_ha,

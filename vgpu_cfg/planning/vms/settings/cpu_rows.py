@@ -72,14 +72,14 @@ def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
 
 
 def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    if not value or not vm.case.gpus or vm.nodes == 1:
+    if not value or not vm.resolved.gpus or vm.nodes == 1:
         return None
     message = f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}"
     return Objection(Code.HOT_ADD, message, "drop `cpu_hot_add`")
 
 
 def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    if not value or not (vm.case.gpus or vm.functions):
+    if not value or not (vm.resolved.gpus or vm.functions):
         return None
     message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
     return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
@@ -162,7 +162,7 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="CPUs",
         source=_CONFIG_SPEC,
-        wish=_cpus,
+        desired=_cpus,
         path="numCPUs",
         read=lambda detail: detail.cpus or None,
         plan_key="cpus",
@@ -175,7 +175,7 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="cores per socket",
         source=_CONFIG_SPEC,
-        wish=_cores_per_socket,
+        desired=_cores_per_socket,
         path="numCoresPerSocket",
         read=lambda detail: detail.cores_per_socket,
         default="a socket for each NUMA node, where the VM is on several",
@@ -187,10 +187,10 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="memory",
         source=_CONFIG_SPEC,
-        wish=_memory,
+        desired=_memory,
         path="memoryMB",
         read=lambda detail: detail.memory_mib or None,
-        words=lambda value: gib(int(value)),
+        text=lambda value: gib(int(value)),
         plan_key="memory",
         default="the template's",
         privilege=_MEMORY,
@@ -201,15 +201,15 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="memory reserved:",
         source=f"{_CONFIG_SPEC}; the amount is said too, for servers that do not follow the flag",
-        wish=_reservation,
+        desired=_reservation,
         leaves=lambda value: {
             "memoryReservationLockedToMax": bool(value),
             "memoryAllocation.reservation": value,
         },
         read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
         same=lambda _value, detail: detail.memory_reservation_locked,
-        words=lambda _value: "all",
-        found_words=lambda detail: gib(detail.memory_reservation_mib),
+        text=lambda _value: "all",
+        found_text=lambda detail: gib(detail.memory_reservation_mib),
         default="all: devices read and write all of a VM's memory",
         privilege=_RESOURCE,
         is_always=True,
@@ -220,7 +220,7 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="CPU hot-add",
         source=f"{_CONFIG_SPEC}; hot-add of CPUs hides the virtual NUMA nodes (vSphere Resource Management)",
-        wish=lambda vm: _hot_add(vm, "cpu_hot_add"),
+        desired=lambda vm: _hot_add(vm, "cpu_hot_add"),
         path="cpuHotAddEnabled",
         read_path="config.cpuHotAddEnabled",
         unset=False,
@@ -236,7 +236,7 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="memory hot-add",
         source=f"{_CONFIG_SPEC}; a VM with passthrough cannot add memory while it runs",
-        wish=lambda vm: _hot_add(vm, "memory_hot_add"),
+        desired=lambda vm: _hot_add(vm, "memory_hot_add"),
         path="memoryHotAddEnabled",
         read_path="config.memoryHotAddEnabled",
         unset=False,
@@ -252,11 +252,11 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="latency sensitivity",
         source="vSphere API reference, LatencySensitivity; vSphere Resource Management 8.0",
-        wish=_latency,
+        desired=_latency,
         path="latencySensitivity.level",
         read_path="config.latencySensitivity.level",
         unset=NORMAL,
-        words=str,
+        text=str,
         plan_key="latency_sensitivity",
         default="the template's",
         privilege=_RESOURCE,
@@ -268,12 +268,12 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="CPU reserved:",
         source="vSphere Resource Management 8.0: CPUs times the clock of the host, in MHz",
-        wish=_cpu_reservation,
+        desired=_cpu_reservation,
         path="cpuAllocation.reservation",
         read_path="config.cpuAllocation.reservation",
         unset=0,
         same=_is_reserved,
-        words=lambda value: f"{value} MHz",
+        text=lambda value: f"{value} MHz",
         default="all, with latency sensitivity high; else the template's",
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
@@ -283,12 +283,12 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="nodeAffinity",
         source="vSphere Resource Management 8.0, numa.nodeAffinity",
-        wish=_affinity,
+        desired=_affinity,
         path=AFFINITY_KEY,
         carrier=Carrier.EXTRA_CONFIG,
         read=lambda detail: current(AFFINITY_KEY, detail) or "",
         same=lambda value, detail: (current(AFFINITY_KEY, detail) or "").replace(" ", "") == value,
-        words=str,
+        text=str,
         plan_key="numa",
         default="the nodes of its GPUs",
         privilege="VirtualMachine.Config.AdvancedConfig",
@@ -298,10 +298,10 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="cores per vNUMA node",
         source="vSphere API reference, VirtualNuma (API 8.0.0.1, hardware version 20); 0 leaves it to ESXi",
-        wish=_virtual_nodes,
+        desired=_virtual_nodes,
         path="virtualNuma.coresPerNumaNode",
         read=lambda detail: detail.cores_per_numa_node or 0,
-        words=lambda value: str(value) if value else "",
+        text=lambda value: str(value) if value else "",
         default="as many as the VM has on each NUMA node",
         privilege=_CPU_COUNT,
         api="8.0.0.1",

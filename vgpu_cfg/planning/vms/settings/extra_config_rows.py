@@ -43,12 +43,12 @@ def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
 
 
 def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
-    def wish(vm: PlacedVm) -> Wanted | None:
+    def desired(vm: PlacedVm) -> Wanted | None:
         has_nics = vm.manages("nics") and vm.nics is not None
-        is_asked = has_nics and bool(vm.case.gpus) and asks_gpudirect(vm.desired)
+        is_asked = has_nics and bool(vm.resolved.gpus) and asks_gpudirect(vm.desired)
         return Wanted("TRUE", is_default=True) if is_asked and not _is_stated(vm, key) else None
 
-    return wish
+    return desired
 
 
 def _addresses(vm: PlacedVm) -> Wanted | None:
@@ -71,7 +71,7 @@ def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
 
 def _pair(
     key: str,
-    wish: Callable[[PlacedVm], Wanted | None],
+    desired: Callable[[PlacedVm], Wanted | None],
     default: str,
     same: Callable[[SettingValue, VmDetail], bool],
     *,
@@ -83,12 +83,12 @@ def _pair(
         topic=Topic.OPTIONS,
         name=key,
         source=source,
-        wish=wish,
+        desired=desired,
         path=key,
         carrier=Carrier.EXTRA_CONFIG,
         read=lambda detail: current(key, detail),
         same=same,
-        words=str,
+        text=str,
         default=default,
         privilege=_ADVANCED,
         is_live=is_live,
@@ -130,13 +130,13 @@ EXTRA_CONFIG_SETTINGS = (
         topic=Topic.OPTIONS,
         name="owner mark",
         source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm",
-        wish=_mark,
+        desired=_mark,
         carrier=Carrier.EXTRA_CONFIG,
         leaves=lambda value: dict(
             zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
         ),
         read=_mark_of,
-        words=lambda value: str(value).partition("/")[0],
+        text=lambda value: str(value).partition("/")[0],
         default="the plan's name and the VM's",
         privilege=_ADVANCED,
         is_of_creation=True,

@@ -19,7 +19,7 @@ _SETTINGS = "VirtualMachine.Config.Settings"
 
 def needs_efi(vm: PlacedVm) -> bool:
     """Whether the firmware is ours to decide: a VM without GPUs keeps its template's."""
-    return bool(vm.case.gpus) or vm.is_scratch
+    return bool(vm.resolved.gpus) or vm.is_scratch
 
 
 def _version(vm: PlacedVm) -> Wanted | None:
@@ -83,12 +83,12 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="version",
         source=_CONFIG_SPEC,
-        wish=_version,
+        desired=_version,
         path="version",
         leaves=lambda value: {"version": f"vmx-{value}"},
         read=lambda detail: detail.hardware_version,
         same=_version_shown,
-        words=lambda value: f"vmx-{value}",
+        text=lambda value: f"vmx-{value}",
         default="the newest that all hosts of the cluster run, where a VM is made without a template",
         is_of_creation=True,
         govc=lambda value: ("vm.upgrade", f"-version={value}"),
@@ -99,11 +99,11 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="firmware",
         source=_CONFIG_SPEC,
-        wish=_firmware,
+        desired=_firmware,
         path="firmware",
         read=lambda detail: detail.firmware,
         same=lambda value, detail: detail.firmware.casefold() == value,
-        words=str,
+        text=str,
         default="efi for a VM with GPUs, else the template's",
         privilege=_SETTINGS,
         is_of_creation=True,
@@ -114,7 +114,7 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="secure boot",
         source=_BOOT_OPTIONS,
-        wish=_secure_boot,
+        desired=_secure_boot,
         path="bootOptions.efiSecureBootEnabled",
         read_path="config.bootOptions.efiSecureBootEnabled",
         unset=False,
@@ -130,11 +130,11 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="boot delay",
         source=f"{_BOOT_OPTIONS}: milliseconds",
-        wish=_boot_delay,
+        desired=_boot_delay,
         path="bootOptions.bootDelay",
         read_path="config.bootOptions.bootDelay",
         unset=0,
-        words=_seconds,
+        text=_seconds,
         plan_key="boot_delay",
         default="the template's",
         privilege=_SETTINGS,
@@ -146,7 +146,7 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="virtual TPM",
         source="vSphere Security 8.0, virtual TPM: EFI, hardware version 14, a key provider",
-        wish=_vtpm,
+        desired=_vtpm,
         carrier=Carrier.DEVICE,
         read=lambda detail: detail.tpm_key is not None,
         plan_key="vtpm",

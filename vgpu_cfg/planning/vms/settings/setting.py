@@ -71,7 +71,7 @@ def wire_text(value: SettingValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _no_words(_value: SettingValue) -> str:
+def _no_text(_value: SettingValue) -> str:
     return ""
 
 
@@ -94,7 +94,7 @@ class VmSetting:
     unset: what holds where the server leaves that property out.
     read: what a VM shows of it, None where that is not known.
     same: whether a VM shows the value; where that is more than being equal.
-    words: the value for a reader, "" for none. found_words: what a VM shows, None for nothing.
+    words: the value for a reader, "" for none. found_text: what a VM shows, None for nothing.
     plan_key: the key of the plan file that states it; "" for what is always computed. default: what holds
         where the plan file does not state it, and why.
     values: all that it can be, where a cluster's override is to be read back.
@@ -112,7 +112,7 @@ class VmSetting:
     topic: Topic
     name: str
     source: str
-    wish: Callable[[PlacedVm], Wanted | None]
+    desired: Callable[[PlacedVm], Wanted | None]
     path: str = ""
     carrier: Carrier = Carrier.CONFIG
     leaves: Callable[[SettingValue], Mapping[str, SettingValue]] | None = None
@@ -120,8 +120,8 @@ class VmSetting:
     unset: SettingValue | None = None
     read: Callable[[VmDetail], SettingValue | None] | None = None
     same: Callable[[SettingValue, VmDetail], bool] | None = None
-    words: Callable[[SettingValue], str] = spelled
-    found_words: Callable[[VmDetail], str | None] | None = None
+    text: Callable[[SettingValue], str] = spelled
+    found_text: Callable[[VmDetail], str | None] | None = None
     plan_key: str = ""
     default: str = ""
     values: tuple[SettingValue, ...] = ()
@@ -132,7 +132,7 @@ class VmSetting:
     is_of_creation: bool = False
     is_always: bool = False
     govc: Callable[[SettingValue], tuple[str, ...]] = _no_flags
-    client: Callable[[SettingValue], str] = _no_words
+    client: Callable[[SettingValue], str] = _no_text
     undo: str = ""
     objects: Callable[[PlacedVm, SettingValue], Objection | None] = lambda _vm, _value: None
 
@@ -148,9 +148,9 @@ class VmSetting:
         """Whether a VM shows a value."""
         return self.shown(detail) == value if self.same is None else self.same(value, detail)
 
-    def words_of(self, detail: VmDetail) -> str | None:
+    def text_of(self, detail: VmDetail) -> str | None:
         """Spell what a VM shows for a reader, None for nothing."""
-        if self.found_words is not None:
-            return self.found_words(detail)
+        if self.found_text is not None:
+            return self.found_text(detail)
         found = self.shown(detail)
-        return None if found is None else self.words(found) or None
+        return None if found is None else self.text(found) or None

@@ -46,7 +46,7 @@ from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import both_ends, fold, fold_names
-from vgpu_cfg.render.text.guests import guest_words, way_words
+from vgpu_cfg.render.text.guests import guest_text, way_text
 
 _Headed = (
     CreateVm
@@ -83,7 +83,7 @@ TOLD_BY_THE_HEAD = frozenset(
 """Keys of edits that the line of the change itself tells."""
 
 
-def is_told_by_the_head(change: Change, edit: Edit) -> bool:
+def is_in_head(change: Change, edit: Edit) -> bool:
     """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
     is_named_freely = isinstance(change, ReconfigureVm | SetAttributes) or _is_pair(edit)
     return edit.key in TOLD_BY_THE_HEAD and not is_named_freely
@@ -173,15 +173,15 @@ def _head(change: Change, placement: Placement | None) -> list[tuple[str, Text]]
         case ChangeHost() | SetClusterOption() | SetVCenterOption() | ChangeNetwork():
             return []
         case _:
-            return [_verb_and_words(change, placement)]
+            return [_verb_and_text(change, placement)]
 
 
-def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, Text]:
+def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, Text]:
     match change:
         case StageGuest():
-            return "guest", Text(guest_words(change))
+            return "guest", Text(guest_text(change))
         case CreateVm():
-            return "clone" if isinstance(change.source, CloneFrom) else "create", _create_words(change)
+            return "clone" if isinstance(change.source, CloneFrom) else "create", _create_text(change)
         case UpgradeVm():
             words = [changed(edit) for edit in change.edits if edit.key == "hardware_version"]
             return "upgrade", words[0] if words else Text(f"to vmx-{change.hardware_version}")
@@ -193,13 +193,13 @@ def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, 
         case SetOverrides():
             return "overrides", Text("what the cluster does with single VMs", "dim")
         case PowerOnVm():
-            return "power on", _power_on_words(change, placement)
+            return "power on", _power_on_text(change, placement)
         case PowerOffVm():
             return "shut down", Text("through its guest, else switched off", "dim")
         case DestroyVm():
             return "delete", Text("with all its disks", "red")
         case SetRule() | SetHostRule():
-            return "rule", Text(_rule_words(change))
+            return "rule", Text(_rule_text(change))
         case RemoveRule():
             return "rule", Text(change.rule_name)
         case RemoveVmGroup():
@@ -221,7 +221,7 @@ def _verb_and_words(change: _Headed, placement: Placement | None) -> tuple[str, 
             assert_never(change)
 
 
-def _rule_words(change: SetRule | SetHostRule) -> str:
+def _rule_text(change: SetRule | SetHostRule) -> str:
     must = "must" if change.is_mandatory else "should"
     what = f"run on hosts of {change.host_group}" if isinstance(change, SetHostRule) else "run apart"
     return f"{change.rule_name}: {must} {what}: {fold_names(vm.name for vm in change.vms)}"
@@ -252,7 +252,7 @@ def _is_made(change: ChangeNetwork) -> bool:
             assert_never(change.network)
 
 
-def _create_words(change: CreateVm) -> Text:
+def _create_text(change: CreateVm) -> Text:
     stars = {edit.key for edit in change.edits if edit.is_default}
     source, location = change.source, change.location
     if isinstance(source, CloneFrom):
@@ -268,7 +268,7 @@ def _create_words(change: CreateVm) -> Text:
     return Text(f"{origin} -> {where}")
 
 
-def _power_on_words(change: PowerOnVm, placement: Placement | None) -> Text:
+def _power_on_text(change: PowerOnVm, placement: Placement | None) -> Text:
     if change.pin is not None:
         return Text("then tied to the NUMA node of the GPU that ESXi chose", "dim")
     if placement is not None and placement.gpu_pci_ids and not placement.is_certain:
@@ -278,7 +278,7 @@ def _power_on_words(change: PowerOnVm, placement: Placement | None) -> Text:
 
 def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[str, Text]]:
     """Yield one row per topic for a new VM, one per edit for a VM that is changed."""
-    edits = [edit for edit in change.edits if not is_told_by_the_head(change, edit)]
+    edits = [edit for edit in change.edits if not is_in_head(change, edit)]
     match change:
         case CreateVm():
             yield from _topic_rows(edits, placement)
@@ -292,7 +292,7 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ReconfigureVm() | SetAttributes() | SetOverrides():
             yield from ((edit.key, changed(edit)) for edit in edits)
         case StageGuest():
-            yield "by", Text(way_words(change), "dim")
+            yield "by", Text(way_text(change), "dim")
         case ManualStep():
             yield from manual_rows(change)
         case SetHostRule():
@@ -315,7 +315,7 @@ def manual_rows(step: ManualStep) -> Iterable[tuple[str, Text]]:
         yield "type", Text(command)
     for proof in proofs(step):
         yield "proof", Text(proof)
-    if step.needs_word:
+    if step.needs_acknowledgement:
         yield "then", Text(f"apply --done {shlex.quote(step.id)}, as nothing else shows that it was done")
 
 

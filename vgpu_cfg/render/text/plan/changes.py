@@ -29,7 +29,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, short
 from vgpu_cfg.render.text.guests import guest_difference
-from vgpu_cfg.render.text.plan.change_lines import change_lines, is_told_by_the_head, sign_of, topic_of
+from vgpu_cfg.render.text.plan.change_lines import change_lines, is_in_head, sign_of, topic_of
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
 from vgpu_cfg.render.views.plan import effort_of, is_task
 
@@ -181,7 +181,7 @@ def _heading(block: Block) -> Text:
     if block.kind == "plan" and all(change.kind == "set_vcenter_option" for _, change in block.changes):
         return Text.assemble(("VCENTER", "bold"), after)
     if block.kind == "host":
-        words = effort_of(block.name, block.changes, ()).words
+        words = effort_of(block.name, block.changes, ()).text
         return Text.assemble((f"HOST {block.name}", "bold"), f"  {words}" if words else "", after)
     if block.kind != "vm":
         return Text.assemble((f"{block.kind.upper()} {block.name}", "bold"), after)
@@ -261,7 +261,7 @@ def _difference(leader: Block, block: Block) -> Difference:
             words += guest_difference(theirs, ours)
             continue
         for before, after in zip(theirs.edits, ours.edits, strict=True):
-            if not is_told_by_the_head(ours, after) and _without_note(before) != _without_note(after):
+            if not is_in_head(ours, after) and _without_note(before) != _without_note(after):
                 topic, name = topic_of(after)
                 words.append(f"{name or topic} {edit_value(after)}")
     return tuple(dict.fromkeys(words))

@@ -34,7 +34,7 @@ _MOST_STEPS = 6
 
 def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list[Text]:
     """Say what is disturbed, by host and by VM, and what is not touched."""
-    efforts = [effort for effort in host_efforts(plan.changes).values() if effort.words or effort.by_hand]
+    efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text or effort.by_hand]
     of_others = _other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
     rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
     if not efforts and not of_others:
@@ -60,7 +60,7 @@ def _host_rows(efforts: Sequence[HostEffort], width: int, *, with_all: bool) -> 
     shortened = without_domain(effort.name for effort in efforts)
     groups: dict[tuple[str, str], list[str]] = {}
     for effort in efforts:
-        groups.setdefault((effort.words or "by hand", _details(effort)), []).append(shortened[effort.name])
+        groups.setdefault((effort.text or "by hand", _details(effort)), []).append(shortened[effort.name])
     shown = list(groups.items()) if with_all else list(groups.items())[:_MOST_HOSTS]
     rows = [(fold_names(names), Text(words, "yellow"), details) for (words, details), names in shown]
     _, *laid_out = by_row([Text("  HOST"), *_without_heading(rows, width)])
@@ -118,8 +118,8 @@ def _limits(plan: Plan, width: int) -> list[Text]:
     return [Text("  ") + part for part in fold(Text("; ".join(words)), width - 2)]
 
 
-def _other_disruptions(plan: Plan, told: set[str]) -> dict[str, list[str]]:
-    """Group what is not a host by what happens to it; `told` are VMs that a host's row names."""
+def _other_disruptions(plan: Plan, reported: set[str]) -> dict[str, list[str]]:
+    """Group what is not a host by what happens to it; `reported` are VMs that a host's row names."""
     removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
     impacts: dict[str, set[Impact]] = {}
     by_words: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ def _other_disruptions(plan: Plan, told: set[str]) -> dict[str, list[str]]:
             by_words.setdefault("deletion", []).append(name)
         elif change.subject.kind == "host" or change.impact is Impact.NONE or name in removed:
             continue
-        elif not (name in told and change.kind in ("power_off_vm", "power_on_vm")):
+        elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
             impacts.setdefault(name, set()).add(change.impact)
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)

@@ -73,7 +73,7 @@ def _rest(change: Change, name: str) -> object:
     match change:
         case ManualStep():
             texts = (change.text, change.proof, *change.commands)
-            return (*(text.replace(name, "") for text in texts), change.needs_word)
+            return (*(text.replace(name, "") for text in texts), change.needs_acknowledgement)
         case EnterMaintenance():
             return (change.is_held, change.vsan, change.window)
         case RestartService():
@@ -95,7 +95,7 @@ def host_difference(leader: Numbered, follower: Numbered) -> tuple[str, ...]:
         ):
             words.append(f"moves {fold_names(ours.evacuates)} away" if ours.evacuates else "moves no VM away")
         words += [
-            _edit_words(after)
+            _edit_text(after)
             for before, after in zip(theirs.edits, ours.edits, strict=True)
             if (before.before, before.after, before.is_default)
             != (after.before, after.after, after.is_default)
@@ -103,5 +103,5 @@ def host_difference(leader: Numbered, follower: Numbered) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _edit_words(edit: Edit) -> str:
+def _edit_text(edit: Edit) -> str:
     return f"{edit.key} {edit_value(edit) if edit.before is None else f'{edit.before} -> {edit_value(edit)}'}"

@@ -89,10 +89,10 @@ def _starts(plan: Plan, width: int) -> list[Text]:
     """Name the hosts whose VMs start one by one."""
     hosts = {placement.host_moid: placement.host_name for placement in plan.placements}
     lines: list[Text] = []
-    for number, contest in enumerate(plan.contests):
-        host = hosts.get(contest.host_moid, contest.host_moid)
+    for number, queue in enumerate(plan.contests):
+        host = hosts.get(queue.host_moid, queue.host_moid)
         text = (
-            f"{fold_names(sorted(contest.starts))} on {host}: one by one, the next chosen by the GPUs that "
+            f"{fold_names(sorted(queue.starts))} on {host}: one by one, the next chosen by the GPUs that "
             "ESXi gave those before, so that none is left without"
         )
         label = "" if number else "STARTS"

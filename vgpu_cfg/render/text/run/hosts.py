@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, by_row, duration, fold, table, without_domain
-from vgpu_cfg.render.views.host_result import HostRow, reading_words
+from vgpu_cfg.render.views.host_result import HostRow, reading_text
 
 _COLUMNS = (
     Column("HOST", is_flexible=True),
@@ -30,7 +30,7 @@ def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
     for row, shown in zip(rows, laid_out, strict=True):
         lines += shown
         for one in row.unsettled:
-            words = Text(f"~ {reading_words(one)}", "yellow")
+            words = Text(f"~ {reading_text(one)}", "yellow")
             lines += [Text("    ") + part for part in fold(words, width - 4, hang=2)]
     return lines
 

@@ -100,22 +100,22 @@ class PlainDisplay:
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console = console
         self._tally = _Tally(len(plan.changes))
-        self._told: dict[str, datetime] = {}
+        self._told_at: dict[str, datetime] = {}
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
         line = self._waiting(event) or log_line(event, self._tally.facts(event))
         if line is not None:
-            self._told[event.change_id] = event.at
+            self._told_at[event.change_id] = event.at
             count = f"[{self._tally.ended}/{self._tally.total}]"
             print_lines(self._console, _dated(event, count, line, width_of(self._console)))
 
     def _waiting(self, event: Event) -> Text | None:
         """Say how long something has gone on, where nothing was said of it for a minute."""
-        told = self._told.get(event.change_id)
-        if event.kind is not EventKind.PROGRESS or told is None:
+        reported = self._told_at.get(event.change_id)
+        if event.kind is not EventKind.PROGRESS or reported is None:
             return None
-        if (event.at - told).total_seconds() < _MINUTE:
+        if (event.at - reported).total_seconds() < _MINUTE:
             return None
         said = f": {event.message}" if event.message else ""
         done = f" {event.progress} %" if event.progress is not None else ""

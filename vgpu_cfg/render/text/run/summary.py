@@ -25,16 +25,16 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.text.run.hosts import render_hosts
-from vgpu_cfg.render.text.status import guest_word, node_word, state_word
+from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.host_result import (
     host_result_counts,
     host_rows,
     is_settled,
     other_left_behind,
-    reading_words,
-    standing_words,
+    reading_text,
+    standing_text,
 )
-from vgpu_cfg.render.views.inventory import profile_words
+from vgpu_cfg.render.views.inventory import profile_text
 from vgpu_cfg.render.views.vm_result import ResultRow, result_rows, seconds_of
 
 _COLUMNS = (
@@ -87,7 +87,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
         cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in rows]
         lines += table(columns, cells, width)
-    standing = standing_words(plan, report, hosts_done)
+    standing = standing_text(plan, report, hosts_done)
     if standing:
         lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
     for outcome in report.failed[:_MOST_FAILURES]:
@@ -143,7 +143,7 @@ def _counts(plan: Plan, report: Report) -> str:
     counts: Counter[str] = Counter()
     for outcome in report.outcomes:
         if outcome.status is OutcomeStatus.DONE:
-            word = _done_word(changes[outcome.change_id])
+            word = _done_text(changes[outcome.change_id])
             counts.update([word] if word else [])
         elif outcome.status is not OutcomeStatus.NOT_NEEDED and outcome.change_id not in report.waiting_for:
             counts[outcome.status.value] += 1
@@ -152,7 +152,7 @@ def _counts(plan: Plan, report: Report) -> str:
     return ", ".join([*words, counted(report.tasks, "task")])
 
 
-def _done_word(change: Change) -> str:
+def _done_text(change: Change) -> str:
     """Say what was done; nothing for what is counted by host, or only leads to what is."""
     match change:
         case CreateVm():
@@ -189,14 +189,14 @@ def _cells(
         state = "gone" if row.name in gone else row.status.value
         return [name, Text(state), "", "", "", "", *([""] if with_guest else []), *times]
     vm = row.vm
-    guest: list[Cell] = [guest_word(vm)] if with_guest else []
+    guest: list[Cell] = [guest_text(vm)] if with_guest else []
     return [
         name,
-        state_word(vm.state),
+        state_text(vm.state),
         hosts.get(vm.host, ""),
         " ".join(vm.gpu_pci_ids),
-        profile_words(vm.profiles),
-        node_word(vm),
+        profile_text(vm.profiles),
+        node_text(vm),
         *guest,
         *times,
     ]
@@ -218,7 +218,7 @@ def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
     who = "vCenter" if is_servers_word else "why"
     lines += hanging("guest" if is_guests_word else who, message, width)
     lines += hanging("cause", outcome.cause, width) if outcome.cause else []
-    pending = [reading_words(one) for one in outcome.readings if not is_settled(one)]
+    pending = [reading_text(one) for one in outcome.readings if not is_settled(one)]
     lines += hanging("reads", "; ".join(pending), width) if pending else []
     return lines + (hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else [])
 
@@ -262,7 +262,7 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
         lines.append(_to_type("" if index else "type", command))
     for index, proof in enumerate(proofs(change)):
         lines += hanging("" if index else "proof", proof, width)
-    if next_command and change.needs_word:
+    if next_command and change.needs_acknowledgement:
         done = f"{next_command} --done {shlex.quote(change.id)}"
         lines.append(_to_type("then", done))
     elif next_command:

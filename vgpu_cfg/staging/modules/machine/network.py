@@ -11,7 +11,7 @@ from vgpu_cfg.model.guests.modules import NetworkModule
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.netplan import network_config
 from vgpu_cfg.staging.network_manager import keyfile, link_file
-from vgpu_cfg.staging.nics import nic_words
+from vgpu_cfg.staging.nics import nic_arguments
 from vgpu_cfg.staging.scripts import halves, source_file
 
 
@@ -25,4 +25,4 @@ def stage(module: NetworkModule, context: StagingContext) -> Staged:  # noqa: AR
         files.append(source_file(f"vgpu-cfg-{index}.nmconnection", keyfile(nic, index)))
         if nic.name:
             files.append(source_file(f"vgpu-cfg-{index}.link", link_file(nic)))
-    return halves("network.sh.j2", *files, nics=nic_words(module.nics))
+    return halves("network.sh.j2", *files, nics=nic_arguments(module.nics))

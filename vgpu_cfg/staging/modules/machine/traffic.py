@@ -8,10 +8,10 @@ from __future__ import annotations
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import TrafficModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import checked_port
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import port_word
 
 FILES = {
     "/opt/vgpu-cfg/traffic": ("traffic.sh.j2", "755"),
@@ -35,7 +35,7 @@ def stage(module: TrafficModule, context: StagingContext) -> Staged:
         "link": module.link_mbps,
         "control": module.control_mbps,
         "rest": module.link_mbps - module.control_mbps,
-        "ports": sorted({port_word(port, "training.traffic") for port in module.control_ports}),
+        "ports": sorted({checked_port(port, "training.traffic") for port in module.control_ports}),
     }
     named = [(path, f"traffic/{number}", mode) for number, (path, (_, mode)) in enumerate(FILES.items(), 1)]
     files = [

@@ -7,7 +7,7 @@ import re
 from vgpu_cfg.model.guests.modules import NicFirmwareModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.nics import nic_words
+from vgpu_cfg.staging.nics import nic_arguments
 from vgpu_cfg.staging.scripts import halves
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -22,4 +22,4 @@ def stage(module: NicFirmwareModule, context: StagingContext) -> Staged:  # noqa
             raise values.refuse("a firmware parameter", name, "write it as mlxconfig prints it: ATS_ENABLED")
         if not _VALUE.fullmatch(value):
             raise values.refuse("the value of a firmware parameter", value, "write a number, true or false")
-    return halves("nic-firmware.sh.j2", nics=nic_words(module.nics), parameters=parameters)
+    return halves("nic-firmware.sh.j2", nics=nic_arguments(module.nics), parameters=parameters)

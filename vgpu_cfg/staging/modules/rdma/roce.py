@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import RoceModule
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.nics import nic_words
+from vgpu_cfg.staging.nics import nic_arguments
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import halves, source_file
 
@@ -28,7 +28,7 @@ def stage(module: RoceModule, context: StagingContext) -> Staged:
         pfc=",".join("1" if number == module.priority else "0" for number in range(8)),
         traffic_class=module.traffic_class,
         owns_port=module.owns_port,
-        nics=nic_words(module.nics),
+        nics=nic_arguments(module.nics),
     )
     return halves(
         "roce.sh.j2",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from vgpu_cfg.model.guests.training_modules import ImageModule, WorkerModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import checked_image
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS, STORES, image_file
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import image_word
 
 PROBE = "image/probe"
 
 
 def stage(module: ImageModule, context: StagingContext) -> Staged:
     """Pull or load the image, and run a probe in it once per image."""
-    image = image_word(module.image, "training.image")
+    image = checked_image(module.image, "training.image")
     worker = context.spec.get(WorkerModule)
     registry = image.split("/", 1)[0] if "/" in image else ""
     words = {

@@ -11,11 +11,11 @@ from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import checked_image, checked_port, checked_variable
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import quote_sh, render
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import image_word, port_word, variable_word
 
 FOLDER = "/opt/vgpu-cfg"
 FILES = {
@@ -46,13 +46,13 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
         f"{FOLDER}/train": render(
             "train.sh.j2",
             framework=module.framework,
-            port=port_word(module.port, "training.port"),
+            port=checked_port(module.port, "training.port"),
             workers=module.workers,
             own=own if module.runs_work else (),
             asked=" ".join(
                 [
-                    *map(_asked_for, module.nics),
-                    *(f"control:{_asked_for(nic)}" for nic in module.control_nics),
+                    *map(_requested_options, module.nics),
+                    *(f"control:{_requested_options(nic)}" for nic in module.control_nics),
                 ]
             ),
         ),
@@ -80,7 +80,7 @@ def environment_file(module: LauncherModule, context: StagingContext) -> str:
     roce = context.spec.get(RoceModule)
     known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
     lines = [
-        f"export {variable_word(name, 'training.environment')}={quote_sh(value)}\n"
+        f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
         for name, value in sorted({**known, **module.environment}.items())
     ]
     return "".join(
@@ -94,7 +94,7 @@ def _outer(module: LauncherModule, context: StagingContext) -> str:
         return render("train-on-guest.sh.j2")
     return render(
         "train-in-container.sh.j2",
-        image=image_word(module.image, "training.image"),
+        image=checked_image(module.image, "training.image"),
         runtime=worker.runtime,
         container=CONTAINER,
         words=exec_command(worker, context),
@@ -124,7 +124,7 @@ def _own_names(context: StagingContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _asked_for(nic: GuestNic) -> str:
+def _requested_options(nic: GuestNic) -> str:
     """Say how `look` finds a NIC: by its name, which holds on every worker, where it has one."""
     if nic.name:
         return f"name={values.interface_name(nic.name)}"

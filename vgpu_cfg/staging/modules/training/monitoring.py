@@ -13,12 +13,12 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MonitoringModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_unit import container_files
+from vgpu_cfg.staging.container_values import checked_image, checked_port
 from vgpu_cfg.staging.dashboard import dashboard
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS
 from vgpu_cfg.staging.scripts import secret_file, source_file
-from vgpu_cfg.staging.words import image_word, port_word
 
 IMAGES = {
     "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
@@ -52,7 +52,7 @@ def stage(module: MonitoringModule, context: StagingContext) -> Staged:
             remedy=f"write one of {', '.join(IMAGES)}",
         )
     images = {
-        name: image_word(image, f"training.monitoring.images.{name}")
+        name: checked_image(image, f"training.monitoring.images.{name}")
         for name, image in {**IMAGES, **module.images}.items()
     }
     files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
@@ -195,7 +195,7 @@ def scrape_configuration(module: MonitoringModule) -> str:
             else values.domain_name(target.address)
         )
         place = f"[{address}]" if ":" in address else address
-        port = port_word(target.port, f"the metrics of {target.vm}")
+        port = checked_port(target.port, f"the metrics of {target.vm}")
         job = {DCGM_PORT: "gpu", NODE_PORT: "node"}.get(port, f"port-{port}")
         jobs.setdefault(job, []).append({"targets": [f"{place}:{port}"], "labels": {"vm": target.vm}})
     return write_foreign(

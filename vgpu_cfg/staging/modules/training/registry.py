@@ -5,11 +5,11 @@ from __future__ import annotations
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import checked_registry
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS
 from vgpu_cfg.staging.scripts import secret_file
-from vgpu_cfg.staging.words import registry_word
 
 SECRET = "registry-password"  # noqa: S105 - the name of a file
 
@@ -26,7 +26,7 @@ def stage(module: RegistryModule, context: StagingContext) -> Staged:
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],
-        "server": registry_word(module.server, "training.registry.server"),
+        "server": checked_registry(module.server, "training.registry.server"),
         "user": _user(module.user),
         "secret": SECRET,
     }

@@ -7,10 +7,10 @@ import re
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import checked_network
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import source_file
-from vgpu_cfg.staging.words import network_word
 
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
 _PATH = re.compile(r"(/[A-Za-z0-9._+@-]+)+")
@@ -56,7 +56,7 @@ def unit_name(path: str) -> str:
 
 
 def _server(module: SharedFolderModule, path: str, vm: str) -> Staged:
-    clients = tuple(network_word(client, f"the clients of {path} on {vm}") for client in module.clients)
+    clients = tuple(checked_network(client, f"the clients of {path} on {vm}") for client in module.clients)
     if not clients:
         raise GuestError(
             "a shared folder without clients would be open to everybody",

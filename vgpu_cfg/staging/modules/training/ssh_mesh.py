@@ -10,10 +10,10 @@ from __future__ import annotations
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
+from vgpu_cfg.staging.container_values import checked_port
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import secret_file, source_file
-from vgpu_cfg.staging.words import port_word
 
 FOLDER = "/etc/vgpu-cfg/mesh"
 
@@ -40,7 +40,7 @@ def stage(module: SshMeshModule, context: StagingContext) -> Staged:
     user = values.user_name(module.user)
     peers = tuple(_checked(peer) for peer in module.peers)
     ports = sorted(
-        {port_word(module.port, "training.port"), port_word(module.host_port, "the guest's ssh port")}
+        {checked_port(module.port, "training.port"), checked_port(module.host_port, "the guest's ssh port")}
     )
     own, mesh = context.keys.host_key(module.vm), context.keys.mesh_key()
     content = {

@@ -1,0 +1,308 @@
+"""The formats of other tools: each is read again by what reads it, with odd names and with many hosts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vgpu_cfg.documents import parse_text
+from vgpu_cfg.errors import DoesNotFit
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.staging.export import FORMATS, Exported, ExportOptions
+
+GPU = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
+SMALL = ListedHostGpu(profile="grid_a100-10c", board="A100", memory_mib=10240)
+ODD = "it's a $(touch owned) `VM` %n -x"
+ODD_KEY = "~/my keys/it's $(id)"
+
+
+def host(number: int, **more: Any) -> ListedHost:
+    stated = {
+        "vm": f"hvd-{number:02}",
+        "host_name": f"hvd-{number:02}",
+        "address": f"192.0.2.{number}",
+        "training_address": f"10.111.0.{10 + number}",
+        "slots": 1,
+        "gpus": (GPU,),
+        "cpus": 16,
+        "user": "vgpu-cfg",
+        **more,
+    }
+    return ListedHost.model_validate(stated)
+
+
+PAIR = HostList(plan="horovod-a100", workers=(host(1), host(2)), mesh_port=2222)
+HEAD = host(9, vm="head", host_name="head", slots=0, gpus=(), user="ubuntu", key_file="/etc/id")
+WITH_HEAD = PAIR.model_copy(update={"head": HEAD})
+UNEVEN = HostList(
+    plan="7.odd_Plan", workers=(host(1, slots=3, gpus=(GPU, SMALL, GPU)), host(2, slots=4, gpus=(GPU,) * 4))
+)
+STRANGE = HostList(plan="p", workers=(host(1, vm=ODD, host_name="odd", key_file=ODD_KEY),))
+
+
+def written(name: str, hosts: HostList = PAIR, **options: Any) -> Exported:
+    return FORMATS[name].write(hosts, ExportOptions(**options))
+
+
+def only(exported: Exported) -> str:
+    (text,) = exported.files.values()
+    return text
+
+
+def yaml_of(text: str) -> dict[str, Any]:
+    return parse_text(text, "written.yaml").data
+
+
+@pytest.mark.parametrize("name", ["horovod", "mpi"])
+def test_a_host_file_has_a_name_and_its_slots_on_each_line_and_nothing_else(name: str) -> None:
+    assert only(written(name)) == "hvd-01 slots=1\nhvd-02 slots=1\n"
+    assert only(written(name, UNEVEN)) == "hvd-01 slots=3\nhvd-02 slots=4\n"
+    assert only(written(name, WITH_HEAD)) == only(written(name)), "a head runs no work"
+
+
+def test_the_launcher_is_told_the_port_of_the_containers_where_there_are_any() -> None:
+    assert written("horovod").notes == (
+        "it goes with: horovodrun -np 2 --hostfile hostfile -p 2222 python train.py",
+    )
+    assert "-p " not in written("horovod", UNEVEN).notes[0]
+    assert "-np 7" in written("mpi", UNEVEN).notes[0]
+
+
+def test_torchrun_meets_at_the_first_worker() -> None:
+    files = written("torchrun").files
+    assert list(files) == ["torchrun-hvd-01.sh", "torchrun-hvd-02.sh"]
+    commands = [shlex.split(text.splitlines()[-1]) for text in files.values()]
+    assert commands[0] == [
+        "exec",
+        "torchrun",
+        "--nnodes=2",
+        "--node-rank=0",
+        "--nproc-per-node=1",
+        "--rdzv-id=horovod-a100",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=10.111.0.11:29400",
+        "$@",
+    ]
+    assert {first: second for first, second in zip(*commands, strict=True) if first != second} == {
+        "--node-rank=0": "--node-rank=1"
+    }
+
+
+def test_torchruns_port_and_unequal_workers() -> None:
+    exported = written("torchrun", UNEVEN, port=4000)
+    words = [
+        re.findall(r"--(?:nproc-per-node|rdzv-endpoint)=(\S+)", text) for text in exported.files.values()
+    ]
+    assert words == [["3", "10.111.0.11:4000"], ["4", "10.111.0.11:4000"]]
+    assert "different numbers of GPUs" in exported.notes[1]
+
+
+def test_torchruns_script_starts_what_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "torchrun").write_text('#!/bin/sh\nfor word; do echo "$word"; done\n', encoding="utf-8")
+    (tmp_path / "torchrun").chmod(0o755)
+    script = tmp_path / "start.sh"
+    script.write_text(written("torchrun").files["torchrun-hvd-02.sh"], encoding="utf-8")
+
+    def started(*words: str) -> list[str]:
+        ran = subprocess.run(
+            ["/bin/sh", script, *words],
+            env={"PATH": str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return ran.stdout.splitlines()[6:]
+
+    assert started() == ["train.py"]
+    assert started("own script.py", "--name", ODD) == ["own script.py", "--name", ODD]
+
+
+def test_ipv6_stands_in_brackets_before_a_port() -> None:
+    hosts = HostList(plan="p", workers=(host(1, training_address="2001:db8::1"),))
+    assert "'--rdzv-endpoint=[2001:db8::1]:29400'" in only(written("torchrun", hosts))
+    assert json.loads(only(written("tf-config", hosts)))["cluster"] == {"worker": ["[2001:db8::1]:12345"]}
+
+
+def test_tf_config_tells_each_worker_who_it_is() -> None:
+    read = [json.loads(text) for text in written("tf-config", port=2000).files.values()]
+    assert read == [
+        {
+            "cluster": {"worker": ["10.111.0.11:2000", "10.111.0.12:2000"]},
+            "task": {"type": "worker", "index": index},
+        }
+        for index in (0, 1)
+    ]
+
+
+def test_slurm_counts_gpus_of_each_kind() -> None:
+    files = written("slurm", UNEVEN).files
+    assert files["slurm.conf"].splitlines() == [
+        "GresTypes=gpu",
+        "NodeName=hvd-01 NodeAddr=192.0.2.1 CPUs=16 "
+        "Gres=gpu:grid_a100-40c:2,gpu:grid_a100-10c:1 State=UNKNOWN",
+        "NodeName=hvd-02 NodeAddr=192.0.2.2 CPUs=16 Gres=gpu:grid_a100-40c:4 State=UNKNOWN",
+    ]
+    assert files["gres.conf"].splitlines() == [
+        "NodeName=hvd-01 Name=gpu Type=grid_a100-40c File=/dev/nvidia[0,2]",
+        "NodeName=hvd-01 Name=gpu Type=grid_a100-10c File=/dev/nvidia1",
+        "NodeName=hvd-02 Name=gpu Type=grid_a100-40c File=/dev/nvidia[0-3]",
+    ]
+
+
+def test_slurm_goes_without_what_is_not_known() -> None:
+    bare = host(1, address="", training_address="", cpus=None, gpus=(ListedHostGpu(),))
+    files = written("slurm", HostList(plan="p", workers=(bare,))).files
+    assert files["slurm.conf"].splitlines()[1] == "NodeName=hvd-01 Gres=gpu:1 State=UNKNOWN"
+    assert files["gres.conf"] == "NodeName=hvd-01 Name=gpu File=/dev/nvidia0\n"
+
+
+LABEL = re.compile(r"vgpu-cfg/[a-z-]+=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)")
+
+
+@pytest.mark.parametrize("hosts", [WITH_HEAD, UNEVEN, STRANGE])
+def test_kubernetes_labels_are_such_as_it_takes(hosts: HostList, tmp_path: Path) -> None:
+    text = only(written("kubernetes", hosts))
+    (tmp_path / "kubectl").write_text('#!/bin/sh\nfor word; do echo "$word"; done\n', encoding="utf-8")
+    (tmp_path / "kubectl").chmod(0o755)
+    ran = subprocess.run(
+        ["/bin/sh", "-c", text],
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    words = ran.stdout.splitlines()
+    labels = [word for word in words if "/" in word]
+    assert labels
+    assert all(LABEL.fullmatch(label) for label in labels)
+    assert words.count("--overwrite") == len(hosts.everyone)
+    assert {word for word in words if word in {one.host_name for one in hosts.everyone}} == {
+        one.host_name for one in hosts.everyone
+    }
+    assert not (tmp_path / "owned").exists()
+
+
+def test_kubernetes_labels_tell_rank_role_and_gpus() -> None:
+    line = only(written("kubernetes", WITH_HEAD)).splitlines()[-1]
+    assert shlex.split(line) == [
+        "kubectl", "label", "nodes", "hvd-02", "--overwrite", "vgpu-cfg/plan=horovod-a100",
+        "vgpu-cfg/vm=hvd-02", "vgpu-cfg/role=worker",
+        "vgpu-cfg/rank=1", "vgpu-cfg/gpus=1", "vgpu-cfg/gpu-profile=grid_a100-40c",
+        "vgpu-cfg/gpu-memory-mib=40960",
+    ]  # fmt: skip
+
+
+def test_an_inventory_has_a_group_for_workers_and_one_for_the_head() -> None:
+    exported = written("ansible", WITH_HEAD)
+    groups = yaml_of(only(exported))["all"]["children"]["horovod_a100"]["children"]
+    assert set(groups) == {"horovod_a100_workers", "horovod_a100_head"}
+    assert groups["horovod_a100_workers"]["hosts"]["hvd-02"] == {
+        "ansible_host": "192.0.2.2",
+        "ansible_port": 22,
+        "ansible_user": "vgpu-cfg",
+        "vgpu_cfg_host_name": "hvd-02",
+        "vgpu_cfg_training_address": "10.111.0.12",
+        "vgpu_cfg_gpus": ["grid_a100-40c"],
+        "vgpu_cfg_slots": 1,
+    }
+    assert groups["horovod_a100_head"]["hosts"]["head"]["ansible_ssh_private_key_file"] == "/etc/id"
+    assert exported.notes == (
+        "no file with the private key of vgpu-cfg is known: give one with --identity-file, or --login",
+    )
+
+
+def test_an_inventorys_groups_are_words() -> None:
+    groups = yaml_of(only(written("ansible", UNEVEN)))["all"]["children"]
+    assert list(groups) == ["plan_7_odd_Plan"]
+
+
+def test_names_and_paths_with_odd_characters_come_through_yaml_as_they_are() -> None:
+    hosts = yaml_of(only(written("ansible", STRANGE)))["all"]["children"]["p"]["children"]["p_workers"][
+        "hosts"
+    ]
+    assert hosts[ODD]["ansible_ssh_private_key_file"] == ODD_KEY
+    assert yaml_of(only(written("skypilot", STRANGE)))["p"]["hosts"][0]["identity_file"] == ODD_KEY
+    assert yaml_of(only(written("dstack", STRANGE)))["ssh_config"]["hosts"][0]["identity_file"] == ODD_KEY
+
+
+@pytest.mark.parametrize("name", ["ansible", "skypilot", "dstack"])
+def test_another_account_comes_with_its_own_key_or_none(name: str) -> None:
+    hosts = HostList(plan="p", workers=(host(1, user="ubuntu", key_file="/etc/id"),))
+    assert "/etc/id" in only(written(name, hosts))
+    assert not [note for note in written(name, hosts).notes if "private key" in note]
+    other = written(name, hosts, user="anna")
+    assert "anna" in only(other)
+    assert "/etc/id" not in only(other)
+    assert [note for note in other.notes if "private key of anna" in note]
+    assert "/home/anna/id" in only(written(name, hosts, user="anna", key_file="/home/anna/id"))
+
+
+def test_a_pool_has_the_workers_and_names_by_config_who_listens_elsewhere() -> None:
+    assert yaml_of(only(written("skypilot", WITH_HEAD))) == {
+        "horovod-a100": {
+            "hosts": [{"ip": "192.0.2.1", "user": "vgpu-cfg"}, {"ip": "192.0.2.2", "user": "vgpu-cfg"}]
+        }
+    }
+    elsewhere = HostList(plan="p", workers=(host(1), host(2, port=2200)))
+    exported = written("skypilot", elsewhere)
+    assert yaml_of(only(exported))["p"]["hosts"][1] == "hvd-02"
+    assert "hvd-02 listen on another port than 22" in exported.notes[-1]
+
+
+def test_a_fleet_knows_both_addresses() -> None:
+    assert yaml_of(only(written("dstack"))) == {
+        "type": "fleet",
+        "name": "horovod-a100",
+        "placement": "cluster",
+        "ssh_config": {
+            "hosts": [
+                {
+                    "hostname": f"192.0.2.{n}",
+                    "port": 22,
+                    "user": "vgpu-cfg",
+                    "internal_ip": f"10.111.0.{10 + n}",
+                }
+                for n in (1, 2)
+            ]
+        },
+    }
+
+
+@pytest.mark.parametrize("plan", ["a", "7.odd_Plan", "A" * 63, "x-" * 20, "9" * 63])
+def test_a_fleets_name_is_one_that_dstack_takes(plan: str) -> None:
+    hosts = HostList(plan=plan, workers=(host(1),))
+    fleet = yaml_of(only(written("dstack", hosts)))
+    assert re.fullmatch("[a-z][a-z0-9-]{1,40}", fleet["name"])
+    assert "placement" not in fleet
+
+
+@pytest.mark.parametrize("name", ["ansible", "skypilot", "dstack"])
+def test_who_logs_in_from_outside_needs_an_address(name: str) -> None:
+    hosts = HostList(plan="p", workers=(host(1), host(2, address="")))
+    with pytest.raises(DoesNotFit, match="no address of hvd-02 is known"):
+        written(name, hosts)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_nobody_cannot_be_handed_over_nor_somebody_without_a_name(name: str) -> None:
+    with pytest.raises(DoesNotFit, match="no VM with GPUs"):
+        written(name, HostList(plan="p", workers=()))
+    with pytest.raises(DoesNotFit, match="gives no host name"):
+        written(name, HostList(plan="p", workers=(host(1, vm="_._", host_name=""),)))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_file_ends_with_its_last_line_and_is_made_alike_each_time(name: str) -> None:
+    files = written(name, WITH_HEAD).files
+    assert all(text.endswith("\n") and not text.endswith("\n\n") for text in files.values())
+    assert files == written(name, WITH_HEAD).files
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", file) for file in files)

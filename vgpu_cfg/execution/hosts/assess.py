@@ -1,0 +1,109 @@
+"""What a reading of a setting amounts to: it holds, waits for a restart, is wrong, or is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpu_cfg.errors import NotConfirmed
+from vgpu_cfg.execution.records.marks import is_waiting
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.model.observed.host_facts import HostMark
+from vgpu_cfg.model.plan.change import Impact
+from vgpu_cfg.model.plan.host_change import HostRef, SettingTarget
+from vgpu_cfg.model.plan.report import SettingReading
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
+
+RESTARTS = (Impact.SERVICE_RESTART, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
+"""What a written value may have to wait for; everything else holds at once."""
+
+COLD_BOOT = "cold boot"
+
+
+class State(StrEnum):
+    """What a reading amounts to."""
+
+    HOLDS = "holds"
+    PENDING = "pending"
+    """Configured as wanted; a restart has yet to bring it."""
+    WRONG = "wrong"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class AssessedSetting:
+    """A setting that was read back. `why` says why nothing is known, where it is UNREAD.
+
+    `is_absent` says that the host has no such setting, or no longer the device to ask.
+    """
+
+    target: SettingTarget
+    setting: HostSetting
+    impact: Impact
+    state: State
+    reading: SettingReading
+    why: str = ""
+    is_absent: bool = False
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is nothing left to write."""
+        return self.state is State.HOLDS or (self.state is State.PENDING and self.impact in RESTARTS)
+
+    def __str__(self) -> str:
+        found = self.reading
+        if self.state is State.UNREAD:
+            return f"{self.target.id} could not be read: {self.why or 'no reason is told'}"
+        if self.state is State.PENDING:
+            return f"{self.target.id} is set to {found.wanted}, and waits for a {found.waits_for}"
+        return f"{self.target.id} is {found.configured or 'not set'}, not {found.wanted}"
+
+
+def assess(
+    view: HostView, target: SettingTarget, setting: HostSetting, mark: HostMark | None
+) -> AssessedSetting:
+    """Say what a host shows of a setting, and what that amounts to.
+
+    Where the source tells only what is configured, `mark` says whether the host has restarted since.
+    """
+    impact = setting.impact(
+        view, DesiredSetting(setting=target.setting, value=target.value, device=target.device)
+    )
+    found = setting.read(view, target.device)
+    reading = SettingReading(setting=target.setting, device=target.device, wanted=target.value)
+    if found.unread or found.is_absent:
+        why = found.unread or "the host has no such setting"
+        return AssessedSetting(target, setting, impact, State.UNREAD, reading, why, found.is_absent)
+    state = State.WRONG
+    if found.configured is not None and setting.same(target.value, found.configured):
+        is_hidden = found.runtime is None and is_waiting(mark, target, view.facts.boot_time)
+        is_in_force = found.in_force is not None and setting.same(target.value, found.in_force)
+        state = State.HOLDS if is_in_force and not is_hidden else State.PENDING
+    waits_for = _restart_of(setting, impact) if state is State.PENDING else ""
+    shown = {
+        "configured": found.configured,
+        "runtime": found.in_force,
+        "waits_for": waits_for,
+        "differs": state is State.WRONG,
+    }
+    return AssessedSetting(target, setting, impact, state, reading.model_copy(update=shown))
+
+
+def not_shown(ref: HostRef, missing: Sequence[AssessedSetting]) -> NotConfirmed:
+    remedy = "see who else sets this (a host profile, a colleague); then " + PLAN_AGAIN
+    if all(one.state is State.PENDING for one in missing):
+        remedy = "the next plan restarts the host for it: " + PLAN_AGAIN
+    if any(one.state is State.UNREAD for one in missing):
+        remedy = "mend what keeps it from being read; then " + PLAN_AGAIN
+    return NotConfirmed(
+        f"{ref.name} does not show what was asked for: {'; '.join(str(one) for one in missing)}",
+        subject=ref.name,
+        remedy=remedy,
+    )
+
+
+def _restart_of(setting: HostSetting, impact: Impact) -> str:
+    if impact is Impact.SERVICE_RESTART:
+        return f"restart of {setting.service}"
+    return COLD_BOOT if impact is Impact.HOST_COLD_BOOT else "reboot"

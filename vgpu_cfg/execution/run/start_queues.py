@@ -1,0 +1,55 @@
+"""Whose turn it is to be powered on, where the GPUs that ESXi gave some VMs decide which start next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartQueue
+from vgpu_cfg.planning.placement.start_queues import QueueProgress, progress_by_vm
+
+
+class StartQueues:
+    """The contests of a plan while it is carried out. VMs of a contest start one at a time."""
+
+    def __init__(self, contests: Sequence[StartQueue] = ()) -> None:
+        self._queues = progress_by_vm(contests, load_catalog()) if contests else {}
+
+    def is_waiting(self, vm: str) -> bool:
+        """Whether a VM has its turn still to come, or is being started."""
+        return vm in self._queues and vm in self._queues[vm].waiting
+
+    def admits(self, change: Change, running: Iterable[Change]) -> bool:
+        """Whether a change may begin as far as turns go."""
+        progress = self._of(change)
+        if progress is None:
+            return True
+        if any(self._of(other) is progress for other in running):
+            return False
+        return change.subject.name in progress.next_vms()
+
+    def started(self, vm: str, pci_ids: Iterable[str]) -> None:
+        """Note the GPUs that a VM was given."""
+        self._queues[vm].started(vm, pci_ids)
+
+    def miss(self, change: Change) -> None:
+        """Keep the place of a VM whose power-on will not be: it is to be started by a later run."""
+        progress = self._of(change)
+        if progress is not None:
+            progress.miss(change.subject.name)
+
+    def leave(self, change: Change) -> None:
+        """Forget the turn of a VM that runs elsewhere."""
+        progress = self._of(change)
+        if progress is not None:
+            progress.leave(change.subject.name)
+
+    def why_waiting(self, change: Change) -> str:
+        """Say for whom a power-on waited in vain, empty where it was not for a turn."""
+        progress = self._of(change)
+        names = sorted(progress.absent) if progress is not None else []
+        return f"it could take the last GPU of {', '.join(names)}, which did not start" if names else ""
+
+    def _of(self, change: Change) -> QueueProgress | None:
+        name = change.subject.name
+        return self._queues[name] if isinstance(change, PowerOnVm) and self.is_waiting(name) else None

@@ -1,0 +1,145 @@
+"""Who is in the list of hosts that other tools are handed, and by which address each is reached.
+
+Where the plan says who trains, it is these; else every VM of the plan that has GPUs. An address that the
+plan gives goes before one that a guest shows: the latter is known only while its tools run.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import GuestSeen, Vm
+from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
+from vgpu_cfg.planning.addresses.nic_addresses import NicAddress, own_vms, plan_addresses
+from vgpu_cfg.planning.expand.guests import MACHINE_USER
+from vgpu_cfg.planning.guests.peers import Peer, make_team
+
+_FILE = "file"
+
+
+def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) -> HostList:
+    """List the hosts of a plan as they are, and as the plan file wants those that are not there yet."""
+    addresses = plan_addresses(desired, observed)
+    existing = own_vms(desired, observed)
+    team = make_team(desired, addresses)
+    peers = {one.vm.name: one for one in team.everyone} if team is not None else {}
+
+    def host(vm: DesiredVm, *, slots: int) -> ListedHost:
+        seen = _seen(existing.get(vm.name))
+        guest = vm.guest or _guest_as_seen(vm, seen)
+        peer = peers.get(vm.name)
+        training = _training_address(desired, peer) if peer is not None else ""
+        return ListedHost(
+            vm=vm.name,
+            host_name=guest.host_name,
+            domain=guest.domain,
+            address=_management(addresses[vm.name], seen) or training,
+            training_address=training,
+            slots=slots,
+            gpus=tuple(_gpus(vm, existing.get(vm.name), catalog)),
+            cpus=vm.cpus or _cpus(existing.get(vm.name)),
+            user=guest.login.user or MACHINE_USER,
+            port=guest.login.port,
+            key_file=_key_file(desired, guest),
+        )
+
+    by_name = {vm.name: vm for vm in desired.vms}
+    training = desired.training
+    if team is None or training is None:
+        workers = tuple(host(vm, slots=len(vm.gpus)) for vm in desired.vms if vm.gpus)
+        made = HostList(plan=desired.name, workers=workers)
+    else:
+        made = HostList(
+            plan=desired.name,
+            workers=tuple(host(one.vm, slots=one.slots) for one in team.workers),
+            head=host(by_name[training.head], slots=0) if training.head in by_name else None,
+            mesh_port=training.port if training.image else None,
+        )
+    absent = tuple(one.vm for one in made.everyone if one.vm not in existing)
+    return made.model_copy(update={"absent": absent})
+
+
+def _training_address(desired: DesiredPlan, peer: Peer) -> str:
+    """Return the address on the network that carries the training, else where all meet."""
+    network = desired.training.rdma_network if desired.training is not None else None
+    of_network = (nic.address for nic in peer.nics if nic.network == network and nic.address)
+    return next(of_network, peer.address) if network is not None else peer.address
+
+
+def _seen(vm: Vm | None) -> GuestSeen:
+    return (vm.detail.guest if vm is not None and vm.detail is not None else None) or GuestSeen()
+
+
+def _guest_as_seen(vm: DesiredVm, seen: GuestSeen) -> DesiredGuest:
+    """Return what a VM is called of which the plan file says nothing: as its guest says, else as the VM."""
+    name, _, domain = seen.host_name.partition(".")
+    try:
+        return DesiredGuest(host_name=check_host_name(name), domain=check_domain(domain) if domain else "")
+    except ValueError:
+        return DesiredGuest(host_name=host_name_of(vm.name))
+
+
+def _cpus(vm: Vm | None) -> int | None:
+    return (vm.detail.cpus or None) if vm is not None and vm.detail is not None else None
+
+
+def _management(nics: Iterable[NicAddress], seen: GuestSeen) -> str:
+    """Return the address on a NIC that carries no RDMA: the plan's, else what the guest shows there."""
+    nics = tuple(nics)
+    others = [nic for nic in nics if nic.rdma is None]
+    for nic in others:
+        if nic.addresses:
+            return nic.addresses[0].partition("/")[0]
+    macs = {nic.mac for nic in others if nic.mac}
+    names = {nic.network for nic in others if nic.network}
+    for shown in seen.nics:
+        if shown.mac in macs or shown.network in names:
+            for address in _usable(shown.addresses):
+                return address
+    of_rdma = {address for nic in nics if nic.rdma for address in nic.addresses}
+    taken = {address.partition("/")[0] for address in of_rdma}
+    return next((address for address in _usable([seen.address]) if address not in taken), "")
+
+
+def _usable(addresses: Iterable[str]) -> Iterator[str]:
+    """Yield addresses that others can reach, IPv4 before IPv6."""
+    found = []
+    for text in addresses:
+        try:
+            address = ipaddress.ip_interface(text).ip
+        except ValueError:
+            continue
+        if not (address.is_link_local or address.is_loopback or address.is_unspecified):
+            found.append(address)
+    yield from (str(address) for address in sorted(found, key=lambda one: one.version))
+
+
+def _gpus(vm: DesiredVm, existing: Vm | None, catalog: Catalog) -> Iterator[ListedHostGpu]:
+    """Yield a VM's GPUs: of several profiles that it may have, those that it has."""
+    detail = existing.detail if existing is not None else None
+    had = [device.profile for device in detail.vgpus] if detail is not None else []
+    for gpu in vm.gpus:
+        if gpu.kind != "vgpu":
+            yield ListedHostGpu(board=gpu.device.model or gpu.device.label or "")
+            continue
+        names = [profile.name for profile in gpu.profile]
+        name = next((one for one in had if one in names), names[0])
+        if name in had:
+            had.remove(name)
+        entries = catalog.by_profile(name)
+        yield ListedHostGpu(
+            profile=name,
+            board=entries[0].board.name if entries else "",
+            memory_mib=entries[0].framebuffer_mib if entries else None,
+        )
+
+
+def _key_file(desired: DesiredPlan, guest: DesiredGuest) -> str:
+    """Return the file that holds the private key of a login; other references have none."""
+    reference = desired.secrets.get(guest.login.key or "")
+    return reference.value if reference is not None and reference.kind == _FILE else ""

@@ -1,0 +1,132 @@
+"""How the modules of a guest are told in a few words: one edit each, as `plan` shows them."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.modules import (
+    DriverModule,
+    GuestModule,
+    HostNameModule,
+    HostsModule,
+    LicenceModule,
+    LimitsModule,
+    NetworkModule,
+    NicFirmwareModule,
+    NouveauModule,
+    OfedModule,
+    RoceModule,
+    SharedFolderModule,
+    TrafficModule,
+    UsersModule,
+)
+from vgpu_cfg.model.guests.training_modules import (
+    ContainersModule,
+    ImageModule,
+    LauncherModule,
+    MonitoringModule,
+    RegistryModule,
+    SshMeshModule,
+    ToolkitModule,
+    WorkerModule,
+)
+from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.planning.findings.wording import counted
+from vgpu_cfg.planning.guests.drivers import branch_of_package
+
+HIDDEN = "****"
+"""What stands for a secret, wherever one is told of."""
+
+_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "toolkit", "ssh-mesh", "hosts"})
+"""Modules that follow from others: no key of the plan file asks for them."""
+
+
+def module_edit(module: GuestModule, note: str = "") -> Edit:
+    """Return what a reader sees of a module that is brought; `note` says why it is brought again."""
+    words = module_text(module)
+    return Edit(key=module.kind, after=words, is_default=_is_default(module), note=note)
+
+
+def module_text(module: GuestModule) -> str:
+    """Say what a module brings, in few words and without a secret."""
+    match module:
+        case HostNameModule():
+            return f"host name {module.host_name}" + (f".{module.domain}" if module.domain else "")
+        case UsersModule():
+            names = [user.name for user in module.users]
+            names += [module.machine_user] if module.machine_user else []
+            return f"users {', '.join(names)}" if names else "no users"
+        case HostsModule():
+            return f"{counted(len(module.entries), 'host')} in /etc/hosts"
+        case NetworkModule():
+            return "; ".join(_nic_text(nic) for nic in module.nics)
+        case NouveauModule():
+            return "nouveau off"
+        case DriverModule():
+            branch = branch_of_package(module.package) or " or ".join(module.branches)
+            return f"driver {branch}".rstrip() if branch else "driver"
+        case LicenceModule():
+            return f"licence {HIDDEN}"
+        case OfedModule():
+            stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
+            return f"{stack}, peermem" if module.peermem else stack
+        case NicFirmwareModule():
+            return ", ".join(f"{name}={value}" for name, value in module.parameters.items())
+        case RoceModule():
+            return f"PFC {module.priority}, DSCP {module.dscp}" if module.owns_port else f"DSCP {module.dscp}"
+        case LimitsModule():
+            return f"memlock, /dev/shm {module.shared_memory}" if module.shared_memory else "memlock"
+        case SharedFolderModule():
+            where = "exported" if module.role == "server" else f"from {module.server}"
+            return f"{module.path} {where}"
+        case TrafficModule():
+            return f"{module.control_mbps} of {module.link_mbps} Mbit/s kept for control"
+        case _:
+            return _training_text(module)
+
+
+def _training_text(
+    module: ContainersModule
+    | ToolkitModule
+    | RegistryModule
+    | ImageModule
+    | SshMeshModule
+    | WorkerModule
+    | LauncherModule
+    | MonitoringModule,
+) -> str:
+    match module:
+        case ContainersModule():
+            return module.runtime
+        case ToolkitModule():
+            return "container toolkit"
+        case RegistryModule():
+            return f"{module.server} {HIDDEN}"
+        case ImageModule():
+            return module.image.rpartition("/")[2]
+        case SshMeshModule():
+            return f"ssh mesh of {len(module.peers)}"
+        case WorkerModule():
+            return "worker container"
+        case LauncherModule():
+            slots = sum(worker.slots for worker in module.workers)
+            return f"`train` over {counted(len(module.workers), 'worker')}, {counted(slots, 'slot')}"
+        case MonitoringModule():
+            return "Prometheus and Grafana" if module.role == "server" else f"{module.exporter} exporter"
+        case _:
+            assert_never(module)
+
+
+def _nic_text(nic: GuestNic) -> str:
+    where = ", ".join(nic.addresses) or ("DHCP" if nic.dhcp else "no address")
+    return f"{where}, MTU {nic.mtu}" if nic.mtu is not None else where
+
+
+def _is_default(module: GuestModule) -> bool:
+    if isinstance(module, RoceModule):
+        blank = RoceModule(nics=())
+        return (module.dscp, module.priority) == (blank.dscp, blank.priority)
+    if isinstance(module, OfedModule):
+        return module.stack == "inbox"
+    return module.kind in _ALWAYS_DEFAULT

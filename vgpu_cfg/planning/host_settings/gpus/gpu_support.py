@@ -1,0 +1,87 @@
+"""What every setting of a GPU asks first: is a wish meant, can the host's driver fulfil it, is it known.
+
+A wish that cannot be is not dropped: its note says why, and the setting objects with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.host_facts import FactGroup, GpuShellFacts
+from vgpu_cfg.model.observed.inventory import Gpu, Host
+from vgpu_cfg.model.plan_file import HostGpuEntry
+from vgpu_cfg.model.plan_values import GpuUse
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView, Objection
+from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.host_settings.match import gpu_rules
+
+PASSED_THROUGH = "the GPU is to be passed through, so the guest that gets it sets this"
+NO_DRIVER = "no NVIDIA host driver is installed, and the plan file asks for none"
+
+_OBJECTIONS = {
+    PASSED_THROUGH: Objection(
+        Code.NOT_SUPPORTED,
+        PASSED_THROUGH,
+        "leave it out for this GPU, or say `use: vgpu`",
+    ),
+    NO_DRIVER: Objection(
+        Code.NO_HOST_DRIVER,
+        NO_DRIVER,
+        "say under `driver` which one, and who installs it",
+    ),
+}
+
+
+def served_gpus(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, HostGpuEntry, str]]:
+    """Yield each GPU of which the plan file says something, with its rule and why it cannot be.
+
+    The third is a note for the wish, empty where nothing is in the way. GPUs with `use: leave` are left out.
+    """
+    for gpu, rule in gpu_rules(entry, view):
+        if rule.use is GpuUse.LEAVE:
+            continue
+        note = PASSED_THROUGH if rule.use is GpuUse.PASSTHROUGH else ""
+        yield gpu, rule, note or driver_note(entry, view)
+
+
+def driver_note(entry: DesiredHosts, view: HostView) -> str:
+    """Say that what needs the host driver cannot be; nothing where there is one, will be, or nobody knows."""
+    if entry.driver is not None or FactGroup.SOFTWARE not in view.facts.groups:
+        return ""
+    return "" if driver_facts(view.facts.software).kind is not None else NO_DRIVER
+
+
+def objection_to(desired: DesiredSetting) -> Objection | None:
+    """Return what a wish's note says against it."""
+    return _OBJECTIONS.get(desired.note)
+
+
+def architecture(view: HostView, pci_id: str) -> str:
+    """Return the architecture of a GPU's board, empty where the catalogue does not know it."""
+    board: Board | None = view.boards.get(pci_id)
+    return board.architecture if board is not None else ""
+
+
+def shell_facts(view: HostView, pci_id: str) -> tuple[GpuShellFacts | None, str]:
+    """Return what `nvidia-smi` tells of a GPU, or None and why nothing is known."""
+    shell = view.facts.shell
+    if shell is None:
+        reason = view.facts.unread.get(FactGroup.SHELL_GPUS)
+        return None, reason or "only nvidia-smi on the host's shell tells it, and the shell is closed"
+    found = shell.gpus.get(pci_id)
+    if found is not None:
+        return found, ""
+    gpu = view.gpu(pci_id)
+    if gpu is not None and gpu.is_passthrough:
+        return None, "the GPU is passed through, so the host's driver does not see it"
+    reported = shell.unread.get(pci_id) or shell.unread.get("")
+    return None, reported or "nvidia-smi does not list the GPU"
+
+
+def with_gpu(host: Host, pci_id: str, **update: object) -> Host:
+    """Return the host with one GPU changed."""
+    gpus = tuple(gpu.model_copy(update=update) if gpu.pci_id == pci_id else gpu for gpu in host.gpus)
+    return host.model_copy(update={"gpus": gpus})

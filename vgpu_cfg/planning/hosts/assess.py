@@ -1,0 +1,206 @@
+"""What preparing one host takes, and the host as it will be then; nothing is put in line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vgpu_cfg.catalog import ProfileEntry
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
+from vgpu_cfg.model.plan.change import Impact, ManualStep
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
+from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
+from vgpu_cfg.planning.hosts.compare import compare_host
+from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
+from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
+from vgpu_cfg.planning.hosts.host_checks import (
+    check_disruption,
+    check_driver_owner,
+    check_maintenance,
+    check_nodes,
+    check_other_plan,
+    check_owners,
+    check_reachable,
+    check_standing,
+    check_taken_back,
+)
+from vgpu_cfg.planning.hosts.phases import Phases, make_phases
+from vgpu_cfg.planning.hosts.sequence import is_by_hand
+
+
+@dataclass(slots=True)
+class HostWork:
+    """What is to be done on one host that has something to change."""
+
+    resolved: ResolvedHost
+    phases: Phases
+    evacuation: Evacuation
+    manual_first: list[Drift]
+    is_held: bool
+
+
+@dataclass(slots=True)
+class AssessedHost:
+    """What came of one host: as it will be (None: as it was read), and what is to be done for that.
+
+    `step` is the switching on by hand that a cold boot waits for.
+    """
+
+    resolved: ResolvedHost
+    host: Host | None = None
+    work: HostWork | None = None
+    step: ManualStep | None = None
+    is_in_sync: bool = False
+
+
+class HostAssessor:
+    """Compares hosts one by one; what it finds goes where the caller says."""
+
+    def __init__(self, desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> None:
+        """`observed` has the plan's own changes to DRS and vCenter in it."""
+        self.desired, self.observed, self.options = desired, observed, options
+
+    def assess(self, resolved: ResolvedHost, findings: Findings) -> AssessedHost:
+        """Compare one host with the wishes of its case, and judge what that takes."""
+        result = AssessedHost(resolved)
+        self._assess(resolved, findings, result)
+        return result
+
+    def _assess(self, resolved: ResolvedHost, findings: Findings, result: AssessedHost) -> None:
+        if resolved.desired_settings or resolved.view.facts.mark is not None:
+            check_standing(resolved, self.desired.name, findings)
+        if not check_reachable(resolved, self.desired.name, findings):
+            self._wait_for_power(resolved, result)
+            return
+        compare_host(resolved, findings, supposes=self.options.supposes)
+        check_owners(resolved, findings)
+        check_driver_owner(resolved, resolved.drifts, findings)
+        check_nodes(resolved, findings)
+        check_taken_back(resolved, findings)
+        if resolved.is_checked_only:
+            _report_differences(resolved, findings)
+            result.is_in_sync = _is_in_sync(resolved)
+            return
+        check_other_plan(resolved, self.desired.name, findings)
+        _see_at_cold_boot(resolved)
+        check_bios(resolved, findings)
+        check_restarts(resolved, findings)
+        is_held = check_maintenance(resolved, findings)
+        mark = resolved.view.facts.mark
+        is_left = mark is not None and mark.plan == self.desired.name
+        if not resolved.drifts and not is_left:
+            result.is_in_sync = _is_in_sync(resolved)
+            return
+        if resolved.is_blocked:
+            return
+        manual_first = [
+            drift for drift in resolved.drifts if is_by_hand(resolved, drift) and _comes_first(drift)
+        ]
+        phases = make_phases(
+            resolved.view,
+            [drift for drift in resolved.drifts if drift not in manual_first],
+            resolved.right,
+        )
+        is_allowed = check_disruption(resolved, phases, findings)
+        evacuation = Evacuation()
+        if not is_held and (phases.needs_empty_host or phases.touches_graphics):
+            if phases.needs_empty_host:
+                evacuation = plan_evacuation(resolved, self.desired, self.observed, self.options, findings)
+            else:
+                evacuation = plan_graphics_pause(
+                    resolved, self.desired, self.observed, self.options, findings
+                )
+        result.host = self._shown(resolved)
+        if is_allowed and evacuation.is_possible:
+            result.work = HostWork(resolved, phases, evacuation, manual_first, is_held)
+
+    def _shown(self, resolved: ResolvedHost) -> Host:
+        """Return the host as it will be once it is prepared."""
+        host = resolved.view.host
+        for drift in resolved.drifts:
+            host = drift.setting.show(host, drift.desired)
+        if host is not resolved.view.host:
+            host = _with_profiles(resolved, host)
+        mark = resolved.view.facts.mark
+        if mark is not None and mark.maintenance:
+            host = host.model_copy(update={"is_in_maintenance_mode": False})
+        if host.system_id is None and any(device.passthrough_active for device in host.pci_devices):
+            # It is told once a first device is handed out, and asked for when a VM is made.
+            host = host.model_copy(update={"system_id": ""})
+        return host
+
+    def _wait_for_power(self, resolved: ResolvedHost, result: AssessedHost) -> None:
+        mark = resolved.view.facts.mark
+        if mark is None or not mark.maintenance or mark.plan != self.desired.name or mark.restart == "reboot":
+            return
+        reported = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
+        result.step = ManualStep(
+            id=f"cold boot {resolved.name}",
+            subject=resolved.subject,
+            text=reported or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
+            proof=f"{resolved.name} is connected in vCenter",
+            is_shown=True,
+            impact=Impact.HOST_COLD_BOOT,
+            host_moid=resolved.view.host.moid,
+        )
+        host = resolved.view.host
+        update = {"is_in_maintenance_mode": False, "connection": Connection.CONNECTED}
+        result.host = host.model_copy(update=update)
+
+
+def _is_in_sync(resolved: ResolvedHost) -> bool:
+    """Whether everything that is asked of a host was told, and is so."""
+    return bool(resolved.desired_settings) and not (
+        resolved.drifts or resolved.is_blocked or resolved.has_refusals
+    )
+
+
+def _with_profiles(resolved: ResolvedHost, host: Host) -> Host:
+    """Add what the catalogue knows of the host's boards: the driver's list was read before the change."""
+    reported = {profile.name: profile for profile in host.profiles or ()}
+    names: dict[str, None] = dict.fromkeys((*reported, *host.creatable_profiles))
+    for gpu in host.gpus:
+        board = resolved.view.boards.get(gpu.pci_id)
+        if gpu.is_passthrough or board is None:
+            continue
+        of_gpu = [one for one in board.profiles if gpu.sharing in (None, one.profile.sharing)]
+        if not any(one.name in names for one in of_gpu):
+            names |= dict.fromkeys(one.name for one in of_gpu if _is_known(one, host))
+    profiles = tuple(reported.get(name) or ProfileInfo(name=name) for name in names)
+    return host.model_copy(update={"profiles": profiles, "creatable_profiles": tuple(names)})
+
+
+def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
+    for drift in resolved.drifts:
+        shown = drift.reading.configured or "unset"
+        what = f"{drift.setting.title} {drift.desired.device}".rstrip()
+        message = f"{what} is {shown}, and the plan asks for {drift.desired.value or 'none'}"
+        if drift.kind is DriftKind.PENDING:
+            message = f"{what} is set to {shown}, and waits for a restart"
+        remedy = "give the entry `mode: enforce` to have it changed"
+        findings.add(Code.SETTING_DIFFERS, resolved.subject, message, remedy)
+
+
+def _comes_first(drift: Drift) -> bool:
+    """Whether a step by hand is done before the tool takes the host down."""
+    return drift.impact is Impact.HOST_REBOOT or drift.is_to_be_seen
+
+
+def _see_at_cold_boot(resolved: ResolvedHost) -> None:
+    """Leave to a cold boot of the plan what needs a look into the BIOS: somebody stands there anyway."""
+    if any(drift.impact is Impact.HOST_COLD_BOOT for drift in resolved.drifts):
+        resolved.drifts = [
+            replace(drift, impact=Impact.HOST_COLD_BOOT)
+            if drift.is_to_be_seen and is_by_hand(resolved, drift)
+            else drift
+            for drift in resolved.drifts
+        ]
+
+
+def _is_known(profile: ProfileEntry, host: Host) -> bool:
+    """Whether the host's release knows a profile."""
+    least = profile.mig.min_esxi if profile.mig is not None else None
+    return is_at_least(host.version, version_tuple(least or ""))

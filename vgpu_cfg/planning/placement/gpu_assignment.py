@@ -1,0 +1,136 @@
+"""From how many VMs go to a host to which GPU each of them gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.plan_values import Spread
+from vgpu_cfg.planning.capacity.passthrough_slots import match_slots
+from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.placement.demand import Demand, Variant
+from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.placement.patterns import PatternItem, stack
+from vgpu_cfg.planning.placement.place import in_order
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A VM for a host, with one of its variants."""
+
+    demand: Demand
+    variant: Variant
+
+
+@dataclass(slots=True)
+class HostShare:
+    """What one host gets: VMs, sets of GPUs that become peers, and what each other GPU takes at most."""
+
+    assignments: list[Assignment] = field(default_factory=list)
+    sets: list[frozenset[int]] = field(default_factory=list)
+    gpus: list[tuple[int, Mapping[PatternItem, int]]] = field(default_factory=list)
+
+
+def assign_gpus(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
+    """Give every VM of a host its GPUs and devices; None where that cannot be done like this."""
+    return _simply(host, share) or _as_counted(host, share)
+
+
+def _simply(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
+    """Let each VM take the best that is left, the hardest first."""
+    state, fits = host.copy(), dict[str, Fit]()
+    variants = {one.demand.vm: one.variant for one in share.assignments}
+    for demand in in_order(one.demand for one in share.assignments):
+        fit = next((one for one in state.fits(demand.shape) if one.variant == variants[demand.vm]), None)
+        if fit is None:
+            return None
+        state.commit(demand, fit)
+        fits[demand.vm] = fit
+    return state, fits
+
+
+def _as_counted(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
+    """Follow the counts of the solution to the letter."""
+    left = [(gpu, dict(counts)) for gpu, counts in share.gpus]
+    sets = list(share.sets)
+    slots = _slots(host, share.assignments)
+    if slots is None:
+        return None
+    chosen: dict[str, tuple[int, ...]] = {}
+    held: dict[int, list[tuple[VgpuNeed, str, str]]] = {}
+    for one in share.assignments:
+        gpus = _gpus_for(host, one, left, sets)
+        if gpus is None:
+            return None
+        chosen[one.demand.vm] = gpus
+        for need, gpu in zip(one.variant, gpus, strict=True):
+            held.setdefault(gpu, []).append((need, one.demand.vm, one.demand.line))
+    state, fits = host.copy(), dict[str, Fit]()
+    for gpu, vgpus in held.items():
+        filled = stack(host.gpus[gpu], vgpus)
+        if filled is None:
+            return None
+        state.gpus[gpu] = filled
+    empty = host.copy()
+    for one in share.assignments:
+        demand = one.demand
+        empty.nodes = state.nodes
+        empty.holders, empty.given, empty.node_lines = state.holders, state.given, state.node_lines
+        fit = empty.rated(demand.shape, one.variant, chosen[demand.vm], slots[demand.vm])
+        if fit is None or not empty.keeps_apart(fit, demand.shape):
+            return None
+        state.settle(demand, fit)
+        fits[demand.vm] = fit
+    return state, fits
+
+
+def _gpus_for(
+    host: HostState,
+    one: Assignment,
+    left: list[tuple[int, dict[PatternItem, int]]],
+    sets: list[frozenset[int]],
+) -> tuple[int, ...] | None:
+    shape = one.demand.shape
+    line = shape.line if shape.spread is Spread.GPUS and shape.must else ""
+    gpus: list[int] = []
+    joined: dict[int, list[int]] = {}
+    for need in one.variant:
+        if need.peers is not None and has_group_api(host.host):
+            if need.peers not in joined:
+                size = sum(other.peers == need.peers for other in one.variant)
+                members = next(
+                    (
+                        members
+                        for members in sets
+                        if len(members) == size and host.gpus[min(members)].board_key == need.board_key
+                    ),
+                    None,
+                )
+                if members is None:
+                    return None
+                sets.remove(members)
+                joined[need.peers] = sorted(members)
+            gpus.append(joined[need.peers].pop(0))
+            continue
+        item = PatternItem(need, line)
+        found = next((entry for entry in left if entry[1].get(item, 0) > 0), None)
+        if found is None:
+            return None
+        found[1][item] -= 1
+        gpus.append(found[0])
+    return tuple(gpus)
+
+
+def _slots(host: HostState, assignments: Sequence[Assignment]) -> dict[str, tuple[str, ...]] | None:
+    """Return the functions that each VM is passed through, None where they do not suffice."""
+    fixed = {address for one in assignments for address in one.demand.shape.fixed}
+    free = [slot for slot in host.free_slots() if slot.pci.pci_id not in fixed]
+    requests = [(one.demand.vm, need) for one in assignments for need in one.demand.shape.dynamic]
+    matched = match_slots(free, [need for _, need in requests])
+    if matched is None:
+        return None
+    given = {one.demand.vm: list(one.demand.shape.fixed) for one in assignments}
+    for (vm, _), address in zip(requests, matched, strict=True):
+        given[vm].append(address)
+    return {vm: tuple(addresses) for vm, addresses in given.items()}

@@ -1,0 +1,186 @@
+"""How the VMs of one host are started so that none is stranded by the GPUs that ESXi gives the others.
+
+Three ways: by size, the largest first; one by one, the next chosen by what became of those before; or
+none that is certain, which is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.plan.change import Change, GpuLoad, PowerOnVm, StartQueue
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
+from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_search import SearchTooLarge, StartSearch
+
+
+class StartOrder(Enum):
+    """What is known of an order in which all VMs of a host start, whatever ESXi chooses."""
+
+    BY_SIZE = "by size"
+    ONE_BY_ONE = "one by one"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardStarts:
+    """The starts of one host on GPUs of one board, and how they can be ordered."""
+
+    host: HostState
+    board_key: str
+    starts: tuple[Start, ...]
+    order: StartOrder
+
+
+def order_starts(host: HostState, starts: Sequence[Start]) -> Iterator[BoardStarts]:
+    """Judge the starts of a host, each board by itself; `host` is as it is before any of them."""
+    for board_key in sorted({start.variant[0].board_key for start in starts}):
+        own = tuple(start for start in starts if start.variant[0].board_key == board_key)
+        yield BoardStarts(host, board_key, own, _order(host, board_key, own))
+
+
+def _order(host: HostState, board_key: str, starts: Sequence[Start]) -> StartOrder:
+    gpus, peer_sets = board_gpus(host, board_key)
+    variants = [start.variant for start in starts]
+    search = StartSearch.of(variants, gpus, peer_sets)
+    position, left = search.position(gpus), search.counted(variants)
+    try:
+        if search.is_safe_by_size(position, left):
+            return StartOrder.BY_SIZE
+    except SearchTooLarge:
+        pass  # starting one by one may be decided all the same
+    try:
+        return StartOrder.ONE_BY_ONE if search.can_all_start(position, left) else StartOrder.UNKNOWN
+    except SearchTooLarge:
+        return StartOrder.UNKNOWN
+
+
+def board_gpus(host: HostState, board_key: str) -> tuple[list[GpuState], tuple[frozenset[int], ...]]:
+    """Return a host's GPUs of a board that take vGPUs, and its sets of peers by their places among them."""
+    own = [
+        index
+        for index, gpu in enumerate(host.gpus)
+        if gpu.board_key == board_key and gpu.obstacle is None and all(held.need for held in gpu.held)
+    ]
+    places = {index: place for place, index in enumerate(own)}
+    sets = host.peer_sets if has_group_api(host.host) else ()
+    known = [frozenset(places[index] for index in one) for one in sets if one <= places.keys()]
+    return [host.gpus[index] for index in own], tuple(known)
+
+
+def make_queue(found: BoardStarts) -> StartQueue:
+    """Write down what whoever starts the VMs must know."""
+    gpus, peer_sets = board_gpus(found.host, found.board_key)
+    return StartQueue(
+        host_moid=found.host.host.moid,
+        gpus=tuple(
+            GpuLoad(
+                pci_id=gpu.pci_id,
+                board=found.board_key,
+                sharing=gpu.sharing,
+                mode=gpu.mode,
+                mixes_series=gpu.mixes_series,
+                held=tuple((held.need.name, held.start) for held in gpu.held if held.need is not None),
+            )
+            for gpu in gpus
+        ),
+        peer_sets=tuple(tuple(gpus[place].pci_id for place in sorted(one)) for one in peer_sets),
+        starts={
+            start.vm: tuple((need.name, need.peers) for need in start.variant)
+            for start in sorted(found.starts, key=lambda one: one.vm)
+        },
+    )
+
+
+def narrow_queues(contests: Iterable[StartQueue], changes: Iterable[Change]) -> Iterator[StartQueue]:
+    """Leave out the VMs that a narrowed plan does not start: their turn would never be over."""
+    started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
+    for queue in contests:
+        starts = {vm: profiles for vm, profiles in queue.starts.items() if vm in started}
+        if len(starts) > 1:
+            yield queue.model_copy(update={"starts": starts})
+
+
+class QueueProgress:
+    """A contest as it goes on: whose turn it is, given the GPUs that those before were given."""
+
+    def __init__(self, queue: StartQueue, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._board = queue.gpus[0].board if queue.gpus else ""
+        self._gpus = {load.pci_id: self._gpu(load) for load in queue.gpus}
+        places = {pci_id: place for place, pci_id in enumerate(self._gpus)}
+        sets = tuple(frozenset(places[pci_id] for pci_id in one) for one in queue.peer_sets)
+        self._variants = {
+            vm: tuple(replace(self._need(name), peers=peers) for name, peers in profiles)
+            for vm, profiles in queue.starts.items()
+        }
+        self._search = StartSearch.of(self._variants.values(), list(self._gpus.values()), sets)
+        self._absent: set[str] = set()
+        self._next: frozenset[str] | None = None
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The VMs that have not been started and may be yet."""
+        return frozenset(self._variants.keys() - self._absent)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The VMs that could not be started and whose place is kept."""
+        return frozenset(self._absent)
+
+    def next_vms(self) -> frozenset[str]:
+        """Name the VMs of which one may start next; none where any could take the place of an absent one."""
+        if self._next is None:
+            left = self._search.counted(self._variants.values())
+            among = {self._variants[vm] for vm in self.waiting}
+            position = self._search.position(self._gpus.values())
+            kind = self._search.next_kind(position, left, among, or_any=not self._absent)
+            self._next = frozenset(vm for vm in self.waiting if self._variants[vm] == kind)
+        return self._next
+
+    def started(self, vm: str, pci_ids: Iterable[str]) -> None:
+        """Note the GPUs that a VM was given."""
+        variant, self._next = self._variants.pop(vm), None
+        given = [self._gpus[pci_id] for pci_id in pci_ids if pci_id in self._gpus]
+        for need in sorted(variant, key=lambda one: -one.framebuffer_mib):
+            taking = [gpu for gpu in given if gpu.refuse(need) is None]
+            if taking:
+                fewest = min(taking, key=lambda gpu: sum(held.vm == vm for held in gpu.held))
+                fewest.take(need, vm)
+
+    def miss(self, vm: str) -> None:
+        """Keep the place of a VM that could not be started: nobody starts who could take its last GPU."""
+        if vm in self._variants:
+            self._absent.add(vm)
+        self._next = None
+
+    def leave(self, vm: str) -> None:
+        """Forget a VM that runs elsewhere."""
+        self._variants.pop(vm, None)
+        self._absent.discard(vm)
+        self._next = None
+
+    def _need(self, name: str) -> VgpuNeed:
+        return needs_of(name, self._catalog)[self._board]
+
+    def _gpu(self, load: GpuLoad) -> GpuState:
+        held = [Held("", self._need(name), start) for name, start in load.held]
+        board = self._catalog.board(load.board)
+        return GpuState(
+            load.pci_id, board, load.sharing, load.mode, mixes_series=load.mixes_series, held=held
+        )
+
+
+def progress_by_vm(contests: Iterable[StartQueue], catalog: Catalog) -> Mapping[str, QueueProgress]:
+    """Return the turns of every VM that is in a contest."""
+    found: dict[str, QueueProgress] = {}
+    for queue in contests:
+        progress = QueueProgress(queue, catalog)
+        found |= dict.fromkeys(queue.starts, progress)
+    return found

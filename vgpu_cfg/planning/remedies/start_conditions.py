@@ -1,0 +1,342 @@
+"""What of a VM, as it stands on its host now, would keep it from starting, and what would not.
+
+Each judgement is about one thing that a start with GPUs needs. It looks at the VM and the host
+that it is registered on as they were read; what was not read is told as unknown, never as right.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.inventory import Connection, GraphicsType, Host, Inventory
+from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
+from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
+from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY, mmio_size_gb
+from vgpu_cfg.planning.findings.checks import CHECKS, Code
+
+MOST_CPUS = 128
+"""More vCPUs need a virtual IOMMU, which is refused beside a vGPU unless it is allowed."""
+VIOMMU_KEY = "pciPassthru.vmiop.allowViommu"
+KEYS = frozenset({VIOMMU_KEY, USE_KEY, SIZE_KEY})
+"""The extraConfig keys that must be read for the judgements."""
+MMIO_FROM_MIB = 32 * 1024
+"""From so much memory on NVIDIA's guide asks for 64-bit MMIO; whether less does without is not said."""
+DEFAULT_MMIO_GB = 32
+"""The 64-bit MMIO window of a VM that names none (Frank Denneman)."""
+
+_REFUSALS: Mapping[Code, str] = {
+    Code.NO_SUCH_BOARD: "is another board",
+    Code.GPU_FULL: "is full",
+    Code.SAME_SIZE_LOCK: "runs another size",
+    Code.GPU_IN_MIG_MODE: "is in MIG mode",
+    Code.GPU_NOT_IN_MIG_MODE: "is not in MIG mode",
+    Code.NO_MIG_SLICE: "has no slices free where it may start",
+    Code.MIXED_SIZE_NO_ROOM: "has no placement free",
+    Code.CLASSES_CANNOT_SHARE: "runs another series",
+    Code.GPU_IN_PASSTHROUGH: "is passed through",
+    Code.NOT_SHARED_DIRECT: "is not of graphics type sharedDirect",
+    Code.NO_HOST_DRIVER: "is not served by the host's driver",
+    Code.HOLDER_UNKNOWN: "is held by what could not be read",
+}
+"""Why one GPU does not take a vGPU; a check's title is about all of them."""
+
+
+class ConditionState(StrEnum):
+    """Whether a thing is as a start needs it."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+class ConditionKind(StrEnum):
+    """The things that are judged."""
+
+    HOST = "host"
+    FIRMWARE = "firmware"
+    MEMORY = "memory"
+    MMIO = "mmio"
+    CPUS = "cpus"
+    HARDWARE_VERSION = "hardware_version"
+    PASSTHROUGH = "passthrough"
+    GRAPHICS_TYPE = "graphics_type"
+    GPU_ROOM = "gpu_room"
+
+
+class StartCondition(Frozen):
+    """What was found of one thing, in words; `command` would put it right where one command can."""
+
+    about: ConditionKind
+    verdict: ConditionState
+    says: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _VmOnHost:
+    """A VM with its host and what the judgements share."""
+
+    vm: Vm
+    detail: VmDetail
+    host: Host
+    capacity: HostCapacity
+    reader: CapacityReader
+    catalog: Catalog
+
+    @property
+    def path(self) -> str:
+        return shlex.quote(self.vm.inventory_path or self.vm.name)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The extraConfig by lower-case key."""
+        return {key.lower(): value for key, value in self.detail.extra_config.items()}
+
+    def boards(self) -> list[Board | None]:
+        """Return the board of each vGPU and each passed-through GPU, None where it is not known."""
+        found: list[Board | None] = [
+            next((entry.board for entry in self.catalog.by_profile(vgpu.profile)), None)
+            for vgpu in self.detail.vgpus
+        ]
+        for device in self.detail.passthrough:
+            ids = _ids(device, self.host)
+            if ids is not None and (board := self.catalog.by_pci(*ids)) is not None:
+                found.append(board)
+        return found
+
+
+def check_conditions(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[StartCondition, ...]:
+    """Judge everything that a start of this VM needs, as far as it was read."""
+    host = observed.host_by_moid.get(vm.host_moid or "")
+    if host is None:
+        return (_unknown(ConditionKind.HOST, "its host was not read"),)
+    found = [_host(host)]
+    if vm.detail is None:
+        return (*found, _unknown(ConditionKind.FIRMWARE, "its configuration could not be read"))
+    reader = CapacityReader(observed, catalog)
+    resolved = _VmOnHost(
+        vm, vm.detail, host, reader.read(host, without=frozenset({vm.moid})), reader, catalog
+    )
+    found.append(_hardware_version(resolved))
+    if vm.detail.vgpus or vm.detail.passthrough:
+        found += [_firmware(resolved), _memory(resolved), _mmio(resolved), *_cpus(resolved)]
+    found += _passthrough(resolved)
+    if vm.detail.vgpus:
+        found += [_graphics_type(resolved), _gpu_room(resolved)]
+    return tuple(found)
+
+
+def _host(host: Host) -> StartCondition:
+    if host.connection is not Connection.CONNECTED:
+        return _wrong(ConditionKind.HOST, f"{host.name} is {host.connection.value}")
+    if host.is_in_maintenance_mode:
+        return _wrong(ConditionKind.HOST, f"{host.name} is in maintenance mode")
+    return _right(ConditionKind.HOST, "host in use")
+
+
+def _hardware_version(resolved: _VmOnHost) -> StartCondition:
+    version, detail = resolved.detail.hardware_version, resolved.detail
+    newest = highest_version(resolved.host)
+    if version is None:
+        return _unknown(ConditionKind.HARDWARE_VERSION, "its hardware version was not read")
+    vgpus, passed = len(detail.vgpus), len(detail.passthrough)
+    dynamic = sum(not device.is_fixed for device in detail.passthrough)
+    least = least_version(vgpus, dynamic, vgpus + passed)
+    upgrade = f"govc vm.upgrade -version={least} -vm {resolved.path}"
+    if newest is not None and version > newest:
+        return _wrong(
+            ConditionKind.HARDWARE_VERSION,
+            f"hardware version {version}, and {resolved.host.name} runs up to {newest}",
+        )
+    if version < least:
+        return _wrong(
+            ConditionKind.HARDWARE_VERSION,
+            f"hardware version {version}, and its devices need {least}",
+            upgrade,
+        )
+    if vgpus > vgpu_limit(resolved.host, version):
+        says = f"{vgpus} vGPUs, and hardware version {version} allows {vgpu_limit(resolved.host, version)}"
+        return _wrong(ConditionKind.HARDWARE_VERSION, says)
+    if passed > passthrough_limit(version):
+        most = passthrough_limit(version)
+        says = f"{passed} passed-through devices, and hardware version {version} allows {most}"
+        return _wrong(ConditionKind.HARDWARE_VERSION, says)
+    return _right(ConditionKind.HARDWARE_VERSION, f"hardware version {version}")
+
+
+def _firmware(resolved: _VmOnHost) -> StartCondition:
+    match resolved.detail.firmware.lower():
+        case "efi":
+            return _right(ConditionKind.FIRMWARE, "EFI")
+        case "":
+            return _unknown(ConditionKind.FIRMWARE, "its firmware was not read")
+        case other:
+            return _wrong(
+                ConditionKind.FIRMWARE,
+                f"firmware {other}, needs EFI (a guest installed in BIOS mode does not boot then)",
+                f"govc device.boot -vm {resolved.path} -firmware efi",
+            )
+
+
+def _memory(resolved: _VmOnHost) -> StartCondition:
+    detail = resolved.detail
+    if detail.memory_reservation_locked or detail.memory_reservation_mib >= detail.memory_mib > 0:
+        return _right(ConditionKind.MEMORY, "memory all reserved")
+    says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, needs all"
+    return _wrong(ConditionKind.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
+
+
+def _mmio(resolved: _VmOnHost) -> StartCondition:
+    boards = resolved.boards()
+    needed = mmio_size_gb(boards) if boards else None
+    if needed is None:
+        return _right(ConditionKind.MMIO, "64-bit MMIO (its devices need none)")
+    use, size = resolved.settings.get(USE_KEY.lower()), resolved.settings.get(SIZE_KEY.lower())
+    command = f"govc vm.change -vm {resolved.path} -e {USE_KEY}=TRUE -e {SIZE_KEY}={needed}"
+    if (use or "").upper() != "TRUE" and resolved.detail.memory_mib < MMIO_FROM_MIB:
+        return _unknown(
+            ConditionKind.MMIO, "64-bit MMIO is off, which NVIDIA asks for from 32 GiB of memory on"
+        )
+    if (use or "").upper() != "TRUE":
+        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}, needs TRUE", command)
+    if None in boards:
+        return _unknown(
+            ConditionKind.MMIO, "a device's board is not in the catalogue, so the MMIO size is open"
+        )
+    given = int(size) if size is not None and size.strip().isdigit() else None
+    if size is None and needed > DEFAULT_MMIO_GB:
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set, needs {needed}", command)
+    if size is not None and (given is None or given < needed):
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}, needs {needed}", command)
+    return _right(ConditionKind.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
+
+
+def _cpus(resolved: _VmOnHost) -> Iterator[StartCondition]:
+    cpus = resolved.detail.cpus
+    if not resolved.detail.vgpus or cpus <= MOST_CPUS:
+        return
+    if resolved.settings.get(VIOMMU_KEY.lower(), "").upper() == "TRUE":
+        yield _right(ConditionKind.CPUS, f"{cpus} vCPUs with {VIOMMU_KEY}")
+    else:
+        says = f"{cpus} vCPUs need a virtual IOMMU, which is refused beside a vGPU without {VIOMMU_KEY}"
+        yield _wrong(ConditionKind.CPUS, says)
+
+
+def _passthrough(resolved: _VmOnHost) -> Iterator[StartCondition]:
+    wrong = [says for device in resolved.detail.passthrough if (says := _passthrough_fault(resolved, device))]
+    if wrong:
+        yield _wrong(ConditionKind.PASSTHROUGH, "; ".join(wrong))
+    elif resolved.detail.passthrough:
+        yield _right(ConditionKind.PASSTHROUGH, "passthrough active and free")
+
+
+def _passthrough_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
+    """Say what is wrong with a passed-through device, "" where nothing is."""
+    host = resolved.host
+    if device.pci_id is None:
+        return _dynamic_fault(resolved, device)
+    pci = host.device(device.pci_id)
+    if pci is None:
+        return f"{host.name} has no device {device.pci_id}"
+    if not pci.passthrough_active:
+        waits = ", it waits for a reboot" if pci.passthrough_enabled else ""
+        return f"{device.pci_id} is not in passthrough mode{waits}"
+    if host.system_id and device.system_id and host.system_id != device.system_id:
+        return f"{device.pci_id} was configured for another host (systemId)"
+    slot = next((one for one in resolved.capacity.slots if one.pci.pci_id == device.pci_id), None)
+    if slot is not None and slot.holder is not None:
+        return f"{device.pci_id} is held by {slot.holder}"
+    return ""
+
+
+def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
+    fitting = [
+        slot
+        for slot in resolved.capacity.slots
+        if (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
+        and (not device.label or slot.pci.hardware_label == device.label)
+    ]
+    what = f"labelled {device.label}" if device.label else "of the ids that it allows"
+    if not fitting:
+        return f"{resolved.host.name} has no device {what}"
+    if not any(slot.pci.passthrough_active for slot in fitting):
+        return f"no device {what} is in passthrough mode"
+    if not any(slot.pci.passthrough_active and slot.holder is None for slot in fitting):
+        return f"every device {what} is held by others"
+    return ""
+
+
+def _graphics_type(resolved: _VmOnHost) -> StartCondition:
+    types = Counter(gpu.graphics_type for gpu in resolved.host.gpus if not gpu.is_passthrough)
+    if not types:
+        return _wrong(ConditionKind.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU that could give a vGPU")
+    if GraphicsType.SHARED_DIRECT in types:
+        return _right(ConditionKind.GRAPHICS_TYPE, "graphics type sharedDirect")
+    if set(types) == {None}:
+        return _unknown(ConditionKind.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
+    shown = ", ".join(sorted(kind.value for kind in types if kind is not None))
+    return _wrong(ConditionKind.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, needs sharedDirect")
+
+
+def _gpu_room(resolved: _VmOnHost) -> StartCondition:
+    """Put the VM's vGPUs on the host's GPUs as they are held now, one after the other."""
+    if resolved.vm.is_on:
+        return _right(ConditionKind.GPU_ROOM, "room on the GPUs (it runs)")
+    trial = [gpu.copy() for gpu in resolved.capacity.gpus]
+    for vgpu in sorted(resolved.detail.vgpus, key=lambda one: one.profile, reverse=True):
+        needs = resolved.reader.needs(vgpu.profile)
+        if not needs:
+            return _unknown(ConditionKind.GPU_ROOM, f"no board is known to have {vgpu.profile}")
+        refusals: list[tuple[str, Code]] = []
+        for gpu in trial:
+            need = needs.get(gpu.board_key or "")
+            refusal = Code.NO_SUCH_BOARD if need is None else gpu.refuse(need)
+            if refusal is None and need is not None:
+                gpu.take(need, resolved.vm.name)
+                break
+            refusals.append((gpu.pci_id, refusal or Code.NO_SUCH_BOARD))
+        else:
+            return _wrong(ConditionKind.GPU_ROOM, _no_room(resolved, vgpu.profile, refusals))
+    return _right(ConditionKind.GPU_ROOM, "room on the GPUs")
+
+
+def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]) -> str:
+    by_code: dict[Code, list[str]] = {}
+    for pci_id, code in refusals:
+        by_code.setdefault(code, []).append(pci_id)
+    held = {gpu.pci_id: sorted({one.vm for one in gpu.held}) for gpu in resolved.capacity.gpus if gpu.held}
+    reasons = []
+    for code, pci_ids in by_code.items():
+        holders = sorted({name for pci_id in pci_ids for name in held.get(pci_id, ())})
+        by = f", with {', '.join(holders)}" if holders else ""
+        reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, CHECKS[code].title)}{by} ({code})")
+    reported = "; ".join(reasons) or "it has no GPU for vGPUs"
+    return f"no GPU of {resolved.host.name} takes {profile} now: {reported}"
+
+
+def _ids(device: PassthroughDevice, host: Host) -> tuple[int, int, int | None] | None:
+    """Return vendor, device and subsystem of a passed-through device, None where nobody tells."""
+    pci = host.device(device.pci_id) if device.pci_id is not None else None
+    if pci is not None:
+        return pci.vendor_id, pci.device_id, pci.subsystem_id
+    first = next(iter(device.allowed), None)
+    return None if first is None else (*first, None)
+
+
+def _right(about: ConditionKind, says: str) -> StartCondition:
+    return StartCondition(about=about, verdict=ConditionState.RIGHT, says=says)
+
+
+def _wrong(about: ConditionKind, says: str, command: str = "") -> StartCondition:
+    return StartCondition(about=about, verdict=ConditionState.WRONG, says=says, command=command)
+
+
+def _unknown(about: ConditionKind, says: str) -> StartCondition:
+    return StartCondition(about=about, verdict=ConditionState.UNKNOWN, says=says)

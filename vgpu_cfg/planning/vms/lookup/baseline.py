@@ -1,0 +1,151 @@
+"""The estate set up for placement: what others hold and reserve is taken, what the plan will free is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
+from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.placement.expectation import expect_gpus
+from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
+from vgpu_cfg.planning.placement.place import Placed
+from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.shapes import demands_of, line_of, starting_of
+
+
+@dataclass(slots=True)
+class Baseline:
+    """The hosts in their fixed order, as they will be before any VM of the plan is put on them.
+
+    By host index: powered-off VMs of others that would need a GPU, running ones that hold one in
+    a way that was not told, and GPUs of boards that the catalogue lacks.
+    """
+
+    hosts: list[Host]
+    states: list[HostState] = field(default_factory=list)
+    claims: dict[int, list[Claim]] = field(default_factory=dict)
+    unread: dict[int, list[str]] = field(default_factory=dict)
+    unknown_boards: dict[int, list[str]] = field(default_factory=dict)
+
+
+def hosts_in_order(observed: Inventory) -> list[Host]:
+    """Sort the hosts so that vCenter's order does not matter."""
+    return sorted(observed.hosts, key=lambda host: (host.name, host.moid))
+
+
+def make_baseline(
+    hosts: list[Host],
+    observed: Inventory,
+    resolved_vms: Sequence[ResolvedVm],
+    deleted: Iterable[Vm],
+    reader: CapacityReader,
+    findings: Findings,
+) -> Baseline:
+    """Read every host as it will be once the plan has freed what it frees.
+
+    Where the plan file makes VG301 no error, ESXi's recalled share of the memory is not kept back;
+    where it makes VG128 none, the host's list of what it can create now does not count. Where it makes
+    VG139 none, what is only guessed of NVLink bridges does not.
+    """
+    baseline = Baseline(hosts)
+    freed = StateReader(observed, resolved_vms, deleted, findings)
+    for index, host in enumerate(hosts):
+        state, capacity = freed.read(index, host, reader)
+        baseline.states.append(state)
+        baseline.claims[index] = [claim for claim in capacity.claims if claim.vm_moid not in freed.kept]
+        baseline.unread[index] = [*capacity.unread, *capacity.unplaced]
+        baseline.unknown_boards[index] = _unknown_boards(capacity)
+    return baseline
+
+
+class StateReader:
+    """Reads hosts as they will be once the plan has freed what it frees; `make_baseline` says what it heeds.
+
+    `kept` are the cases of VMs that run on as they are, by their moids.
+    """
+
+    def __init__(
+        self,
+        observed: Inventory,
+        resolved_vms: Sequence[ResolvedVm],
+        deleted: Iterable[Vm],
+        findings: Findings,
+    ) -> None:
+        self._observed = observed
+        is_strict = findings.severity_of(Code.HOST_MEMORY) is Severity.ERROR
+        self._memory_share = HOST_MEMORY_SHARE if is_strict else 1.0
+        self._uses_guesses = findings.severity_of(Code.NVLINK_GROUP_BROKEN) is Severity.ERROR
+        self._uses_creatable = findings.severity_of(Code.NOT_CREATABLE_NOW) is Severity.ERROR
+        self.kept = {
+            resolved.existing.moid: resolved
+            for resolved in resolved_vms
+            if resolved.existing is not None and resolved.stays_put
+        }
+        leaving = {
+            resolved.existing.moid
+            for resolved in resolved_vms
+            if resolved.existing is not None and not resolved.stays_put
+        }
+        self._without = frozenset(leaving | {vm.moid for vm in deleted})
+
+    def read(self, index: int, host: Host, reader: CapacityReader) -> tuple[HostState, HostCapacity]:
+        """Read one host."""
+        vms = self._observed.vms_by_host.get(host.moid, ())
+        capacity = reader.read(host, without=self._without)
+        state = HostState.of(
+            index,
+            capacity,
+            frees_gpus=any(vm.is_on and vm.moid in self._without for vm in vms),
+            memory_share=self._memory_share,
+            uses_creatable=self._uses_creatable,
+        )
+        if not self._uses_guesses:
+            state.peer_sets = reader.peer_sets(host, with_guesses=False)
+        for vm in vms:
+            if vm.moid not in self._without:
+                _promise(state, vm, self.kept.get(vm.moid))
+        return state, capacity
+
+
+def _promise(state: HostState, vm: Vm, resolved: ResolvedVm | None) -> None:
+    """Take what a VM reserves that stays as it is; own VMs count with what they will have."""
+    detail = vm.detail
+    if detail is None or not vm.is_on:
+        return
+    nodes = nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, ""))
+    if resolved is None:
+        locked = detail.memory_mib if detail.memory_reservation_locked else 0
+        state.promise(detail.cpus if nodes else 0, max(locked, detail.memory_reservation_mib), nodes)
+        return
+    state.promise(resolved.cpus, resolved.memory_mib, nodes)
+    if line := line_of(resolved):
+        state.residents[line] = state.residents.get(line, 0) + 1
+        for node in nodes:
+            state.node_lines[node] = state.node_lines.get(node, frozenset()) | {line}
+        for gpu in state.gpus:
+            gpu.held = [replace(held, line=line) if held.vm == vm.name else held for held in gpu.held]
+
+
+def _unknown_boards(capacity: HostCapacity) -> list[str]:
+    return [gpu.pci_id for gpu in capacity.gpus if gpu.board is None]
+
+
+def place_vms(baseline: Baseline, resolved_vms: Sequence[ResolvedVm]) -> Placed:
+    """Give every case that needs one its place; those without one are among the placed's failures."""
+    demands = demands_of(resolved_vms)
+    placed = expect_gpus(
+        place_startable(baseline.states, demands, PLACERS, starting_of(resolved_vms)), demands
+    )
+    for resolved in resolved_vms:
+        resolved.fit = placed.fits.get(resolved.name)
+        if resolved.fit is not None:
+            resolved.host = baseline.hosts[resolved.fit.host]
+    return placed

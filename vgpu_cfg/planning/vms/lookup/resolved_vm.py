@@ -1,0 +1,243 @@
+"""One VM of the plan with everything about it looked up: the case that the rest of planning works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, ScratchSource, TemplateSource
+from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, Network
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan.vm_spec import NicBacking
+from vgpu_cfg.model.plan_file import GpuEntry, ProtectEntry
+from vgpu_cfg.planning.estate.ownership import protects_cluster
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import is_at_least
+from vgpu_cfg.planning.placement.demand import Shape
+from vgpu_cfg.planning.placement.host_state import Fit
+from vgpu_cfg.planning.vms.lookup.gpu_match import (
+    DEVICE_GROUPS_SINCE,
+    DeviceNames,
+    effective_gpus,
+    has_wanted_gpus,
+)
+from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
+
+_MAY_READ = "see that its host is connected, and that the account may read it"
+
+
+@dataclass(slots=True)
+class ResolvedVm:
+    """A desired VM, what it is made from or is already, and where it goes.
+
+    `base` is what it is compared with: its own detail where it exists, else its template's.
+    `gpus` are those that it will have: of a list of profiles only the one that it has, and its
+    own where the plan does not manage them. `keeps_gpus` tells that it runs with them already,
+    `is_stuck` that it runs with others and no place was found for the new ones.
+    `nics` is None where the plan leaves them to the template. `fit` is set by placement.
+    `held_boards` are the boards behind the GPUs of a VM that keeps them.
+    """
+
+    desired: DesiredVm
+    folder: Folder
+    clusters: tuple[Cluster, ...]
+    base: VmDetail
+    existing: Vm | None = None
+    template: Vm | None = None
+    datastore: Datastore | None = None
+    nics: tuple[AnyNic, ...] | None = None
+    gpus: tuple[GpuEntry, ...] = ()
+    keeps_gpus: bool = False
+    cpus: int = 0
+    memory_mib: int = 0
+    cannot_be_placed: bool = False
+    is_stuck: bool = False
+    shape: Shape | None = None
+    fit: Fit | None = None
+    host: Host | None = None
+    network_moids: frozenset[str] = field(default_factory=frozenset)
+    held_boards: tuple[Board | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The VM's name."""
+        return self.desired.name
+
+    @property
+    def datastore_moids(self) -> frozenset[str]:
+        """The datastores that its host must see: its own, and the template's for a linked clone."""
+        own = {self.datastore.moid} if self.datastore else set()
+        source = self.desired.source
+        is_linked = isinstance(source, TemplateSource) and source.linked
+        return frozenset(own | set(self.base.datastore_moids) if is_linked else own)
+
+    @property
+    def stays_put(self) -> bool:
+        """Whether it runs on with the GPUs that it holds."""
+        return self.keeps_gpus or self.is_stuck
+
+    def manages(self, key: str) -> bool:
+        """Whether a key of the plan file is compared: all of a new VM, the stated ones of one that exists."""
+        return self.existing is None or self.desired.is_managed(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Where names are looked up: `silent` does not complain.
+
+    Of a VM that exists, what only mattered at its creation may have gone. `new_macs` are the fixed MACs of
+    virtual NICs that are made, by VM and the NIC's place.
+    """
+
+    reporting: Site
+    silent: Site
+    device_names: DeviceNames
+    new_macs: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+
+def resolve_vm(
+    vm: DesiredVm, folder: Folder | None, existing: Vm | None, lookup: Lookup, findings: Findings
+) -> ResolvedVm | None:
+    """Look everything up that a VM names; None where too little is there to go on."""
+    if existing is not None and folder is not None:
+        return _resolve_existing(vm, folder, existing, lookup, findings)
+    reporting = lookup.reporting
+    template = reporting.template_of(vm)
+    clusters = reporting.clusters_of(vm)
+    nics, moids = _nics(vm, reporting, lookup.new_macs, is_new=True)
+    if vm.nics and nics is None:
+        clusters = ()
+    is_missing = template is None and isinstance(vm.source, TemplateSource)
+    datastore = reporting.datastore_of(vm) if is_missing else _datastore(vm, template, reporting, findings)
+    if template is not None and template.detail is None:
+        message = f"the template {template.name} could not be read in detail"
+        findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
+        return None
+    if folder is None or is_missing:
+        return None
+    base = template.detail if template is not None and template.detail is not None else VmDetail()
+    resolved = ResolvedVm(vm, folder, clusters, base, template=template, nics=nics, network_moids=moids)
+    resolved.gpus = vm.gpus
+    resolved.datastore = datastore
+    resolved.cpus, resolved.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
+    if template is not None:
+        _check_template(vm, template, base, findings)
+    elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
+        message = f"the guest id {vm.source.guest_id!r} does not name a 64-bit system, which GPUs need"
+        findings.add_vm(Code.GUEST_ID_ODD, vm, message, "as in ubuntu64Guest or rhel9_64Guest")
+    if not resolved.cpus or not resolved.memory_mib:
+        message = "neither the plan nor the template says how many CPUs or how much memory the VM has"
+        findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "write `cpus` and `memory`")
+        resolved.cannot_be_placed = True
+    resolved.cannot_be_placed |= not clusters or resolved.datastore is None
+    return resolved
+
+
+def leave_protected(resolved: ResolvedVm, protect: ProtectEntry, findings: Findings) -> None:
+    """Take protected clusters out; one that the plan file names itself is a contradiction."""
+    protected = [cluster for cluster in resolved.clusters if protects_cluster(protect, cluster)]
+    for cluster in protected if resolved.desired.clusters and resolved.existing is None else ():
+        message = f"the cluster {cluster.name} is protected by the plan file"
+        remedy = "remove it from `protect`, or name another cluster"
+        findings.refuse_vm(Code.PROTECTED, resolved.desired, message, remedy)
+    resolved.clusters = tuple(cluster for cluster in resolved.clusters if cluster not in protected)
+    resolved.cannot_be_placed |= not resolved.clusters and resolved.existing is None
+
+
+def _resolve_existing(
+    vm: DesiredVm, folder: Folder, existing: Vm, lookup: Lookup, findings: Findings
+) -> ResolvedVm | None:
+    if existing.detail is None:
+        message = "it could not be read in detail"
+        findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
+        return None
+    base = existing.detail
+    clusters, template = lookup.silent.clusters_of(vm), lookup.silent.template_of(vm)
+    resolved = ResolvedVm(vm, folder, clusters, base, existing=existing, template=template)
+    if vm.is_managed("nics"):
+        resolved.nics, resolved.network_moids = _nics(vm, lookup.reporting, lookup.new_macs, is_new=False)
+    resolved.gpus = effective_gpus(vm, base)
+    host = lookup.silent.observed.host_by_moid.get(existing.host_moid or "")
+    has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
+    resolved.keeps_gpus = existing.is_on and has_wanted_gpus(
+        resolved.gpus, base, lookup.device_names, has_device_groups=has_groups
+    )
+    resolved.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus
+    resolved.memory_mib = vm.memory_mib if vm.memory_mib and vm.is_managed("memory") else base.memory_mib
+    return resolved
+
+
+def _nics(
+    vm: DesiredVm, site: Site, new_macs: Mapping[tuple[str, int], str], *, is_new: bool
+) -> tuple[tuple[AnyNic, ...] | None, frozenset[str]]:
+    """Look the networks up; None where the plan leaves NICs to the template, or where one was not found.
+
+    What a NIC that is passed through whole is cabled to, vSphere does not know. A NIC that a new VM has
+    from its template gets a fixed MAC too.
+    """
+    if not vm.nics and "nics" not in vm.managed:
+        return None, frozenset()
+    nics: list[AnyNic] = []
+    moids: set[str] = set()
+    for index, nic in enumerate(vm.nics):
+        called = nic.network or ""
+        if nic.function is not None and nic.function.kind == "passthrough":
+            nics.append(WantedFunction(nic.function, called=called))
+            continue
+        network = site.network_of(vm, called)
+        if network is None:
+            continue
+        moids.add(network.moid)
+        backing = _backing(network)
+        new_mac = new_macs.get((vm.name, index)) if nic.mac is None else None
+        mac = new_mac if is_new and nic.mac is None else nic.mac
+        nics.append(
+            WantedNic(backing, mac, PVRDMA if nic.is_pvrdma else VMXNET3, new_mac)
+            if nic.function is None
+            else WantedFunction(nic.function, backing, mac, called, new_mac)
+        )
+    return (tuple(nics) if len(nics) == len(vm.nics) else None), frozenset(moids)
+
+
+def _backing(network: Network) -> NicBacking:
+    return NicBacking(
+        network_moid=network.moid,
+        network_name=network.name,
+        portgroup_key=network.portgroup_key,
+        switch_uuid=network.switch_uuid,
+    )
+
+
+def _datastore(vm: DesiredVm, template: Vm | None, site: Site, findings: Findings) -> Datastore | None:
+    """Return the named datastore, else the template's, else the only one there is."""
+    if vm.datastore is not None:
+        return site.datastore_of(vm)
+    known = {datastore.moid: datastore for datastore in site.datastores}
+    if template is not None and template.detail is not None:
+        for moid in template.detail.datastore_moids:
+            if moid in known:
+                return known[moid]
+    if len(site.datastores) == 1:
+        return site.datastores[0]
+    message = "no datastore is named, and the template gives none"
+    findings.refuse_vm(Code.NO_DATASTORE, vm, message, "write `datastore`")
+    return None
+
+
+def _check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findings) -> None:
+    if base.firmware.casefold() == "bios" and vm.gpus:
+        message = f"the template {template.name} boots with BIOS firmware; GPUs need EFI"
+        remedy = "clone one whose system was installed in EFI mode: after a mere switch it does not boot"
+        findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)
+    is_linked = isinstance(vm.source, TemplateSource) and vm.source.linked
+    if is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
+        message = "a linked clone shares the template's disk, which cannot grow then"
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "write `clone: full`, or remove `grow`")
+    if is_linked and base.snapshot_moid is None:
+        message = f"the template {template.name} has no snapshot, which a linked clone starts from"
+        remedy = "take a snapshot of it (as a VM), or write `clone: full`"
+        findings.refuse_vm(Code.TEMPLATE_WITHOUT_SNAPSHOT, vm, message, remedy)

@@ -1,0 +1,101 @@
+"""Makes the cases of a plan and says what each needs: the ground that planning and its what-ifs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.estate.ownership import Ownership, protects_vm
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Ranked, make_query
+from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
+from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
+from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm, leave_protected, resolve_vm
+from vgpu_cfg.planning.vms.lookup.shapes import make_shape
+
+
+@dataclass(slots=True)
+class VmResolver:
+    """What is read once of an estate for a plan, and the plan's VMs looked up in it."""
+
+    desired: DesiredPlan
+    observed: Inventory
+    catalog: Catalog
+    findings: Findings
+    site: Site = field(init=False)
+    lookup: Lookup = field(init=False)
+    reader: CapacityReader = field(init=False)
+    hosts: list[Host] = field(init=False)
+    candidates: Candidates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.site = Site(self.desired, self.observed, self.findings)
+        silent = Site(self.desired, self.observed, Findings())
+        self.lookup = Lookup(self.site, silent, device_names(self.observed, self.catalog))
+        self.reader = CapacityReader(self.observed, self.catalog)
+        self.hosts = hosts_in_order(self.observed)
+        self.candidates = Candidates.among(self.hosts, self.observed)
+
+    def folders(self) -> dict[str, Folder | None]:
+        """Return the folder of every VM of the plan by its name."""
+        return {vm.name: self.site.folder_of(vm) for vm in self.in_order()}
+
+    def in_order(self) -> list[DesiredVm]:
+        """Return the plan's VMs in the order in which they are asked about."""
+        return sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
+
+    def resolved_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
+        """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
+        for vm in self.in_order():
+            folder = folders[vm.name]
+            covering = protects_vm(self.desired.protect, vm.name, folder)
+            if covering:
+                message = f"{covering} is protected by the plan file"
+                remedy = "remove it from `protect`, or the VM from the plan file"
+                self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
+            elif folder is None or vm.name not in owned.blocked:
+                resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
+                if resolved is not None:
+                    yield resolved
+
+    def resolve(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> ResolvedVm | None:
+        """Look up everything that one VM names; None where too little is there to go on."""
+        resolved = resolve_vm(vm, folder, existing, self.lookup, self.findings)
+        if resolved is None:
+            return None
+        resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
+        resolved.keeps_gpus &= has_wanted_functions(resolved.nics, resolved.base, resolved.host)
+        leave_protected(resolved, self.desired.protect, self.findings)
+        return resolved
+
+    def shape(self, resolved: ResolvedVm) -> None:
+        """Say what a VM needs that must be given a place; others get no shape."""
+        if resolved.cannot_be_placed or resolved.keeps_gpus:
+            return
+        if resolved.existing is not None:
+            if resolved.host is None or not (resolved.host.is_usable or resolved.desired.power == "on"):
+                return
+            owner = resolved.host.cluster_moid or resolved.host.compute_moid
+            query = CandidateQuery((owner,), (), frozenset(), frozenset(), resolved.host.moid)
+        else:
+            place = resolved.desired.place
+            query = make_query(resolved.clusters, place, resolved.network_moids, resolved.datastore_moids)
+        if ranked := self.candidates.of(query, resolved.desired, self.findings):
+            resolved.shape = make_shape(resolved, ranked, self.reader)
+
+    def might_go_to(self, resolved: ResolvedVm) -> Ranked:
+        """Return the hosts that a VM might go to if it were new."""
+        if resolved.existing is None:
+            return resolved.shape.hosts if resolved.shape else ()
+        return self.candidates.of(
+            make_query(resolved.clusters, resolved.desired.place), resolved.desired, Findings()
+        )

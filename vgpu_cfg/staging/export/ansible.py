@@ -1,0 +1,43 @@
+"""An Ansible inventory in YAML (docs.ansible.com, inventory plugin ansible.builtin.yaml).
+
+It begins with the group `all`; groups below it are under `children`, and what stands under a host are its
+variables. Group names are words of letters, digits and underscores that do not begin with a digit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpu_cfg.documents import dump
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of
+
+
+def write_ansible(host_list: HostList, options: ExportOptions) -> Exported:
+    """Write the inventory: a group for the plan, in it one for its workers and one for its head."""
+    name = text_of(host_list.plan.replace("-", "_"))
+    group = f"plan_{name}" if name[:1].isdigit() else name
+    children: dict[str, Any] = {
+        f"{group}_workers": {"hosts": {host.vm: _variables(host, options) for host in host_list.workers}}
+    }
+    if host_list.head is not None:
+        children[f"{group}_head"] = {"hosts": {host_list.head.vm: _variables(host_list.head, options)}}
+    text = dump({"all": {"children": {group: {"children": children}}}})
+    return Exported({"inventory.yaml": text}, key_notes(host_list.everyone, options))
+
+
+def _variables(host: ListedHost, options: ExportOptions) -> dict[str, Any]:
+    variables: dict[str, Any] = {
+        "ansible_host": address_of(host),
+        "ansible_port": host.port,
+        "ansible_user": options.user_of(host),
+    }
+    if key := options.key_of(host):
+        variables["ansible_ssh_private_key_file"] = key
+    variables["vgpu_cfg_host_name"] = host.full_name
+    if host.training_address:
+        variables["vgpu_cfg_training_address"] = host.training_address
+    if host.gpus:
+        variables["vgpu_cfg_gpus"] = [gpu.kind for gpu in host.gpus]
+        variables["vgpu_cfg_slots"] = host.slots
+    return variables

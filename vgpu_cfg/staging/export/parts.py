@@ -1,0 +1,87 @@
+"""What every format is made with and becomes: options in, files and notes out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from vgpu_cfg.errors import DoesNotFit
+from vgpu_cfg.model.host_list import HostList, ListedHost
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What the user says himself: the account and the key that the other tool logs in with, a port."""
+
+    user: str = ""
+    key_file: str = ""
+    port: int | None = None
+    """The port at which the workers meet, for formats that name one."""
+
+    def user_of(self, host: ListedHost) -> str:
+        """Return the account on a host."""
+        return self.user or host.user
+
+    def key_of(self, host: ListedHost) -> str:
+        """Return the file of the private key for a host; "" where it is not known."""
+        return self.key_file or ("" if self.user else host.key_file)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Files by name, in their order, and notes for whoever uses them."""
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def address_of(host: ListedHost) -> str:
+    """Return the address by which a host is reached from outside.
+
+    Raises DoesNotFit where none is known.
+    """
+    if host.address:
+        return host.address
+    raise DoesNotFit(
+        f"no address of {host.vm} is known",
+        subject=f"vm {host.vm}",
+        remedy="power it on and wait for its tools, or give its NIC an `ip` in the plan file",
+    )
+
+
+def with_port(address: str, port: int) -> str:
+    """Join an address and a port; one of IPv6 is put into brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str, ...]:
+    """Say whose private key is missing from what was written."""
+    without = [host for host in hosts if not options.key_of(host)]
+    if not without:
+        return ()
+    users = ", ".join(sorted({options.user_of(host) for host in without}))
+    return (f"no file with the private key of {users} is known: give one with --identity-file, or --login",)
+
+
+def text_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
+    """Make a name of letters, digits and the first of `signs`, for tools that take no other."""
+    made = re.sub(rf"[^A-Za-z0-9{re.escape(signs)}]+", signs[0], text).strip(signs)
+    return made[:longest].strip(signs)
+
+
+def refuse_unnamed(host_list: HostList) -> None:
+    """Raise DoesNotFit where there is nobody to hand over, or somebody without a host name."""
+    if not host_list.workers:
+        raise DoesNotFit(
+            "the plan has no VM with GPUs, and no `training`",
+            subject=f"plan {host_list.plan}",
+            remedy="name the VMs that train: training: {workers: GLOB}",
+        )
+    for host in host_list.everyone:
+        if not host.host_name:
+            raise DoesNotFit(
+                f"the name of {host.vm} gives no host name",
+                subject=f"vm {host.vm}",
+                remedy="write one in the plan file: guest: {hostname: NAME}",
+            )
