@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.extent import examples
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from tests.properties.moving import StandingClock
 from vgpu_cfg.catalog import load_catalog
@@ -34,7 +35,7 @@ MAY_STRAND = "VG116"
 Case = tuple[dict[str, Any], tuple[Wanted, ...]]
 
 SLOW = settings(
-    max_examples=80,
+    max_examples=examples(15, 80),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
