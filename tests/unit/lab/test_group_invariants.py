@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyVmomi import vim, vmodl
 
+from tests.extent import examples
 from tests.unit.lab.group_rig import (
     CHOICES,
     H100XM,
@@ -114,5 +115,5 @@ class GroupMachine(RuleBasedStateMachine):
         assert not any(isinstance(task.fault, vim.fault.InvalidDeviceSpec) for task in tasks)
 
 
-GroupMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=examples(5, 15), stateful_step_count=20, deadline=None)
 TestGroups = GroupMachine.TestCase

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
+from tests.extent import examples
 from tests.unit.lab.test_invariants import LabMachine
 from vgpu_cfg.lab.operations.hosts.evacuate import VGPU_OPTION
 from vgpu_cfg.lab.rules.migration import HOT_MIGRATE
@@ -90,5 +91,5 @@ def may(machine: HostMachine, host: Host, method: str, *, force: bool) -> bool:
     return host.in_maintenance or (force and not host.entering_maintenance)
 
 
-HostMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=30)
+HostMachine.TestCase.settings = settings(max_examples=examples(7, 20), stateful_step_count=30)
 TestHosts = HostMachine.TestCase

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyVmomi import vim, vmodl
 
+from tests.extent import examples
 from tests.unit.lab.rig import Rig, add, change, gpu_spec, passthrough
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab.state.as_json import decode_object, encode_object
@@ -185,5 +186,5 @@ def mixed(gpu: Gpu) -> bool:
     return gpu.vgpu_mode == "mixedSize"
 
 
-LabMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+LabMachine.TestCase.settings = settings(max_examples=examples(8, 25), stateful_step_count=25)
 TestLab = LabMachine.TestCase

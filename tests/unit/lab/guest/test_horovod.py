@@ -29,6 +29,7 @@ LINES = (
 )
 
 
+@pytest.mark.long("horovodrun of five versions of Horovod")
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("version", ["0.19.5", "0.22.1", "0.24.3", "0.25.0", "0.28.1"])
 def test_the_lab_complains_as_the_real_one_does(version: str, line: str) -> None:
