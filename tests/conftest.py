@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, settings
 from tests.time_limit import pytest_runtest_call, pytest_runtest_teardown, pytest_timeout_set_timer
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_teardown", "pytest_timeout_set_timer"]
+
+pytest_plugins = ["tests.extent", "tests.spread"]
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
@@ -38,11 +41,19 @@ time.tzset()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Open the loopback, and nothing else, for the contract tests."""
+    """Open the loopback, and nothing else, for the contract tests; leave the proof to `--all`."""
     for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "proof"):
+            item.add_marker(pytest.mark.long("training with a real Horovod on two hosts: tests/proof"))
         if item.path.is_relative_to(ROOT / "tests" / "contract"):
             item.add_marker(pytest.mark.contract)
             item.add_marker(pytest.mark.allow_hosts(LOOPBACK))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what is imported and collected: 500,000 objects that all stay."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ ENTRY = "vgpu_cfg.__main__"
 
 FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.knowledge.verify_failures", "Failure", "threshold"): "the pages of checks tell it",
-    Field("vgpu_cfg.lab.guest.state", "Guest", "cloud_why"): "whoever looks into a lab's guest",
+    Field("vgpu_cfg.lab.state.guest", "Guest", "cloud_why"): "whoever looks into a lab's guest",
     Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "include"): "read before there is a model",
     Field("vgpu_cfg.model.plan_file.entries", "FileHeader", "vars"): "read before there is a model",
     Field("vgpu_cfg.model.plan_file.entries", "PlanFile", "defaults"): "merged before there is a model",
@@ -48,15 +48,15 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_PUT"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "log_message"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_HttpServer", "handle_error"): "socketserver calls it",
-    Definition("vgpu_cfg.lab.ssh_server", "LabSshServer", "wait_until"): _FOR_TESTS,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_interactive"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_interactive_response"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_none"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_auth_publickey"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_channel_exec_request"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "check_channel_request"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.ssh_session", "Manners", "get_allowed_auths"): _OF_PARAMIKO,
-    Definition("vgpu_cfg.lab.vcenter", "Lab", "run_until_idle"): _FOR_TESTS,
+    Definition("vgpu_cfg.lab.shell.ssh_server", "LabSshServer", "wait_until"): _FOR_TESTS,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "check_auth_interactive"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "check_auth_interactive_response"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "check_auth_none"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "check_auth_publickey"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "check_channel_exec_request"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "check_channel_request"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.shell.ssh_session", "Manners", "get_allowed_auths"): _OF_PARAMIKO,
+    Definition("vgpu_cfg.lab.simulation.simulation", "Simulation", "run_until_idle"): _FOR_TESTS,
 }
 """What nothing in the program calls by its name, and who does."""
 
@@ -74,8 +74,8 @@ def test_every_module_is_reached_from_the_program() -> None:
 
 
 def test_imports_inside_functions_are_followed() -> None:
-    assert "vgpu_cfg.lab.soap.dispatch" in imported_by("vgpu_cfg.lab.vcenter")
-    assert "vgpu_cfg.planning.planner" not in imported_by("vgpu_cfg.lab.vcenter")
+    assert "vgpu_cfg.lab.building.builder" in imported_by("vgpu_cfg.lab")
+    assert "vgpu_cfg.planning.planner" not in imported_by("vgpu_cfg.lab")
 
 
 def test_every_field_of_a_model_is_read() -> None:

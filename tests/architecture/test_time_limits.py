@@ -59,7 +59,12 @@ def started(name):
 """
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "xdist"])
+LATER = pytest.mark.long("what becomes of a test that is out of time: tests/architecture/test_time_limits.py")
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param((), id="alone"), pytest.param(("-n", "1"), id="xdist", marks=LATER)]
+)
 def test_a_test_that_waits_for_ever_fails_and_leaves_no_process(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -75,6 +80,7 @@ def test_a_test_that_waits_for_ever_fails_and_leaves_no_process(
     assert not stands((tmp_path / "child").read_text(encoding="ascii"))
 
 
+@LATER
 def test_a_test_that_ends_in_time_keeps_what_it_started(tmp_path: Path) -> None:
     told = run_tests(
         tmp_path,
@@ -84,6 +90,7 @@ def test_a_test_that_ends_in_time_keeps_what_it_started(tmp_path: Path) -> None:
     assert "2 passed" in told
 
 
+@LATER
 def test_what_a_fixture_started_is_the_fixtures_to_end(tmp_path: Path) -> None:
     told = run_tests(
         tmp_path,
@@ -98,6 +105,7 @@ def test_what_a_fixture_started_is_the_fixtures_to_end(tmp_path: Path) -> None:
     assert not stands((tmp_path / "child").read_text(encoding="ascii"))
 
 
+@LATER
 def test_hypothesis_does_not_try_the_example_again(tmp_path: Path) -> None:
     told = run_tests(
         tmp_path,
@@ -109,6 +117,7 @@ def test_hypothesis_does_not_try_the_example_again(tmp_path: Path) -> None:
     assert (tmp_path / "tried").read_text(encoding="ascii") == "."
 
 
+@LATER
 def test_a_fixture_that_does_not_leave_after_a_failure_is_stopped(tmp_path: Path) -> None:
     told = run_tests(
         tmp_path,
@@ -121,6 +130,7 @@ def test_a_fixture_that_does_not_leave_after_a_failure_is_stopped(tmp_path: Path
     assert "Timeout (>3" in told
 
 
+@LATER
 def test_without_a_limit_nothing_is_stopped(tmp_path: Path) -> None:
     told = run_tests(
         tmp_path,

@@ -43,16 +43,22 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_by(name: str) -> set[str]:
-    """Return the program's modules that one imports anywhere in it, with the packages they are in."""
+def imports_of(name: str) -> set[str]:
+    """Return the program's modules that one names in an import, anywhere in it."""
     found: set[str] = set()
     for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            found.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
-    packages = {part for each in found for part in _packages(each)}
-    return packages & trees().keys()
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in trees() else node.module)
+    return found & trees().keys()
+
+
+def imported_by(name: str) -> set[str]:
+    """Return the program's modules that one imports, with the packages they are in."""
+    return {part for each in imports_of(name) for part in _packages(each)} & trees().keys()
 
 
 def _packages(name: str) -> Iterator[str]:

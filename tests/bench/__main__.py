@@ -26,7 +26,7 @@ from tests.bench.preparing import print_preparing
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import OutcomeStatus

@@ -14,8 +14,8 @@ from vgpu_cfg.cli.flows.guest_access import GuestSecrets
 from vgpu_cfg.cli.guest_logins import LabGuestShells
 from vgpu_cfg.execution import GuestTools, run_plan
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
+from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Plan, StageGuest
 from vgpu_cfg.plan_loading import load_plan

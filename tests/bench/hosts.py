@@ -17,9 +17,9 @@ from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts, with_shell_fac
 from vgpu_cfg.cli.guest_logins import DirectChannel
 from vgpu_cfg.execution import HostTools, run_plan
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.estate_files import read_estate
+from vgpu_cfg.lab.estates.files import read_estate
 from vgpu_cfg.lab.shell.access import open_shell
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from vgpu_cfg.cli.app import main
 from vgpu_cfg.documents import dump
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.faults import FILE_NAME
-from vgpu_cfg.lab.state import Cluster, LabState, VirtualMachine
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.faults import FILE_NAME
+from vgpu_cfg.lab.state.inventory import Cluster, LabState, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.soap.server import LabServer
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.shell.shell import LabShell
-from vgpu_cfg.lab.state import Gpu, Host, LabState, Nic
+from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, Nic
+from vgpu_cfg.lab.state.vm import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.lab.vm_state import VirtualMachine
 
 if TYPE_CHECKING:
     import pytest

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 
 from tests.cli.command_line import CommandLine, Ran
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.state import Guest
-from vgpu_cfg.lab.state import LabState, VirtualMachine
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
 ESTATE = "estates/team.yaml"
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"

@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
-from vgpu_cfg.lab.state import Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.plan_loading import load_plan
 
 OF_HOSTS = "prepare-hosts.yaml"
 """It waits for a hand on the way: test_hosts.py."""
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.yaml") if path.name != OF_HOSTS)
-GPU_CHOICES = ("least_loaded", "lowest", "random")
+WAYS = pytest.mark.long("every way in which a host may choose a GPU: tests/cli/test_examples.py")
+GPU_CHOICES = (
+    pytest.param("least_loaded", marks=WAYS),
+    pytest.param("lowest", marks=WAYS),
+    "random",
+)
 
 
 def estate_and_vms(example: str) -> tuple[str, frozenset[str]]:

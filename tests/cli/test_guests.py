@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.team import SECRETS
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 ESTATE = "estates/guests.yaml"
 HEAD = f"""\

@@ -9,8 +9,8 @@ from pyVmomi import vim
 
 from tests.cli.command_line import CommandLine
 from tests.cli.transcript import commands_of, comment_of, play
-from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
-from vgpu_cfg.lab.state import Cluster
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
+from vgpu_cfg.lab.state.inventory import Cluster
 from vgpu_cfg.ports import TaskState
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter

@@ -26,11 +26,16 @@ from tests.cli.host_watch import (
     state_file,
     watch_labs,
 )
-from vgpu_cfg.lab.state import Host, LabState
+from vgpu_cfg.lab.state.inventory import Host, LabState
 
 ONE = "plans/hosts-one.yaml"
 TWO = "plans/hosts-two.yaml"
-CHUNKS = 6
+LATER = pytest.mark.long("a run that is killed at every moment: tests/cli/test_host_kills.py")
+CHUNKS = 9
+"""Into so many tests the moments are divided; every run has the first of them."""
+CHUNK = pytest.mark.parametrize(
+    "chunk", [0, *(pytest.param(chunk, marks=LATER) for chunk in range(1, CHUNKS))]
+)
 WAITS = 7
 """The exit code of a run that waits for somebody's hand."""
 
@@ -131,7 +136,7 @@ def is_kept(moment: Moment, stride: int) -> bool:
     return not is_reading(moment.after) or moment.number % stride == 0
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@CHUNK
 def test_one_host_ends_the_same_from_wherever_the_run_was_killed(
     chunk: int, one: Course, vgpu_cfg: CommandLine
 ) -> None:
@@ -144,10 +149,10 @@ def test_one_host_ends_the_same_from_wherever_the_run_was_killed(
         assert not not_mended(vgpu_cfg, one), where
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@CHUNK
 def test_two_hosts_at_once_do_too(chunk: int, two: Course, vgpu_cfg: CommandLine) -> None:
     moments = [moment for moment in two.moments if is_kept(moment, 7)]
-    for moment in moments[6 * chunk :: 6 * CHUNKS]:
+    for moment in moments[4 * chunk :: 4 * CHUNKS]:
         set_back(vgpu_cfg, moment)
         assert not not_mended(vgpu_cfg, two), f"killed after {moment.after} ({moment.number})"
 
@@ -162,7 +167,7 @@ def test_no_host_is_ever_down_without_a_reason(two: Course, vgpu_cfg: CommandLin
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("share", [0.1, 0.45, 0.8])
+@pytest.mark.parametrize("share", [pytest.param(0.1, marks=LATER), 0.45, pytest.param(0.8, marks=LATER)])
 def test_a_process_that_dies_does_nothing_more(
     share: float, when: str, one: Course, vgpu_cfg: CommandLine
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.cli.host_watch import (
     values_of,
     watch_labs,
 )
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 SSH_ONLY = {"SetField", "StartService", "StopService"}
 """What reading by the shell takes: the service, and the mark that owes it a stop."""
@@ -48,16 +49,42 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return watch_labs(monkeypatch)
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The example applied up to the hand that it waits for, then to its end."""
+
+    before_hand: dict[str, Any]
+    at_the_end: dict[str, Any]
+    restarts: dict[str, int]
+    most_down: int
+    state: Path
+    """The lab's state, as a file."""
+
+
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The lab's state with the example applied, as a file."""
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    """Apply the example, once for all tests."""
     folder = tmp_path_factory.mktemp("ready")
     with pytest.MonkeyPatch.context() as patch:
         vgpu_cfg = CommandLine(folder, patch)
-        assert vgpu_cfg("apply", "--yes", PLAN).code == 7
+        watch = watch_labs(patch)
+        first = vgpu_cfg("apply", "--yes", PLAN, "--output", "json")
+        assert first.code == 7, first.told
         vgpu_cfg.done(*HAND)
-        vgpu_cfg.done("apply", "--yes", PLAN)
-        yield state_file(vgpu_cfg).absolute()
+        second = vgpu_cfg.done("apply", "--yes", PLAN, "--output", "json")
+        yield Prepared(
+            json.loads(first.out),
+            json.loads(second.out),
+            dict(watch.restarts),
+            watch.most_down,
+            state_file(vgpu_cfg).absolute(),
+        )
+
+
+@pytest.fixture
+def ready(prepared: Prepared) -> Path:
+    """Return the lab's state with the example applied, as a file."""
+    return prepared.state
 
 
 def readings(report: dict[str, Any]) -> dict[str, dict[tuple[str, str], dict[str, Any]]]:
@@ -71,27 +98,26 @@ def readings(report: dict[str, Any]) -> dict[str, dict[tuple[str, str], dict[str
 # ---------------------------------------------------------------- on
 
 
-def test_hosts_come_from_out_of_the_box_to_ready_and_stay_so(vgpu_cfg: CommandLine, watch: Watch) -> None:
-    first = vgpu_cfg("apply", "--yes", PLAN, "--output", "json")
-    assert first.code == 7, first.told
-    report = json.loads(first.out)
+def test_hosts_come_from_out_of_the_box_to_ready_and_stay_so(
+    prepared: Prepared, vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    report = prepared.before_hand
     assert {row["name"]: row["state"] for row in report["hosts"]} == {
         **dict.fromkeys(A100_HOSTS, "ready"),
         **dict.fromkeys(L40S_HOSTS, "waiting"),
     }
     assert len(report["waiting_for"]) == 2
-    vgpu_cfg.done(*HAND)
-    second = json.loads(vgpu_cfg.done("apply", "--yes", PLAN, "--output", "json").out)
-
+    put_state(vgpu_cfg, prepared.state)
     state = vgpu_cfg.lab(ESTATE).state
     for host in state.all(Host):
         assert values_of(host) == (WANTED_A100 if host.name in A100_HOSTS else WANTED_L40S), host.name
     assert is_tidy(state)
-    assert watch.restarts == dict.fromkeys((*A100_HOSTS, *L40S_HOSTS), RESTARTS)
-    assert watch.most_down == 2
+    assert prepared.restarts == dict.fromkeys((*A100_HOSTS, *L40S_HOSTS), RESTARTS)
+    assert prepared.most_down == 2
     assert all(vm.is_on for vm in state.all(VirtualMachine) if not vm.is_template and vm.name != "archive-01")
 
-    told = readings(report) | {name: row for name, row in readings(second).items() if name in L40S_HOSTS}
+    at_the_end = readings(prepared.at_the_end)
+    told = readings(report) | {name: at_the_end[name] for name in L40S_HOSTS}
     for name in A100_HOSTS:
         assert told[name].keys() >= READ_BACK_A100
     for name in L40S_HOSTS:

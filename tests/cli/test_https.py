@@ -185,7 +185,7 @@ def test_the_main_job_over_https(serve: Serve, vgpu_cfg: CommandLine) -> None:
     assert Seen.of(server.lab.state) == applied
     vgpu_cfg.done("destroy", "--yes", plan, *pinned(server), VGPU_CFG_PASSWORD="lab")
     assert Seen.of(server.lab.state).vms == frozenset()
-    assert server.lab.sessions == {}
+    assert server.lab.sessions.all() == []
 
 
 def test_a_recording_of_it_holds_no_way_in(serve: Serve, vgpu_cfg: CommandLine) -> None:

@@ -2,7 +2,7 @@
 
 A block fenced as `console` is played where it shows output, and a `yaml` block whose first line is a
 comment with a file's name is written to that file before. `…` on a line stands for lines left out.
-REWRITE_PAGES=1 writes what is printed into the pages, as much of it as they show now.
+REWRITE_PAGES=1 with --all writes what is printed into the pages, as much of it as they show now.
 """
 
 from __future__ import annotations
@@ -47,9 +47,17 @@ def has_a_session(page: Path) -> bool:
 
 
 PAGES = [path for path in project_files() if path.suffix == ".md" and has_a_session(path)]
+FIRST = ("README.md", "docs/tutorial/first-plan.md")
+"""What somebody new types first: these pages are played in every run."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+LATER = pytest.mark.long("sessions that pages of the docs show: tests/cli/test_pages.py")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if named(page) in FIRST else LATER, id=named(page)) for page in PAGES],
+)
 def test_a_page_shows_what_is_printed(
     page: Path, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +145,7 @@ def at_home(line: str) -> str:
 
 
 def test_there_are_pages_with_sessions() -> None:
-    assert {"README.md", "docs/tutorial/first-plan.md"} <= {named(page) for page in PAGES}
+    assert {*FIRST} <= {named(page) for page in PAGES}
 
 
 @pytest.mark.parametrize(

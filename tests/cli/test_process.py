@@ -18,7 +18,7 @@ from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.team import ALONE, SECRETS, boots
 from tests.cli.test_guests import told_secrets
 from tests.processes import killed_at_the_end
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PLAN = "plans/pair.yaml"
 ESTATE = "two-a100"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.execution import hold_lock
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.model.plan.change import PlanTarget
 
 PLAN = "plans/pair.yaml"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 ESTATE = "two-a100"
 PLAN = """

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 ESTATE = "two-a100"
 KEPT = '- {name: "vm-01", gpus: grid_a100-10c}\n'

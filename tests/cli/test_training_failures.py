@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.team import ALONE, ESTATE, IMAGE, SECRETS, boots, codes, guest_in, kinds, vm_of
 from tests.cli.test_guests import options_of, told_secrets
-from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 
 GUEST = "guest: {"
 PACKAGE = "https://packages.example/nvidia-linux-grid-580_580.95.05_amd64.deb"
@@ -24,7 +24,7 @@ def from_template(name: str, guest: str = "") -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResolvedVm:
+class Case:
     """A plan whose guest cannot be staged, what is told of it, and how it is mended."""
 
     plan: str = ALONE
@@ -36,21 +36,21 @@ class ResolvedVm:
 
 
 CASES = {
-    "a driver of another branch": ResolvedVm(
+    "a driver of another branch": Case(
         plan=from_template("old-driver"),
         module="driver",
         why="the guest driver 470.239.06 is of branch 470",
         remedy="give `guest.driver` a package",
         mended=from_template("old-driver", f"driver: {{package: '{PACKAGE}'}}"),
     ),
-    "no driver at all": ResolvedVm(
+    "no driver at all": Case(
         plan=from_template("plain"),
         module="driver",
         why="the template has no NVIDIA driver, and no package is named",
         remedy="give `guest.driver` a package",
         mended=from_template("plain", f"driver: {{package: '{PACKAGE}'}}"),
     ),
-    "a registry that is not reached": ResolvedVm(
+    "a registry that is not reached": Case(
         plan=ALONE.replace(IMAGE, "gone.example/tf:1").replace(
             "{secret: ngc}", "{user: me, password: {secret: ngc}}"
         ),
@@ -58,25 +58,25 @@ CASES = {
         why="the registry gone.example cannot be reached",
         remedy="the way to the registry",
     ),
-    "a registry's token that has expired": ResolvedVm(
+    "a registry's token that has expired": Case(
         secrets={"NGC": "ngc-SECRET-expired"},
         module="registry",
         why="the registry nvcr.io refuses the login: the token has expired",
         remedy="check the password that `training.registry` names",
     ),
-    "an image without Horovod": ResolvedVm(
+    "an image without Horovod": Case(
         plan=ALONE.replace("21.07-tf1", "25.02-tf2"),
         module="image",
         why="the image does not hold Horovod",
         remedy="check the image's name",
     ),
-    "an image that is not there": ResolvedVm(
+    "an image that is not there": Case(
         plan=ALONE.replace("21.07-tf1", "21.07-tf9"),
         module="image",
         why="the registry nvcr.io has no image nvidia/tensorflow:21.07-tf9-py3",
         remedy="check the image's name",
     ),
-    "a licence token that is refused": ResolvedVm(
+    "a licence token that is refused": Case(
         secrets={"TOKEN": "tok-SECRET-expired"},
         module="licence",
         why="the licence server refuses the token",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.host_state import Host
-from vgpu_cfg.lab.state import LabState, VirtualMachine
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
 PLAN = "plans/to-verify.yaml"
 ESTATE = "estates/ready-to-train.yaml"

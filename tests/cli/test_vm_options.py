@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.team import kinds, vm_of
-from vgpu_cfg.lab import attributes
-from vgpu_cfg.lab.cluster_state import VmOverride
-from vgpu_cfg.lab.devices import has_tpm
-from vgpu_cfg.lab.state import Cluster, LabState, Task, VirtualMachine
+from vgpu_cfg.lab.state import attributes
+from vgpu_cfg.lab.state.cluster import VmOverride
+from vgpu_cfg.lab.state.devices import has_tpm
+from vgpu_cfg.lab.state.inventory import Cluster, LabState, Task, VirtualMachine
 
 ESTATE = "estates/options.yaml"
 WITHOUT_KEYS = "estates/no-key-provider.yaml"

@@ -25,7 +25,25 @@ from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 __all__ = ["https_server", "vcenter"]
 
-BUILT = Path(__file__).resolve().parents[2] / ".cache" / "contract"
+HERE = Path(__file__).resolve().parent
+BUILT = HERE.parents[1] / ".cache" / "contract"
+GO = frozenset({"vcsim", "own_vcsim", "on_vcsim", "govc"})
+"""Fixtures, and kinds of vCenter, that stand on what script/build-contract builds."""
+NEEDS_GO = "vcsim and govc, which Go builds: tests/contract"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what needs vcsim or govc to `--all`; the same tests on the lab stay."""
+    for item in items:
+        needs = {*getattr(item, "fixturenames", ()), *kinds_of(item)}
+        if item.path.is_relative_to(HERE) and GO & needs:
+            item.add_marker(pytest.mark.long(NEEDS_GO))
+
+
+def kinds_of(item: pytest.Item) -> set[str]:
+    """Return which kinds of vCenter a test is parametrised with."""
+    callspec = getattr(item, "callspec", None)
+    return {value for value in callspec.params.values() if isinstance(value, str)} if callspec else set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.contract.conftest import Govc, Server, running_vcsim
 from vgpu_cfg.lab import estate_names, open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 
 MakeGovc = Callable[[Server], Govc]

@@ -18,10 +18,10 @@ from vgpu_cfg.errors import (
     VgpuCfgError,
 )
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget, Transport

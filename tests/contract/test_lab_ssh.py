@@ -13,11 +13,11 @@ import pytest
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.host_stock import MFT_VIBS
 from vgpu_cfg.lab.shell.access import ShellAccess
-from vgpu_cfg.lab.ssh_server import KNOWN_HOSTS, SSH_CONFIG, Endpoints, LabSshServer, serve_ssh
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.shell.ssh_server import KNOWN_HOSTS, SSH_CONFIG, Endpoints, LabSshServer, serve_ssh
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.host_defaults import MFT_VIBS
+from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry

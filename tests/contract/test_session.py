@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import running_vcsim
+from tests.contract.conftest import NEEDS_GO, running_vcsim
 from tests.contract.vcenters import FixedClock, HttpsServer, VCenter, lab_vcenter
 from vgpu_cfg.errors import CertificateRejected, LoginFailed, Unreachable, VersionTooOld
 from vgpu_cfg.lab.soap.certificate import make_certificate
@@ -91,6 +91,7 @@ def test_a_session_that_cannot_be_renewed_says_so(vcenter: VCenter) -> None:
             VCenterReader(session, FixedClock()).read_inventory(ReadScope())
 
 
+@pytest.mark.long(NEEDS_GO)
 @pytest.mark.parametrize("version", ["6.5", "7.0.3.0"])
 def test_an_old_api_is_read_without_what_it_lacks(version: str) -> None:
     with running_vcsim(["-api-version", version]) as server:

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.contract.conftest import built
+from tests.contract.conftest import NEEDS_GO, built
 from tests.unit.planning.test_vm_table import wanted
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.setting import VmSetting
@@ -29,6 +29,7 @@ def help_of(verb: str) -> str:
     return run.stdout + run.stderr
 
 
+@pytest.mark.long(NEEDS_GO)
 @pytest.mark.parametrize(("setting", "value"), BY_GOVC)
 def test_govc_has_the_command_and_its_flags(setting: VmSetting, value: SettingValue) -> None:
     verb, *flags = setting.govc(value)
@@ -47,5 +48,6 @@ def test_all_that_has_a_field_is_said_to_govc_or_left_to_the_client() -> None:
     assert len(BY_GOVC) > 15
 
 
+@pytest.mark.long(NEEDS_GO)
 def test_govc_does_not_know_what_is_made_up() -> None:
     assert "govc vm.chance " not in help_of("vm.chance")

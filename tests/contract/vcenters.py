@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm

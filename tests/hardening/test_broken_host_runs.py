@@ -12,9 +12,9 @@ import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import SSH, Watch, hosts_of, is_down, is_tidy, marks_of, values_of, watch_labs
-from vgpu_cfg.lab import host_life
+from vgpu_cfg.lab.operations.hosts import lifecycle as host_life
 from vgpu_cfg.lab.shell.shell import LabShell
-from vgpu_cfg.lab.state import Host, LabState
+from vgpu_cfg.lab.state.inventory import Host, LabState
 
 BARE = "bare"
 BARE_HOST = "esx-r12-01.lab"
@@ -28,7 +28,7 @@ REFUSED = {"kind": "call", "fault": "HostConfigFault", "message": "Words of it."
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedVm:
+class Case:
     """A setting: what a plan says of it, who writes it, and whether the host is emptied for that.
 
     `writer` is a method of the API, or after a `$` a part of a command of the host's shell.
@@ -40,48 +40,38 @@ class ResolvedVm:
 
 
 CASES = {
-    "ats": ResolvedVm("ats: false", "UpdateOptions"),
-    "graphics type": ResolvedVm("graphics_type: shared", "UpdateGraphicsConfig", is_down=False),
-    "assignment policy": ResolvedVm(
-        "assignment_policy: consolidation", "UpdateGraphicsConfig", is_down=False
-    ),
-    "GPU's graphics type": ResolvedVm(
+    "ats": Case("ats: false", "UpdateOptions"),
+    "graphics type": Case("graphics_type: shared", "UpdateGraphicsConfig", is_down=False),
+    "assignment policy": Case("assignment_policy: consolidation", "UpdateGraphicsConfig", is_down=False),
+    "GPU's graphics type": Case(
         "graphics_type: shared\n  gpus: {match: {numa: 0}, use: vgpu}", "UpdateGraphicsConfig", is_down=False
     ),
-    "vGPU mode": ResolvedVm(
-        "gpus: {match: {numa: 0}, use: vgpu, vgpu_mode: mixed_size}", "UpdateGraphicsConfig"
-    ),
-    "GPU passthrough": ResolvedVm("gpus: {match: {numa: 1}, use: vgpu}", "UpdatePassthruConfig"),
-    "GPU label": ResolvedVm(
+    "vGPU mode": Case("gpus: {match: {numa: 0}, use: vgpu, vgpu_mode: mixed_size}", "UpdateGraphicsConfig"),
+    "GPU passthrough": Case("gpus: {match: {numa: 1}, use: vgpu}", "UpdatePassthruConfig"),
+    "GPU label": Case(
         "gpus: {match: {numa: 1}, use: passthrough, label: whole}", "UpdatePassthruConfig", is_down=False
     ),
-    "MIG": ResolvedVm("gpus: {match: {numa: 0}, sharing: mig}", "$ -mig 1"),
-    "ECC": ResolvedVm("gpus: {match: {numa: 0}, ecc: false}", "$ -e 0"),
-    "scheduler": ResolvedVm("gpus: {match: {numa: 0}, scheduler: equal_share}", "UpdateModuleOptionString"),
-    "NIC firmware": ResolvedVm(
+    "MIG": Case("gpus: {match: {numa: 0}, sharing: mig}", "$ -mig 1"),
+    "ECC": Case("gpus: {match: {numa: 0}, ecc: false}", "$ -e 0"),
+    "scheduler": Case("gpus: {match: {numa: 0}, scheduler: equal_share}", "UpdateModuleOptionString"),
+    "NIC firmware": Case(
         "nics: {match: {vmnic: vmnic2}, firmware: {ATS_ENABLED: true}}", "$ set ATS_ENABLED"
     ),
-    "NIC passthrough": ResolvedVm("nics: {match: {vmnic: vmnic2}, use: passthrough}", "UpdatePassthruConfig"),
-    "NIC label": ResolvedVm(
+    "NIC passthrough": Case("nics: {match: {vmnic: vmnic2}, use: passthrough}", "UpdatePassthruConfig"),
+    "NIC label": Case(
         'nics: {match: {pci_id: "0000:e4:00.0"}, use: passthrough, label: rail}',
         "UpdatePassthruConfig",
         is_down=False,
     ),
-    "virtual functions": ResolvedVm(
-        "nics: {match: {vmnic: vmnic2}, use: sriov, vfs: 4}", "UpdatePassthruConfig"
-    ),
-    "RoCE": ResolvedVm(
+    "virtual functions": Case("nics: {match: {vmnic: vmnic2}, use: sriov, vfs: 4}", "UpdatePassthruConfig"),
+    "RoCE": Case(
         "nics: {match: {vmnic: vmnic2}, roce: {trust: dscp, priority: 3}}", "UpdateModuleOptionString"
     ),
-    "uplink": ResolvedVm(
-        "nics: {match: {vmnic: vmnic2}, switch: vSwitch0}", "UpdateVirtualSwitch", is_down=False
-    ),
-    "vmknic": ResolvedVm(
-        "vmknics: {network: Management Network, mtu: 9000}", "UpdateVirtualNic", is_down=False
-    ),
-    "PVRDMA": ResolvedVm("pvrdma: {vmknic: vmk0}", "UpdateOptions", is_down=False),
-    "firewall": ResolvedVm("pvrdma: {vmknic: vmk0}", "EnableRuleset", is_down=False),
-    "licence": ResolvedVm("licence: {secret: lic}", "UpdateAssignedLicense", is_down=False),
+    "uplink": Case("nics: {match: {vmnic: vmnic2}, switch: vSwitch0}", "UpdateVirtualSwitch", is_down=False),
+    "vmknic": Case("vmknics: {network: Management Network, mtu: 9000}", "UpdateVirtualNic", is_down=False),
+    "PVRDMA": Case("pvrdma: {vmknic: vmk0}", "UpdateOptions", is_down=False),
+    "firewall": Case("pvrdma: {vmknic: vmk0}", "EnableRuleset", is_down=False),
+    "licence": Case("licence: {secret: lic}", "UpdateAssignedLicense", is_down=False),
 }
 PLAN = f"""
 version: 1

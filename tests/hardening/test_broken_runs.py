@@ -11,8 +11,8 @@ from pyVmomi import vim, vmodl
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.flows import flow, run_flow
 from vgpu_cfg.execution import stop_on_interrupt
-from vgpu_cfg.lab.faults import make_fault
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.simulation.faults import make_fault
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.vsphere.wire.faults import is_session_over
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 

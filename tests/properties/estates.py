@@ -13,14 +13,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from vgpu_cfg import documents
-from vgpu_cfg.lab.builder import build_state
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.estate import Estate
-from vgpu_cfg.lab.estate_files import EstateFile
-from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.building.builder import build_state
+from vgpu_cfg.lab.estates.estate import Estate
+from vgpu_cfg.lab.estates.files import EstateFile
 from vgpu_cfg.lab.rules.admission import reserved_mib
 from vgpu_cfg.lab.rules.gpu_load import GpuLoad, find_slot, load_of
 from vgpu_cfg.lab.rules.nvlink import joined_sets
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.vcenter import Lab
 
 PROFILES: Mapping[str, Sequence[str]] = {

@@ -15,7 +15,7 @@ from tests.properties.estates import Wanted, open_estate, together
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab.rules import admission
-from vgpu_cfg.lab.state import Host, Task, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Plan

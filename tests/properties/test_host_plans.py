@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.extent import examples
 from tests.plans.estate import make_inventory
 from tests.plans.simulator import carry_out
 from vgpu_cfg.catalog import load_catalog
@@ -229,7 +230,9 @@ def of_host(plan: Plan, moid: str, *kinds: str) -> list[Change]:
     return [change for change in plan.changes if change.host_moid == moid and change.kind in kinds]
 
 
-SLOW = settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+SLOW = settings(
+    max_examples=examples(30, 100), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 
 
 @SLOW

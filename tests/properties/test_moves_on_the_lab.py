@@ -11,10 +11,10 @@ import pytest
 from tests.properties.estates import open_estate
 from tests.properties.moving import Desk, desk
 from tests.properties.test_rebalance import CHOICES, WINDOW, Choice, desired_of, estate, host, vm
-from vgpu_cfg.lab.builder import build_state
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.estate_files import read_estate
-from vgpu_cfg.lab.state import Task
+from vgpu_cfg.lab.building.builder import build_state
+from vgpu_cfg.lab.estates.files import read_estate
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.inventory import Task
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.planning.moves.rebalance import MoveMethod, RebalanceResult
 

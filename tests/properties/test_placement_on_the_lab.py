@@ -9,11 +9,12 @@ from typing import Any, Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.extent import examples
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from tests.properties.moving import StandingClock
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Plan
@@ -31,10 +32,10 @@ NO_PLACE = {f"VG{number}" for number in (102, 103, 104, 105, 106, 107, 108, 138,
 """What says that a VM fits nowhere."""
 MAY_STRAND = "VG116"
 
-ResolvedVm = tuple[dict[str, Any], tuple[Wanted, ...]]
+Case = tuple[dict[str, Any], tuple[Wanted, ...]]
 
 SLOW = settings(
-    max_examples=80,
+    max_examples=examples(15, 80),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
@@ -63,7 +64,7 @@ def planned(lab: Lab, desired: DesiredPlan, reader: VCenterReader) -> Plan:
 
 @SLOW
 @given(cases())
-def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: ResolvedVm) -> None:
+def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: Case) -> None:
     estate, wanted = case
     lab = open_estate(estate)
     desired = desired_plan(wanted, tmp_path)
@@ -80,7 +81,7 @@ def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: ResolvedV
 def test_what_is_planned_powers_on_whichever_gpu_is_chosen(
     choice: Literal["least_loaded", "lowest", "random"],
     tmp_path: Path,
-    case: ResolvedVm,
+    case: Case,
 ) -> None:
     estate, wanted = case
     lab = open_estate(estate, gpu_choice=choice)

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.extent import examples
 from tests.plans.estate import make_inventory
 from tests.plans.legal import is_legal
 from tests.plans.simulator import carry_out, fullest, least_loaded
@@ -108,7 +109,7 @@ def made(wanted: DesiredPlan, observed: Inventory) -> Plan:
     return make_plan(wanted, observed, CATALOG, options)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40, 150))
 @given(desired_settings(), inventories())
 def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
@@ -121,7 +122,7 @@ def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inven
         assert again.errors == ()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40, 150))
 @given(desired_settings(), inventories(), st.integers(0, 100))
 def test_the_order_of_what_is_read_does_not_matter(
     wanted: DesiredPlan, observed: Inventory, seed: int
@@ -133,7 +134,7 @@ def test_the_order_of_what_is_read_does_not_matter(
     assert second.diagnostics == first.diagnostics
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50, 200))
 @given(desired_settings(), inventories())
 def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
@@ -160,7 +161,7 @@ def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> No
             assert is_legal(gpu, held), (gpu.pci_id, on_gpu)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(30, 100))
 @given(desired_settings(), inventories())
 def test_what_a_plan_needs_is_in_it_and_comes_before(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)

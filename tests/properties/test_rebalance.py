@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.extent import examples
 from tests.properties.estates import GPUS, PROFILES, Wanted, open_estate, plan_rows
 from tests.properties.moving import desk, fewest_moves
 from vgpu_cfg.model.desired import DesiredPlan
@@ -21,7 +22,7 @@ CHOICES = ("least_loaded", "lowest", "random")
 WINDOW = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "1024"}
 
 SLOW = settings(
-    max_examples=40,
+    max_examples=examples(10, 40),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,

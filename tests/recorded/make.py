@@ -15,8 +15,8 @@ from tests.recorded import cassettes
 from vgpu_cfg.cli.app import main
 from vgpu_cfg.errors import LoginFailed, VersionTooOld
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.managers.sessions import Credentials
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.sessions import Credentials
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.lab.vcenter import Lab
 

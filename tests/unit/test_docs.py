@@ -17,8 +17,8 @@ from vgpu_cfg.documents import build, parse_text
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.faults import FaultScript
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.faults import FaultScript
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.settings.connection import ConfigFile, Context, Environment

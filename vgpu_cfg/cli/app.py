@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
-from vgpu_cfg.cli.commands import estate, explain, fit, lab, plan, rebalance, runbook, verify
-from vgpu_cfg.cli.commands import export as host_list
+from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
+from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
@@ -22,9 +24,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (plan, runbook, verify, estate, fit, host_list, rebalance, explain):
+for command in (plan, runbook, verify, estate, fit, hand_over, rebalance, explain):
     command.register(app)
 app.add_typer(lab.app, name="lab")
+
+
+@app.callback()
+def take_options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the versions of vgpu-cfg, Python and libraries, as a report of a bug needs them.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command; they have done their work when this is called."""
 
 
 def main() -> None:
@@ -33,7 +51,7 @@ def main() -> None:
     Typer's own: 2 for a mistyped command line, 130 for Ctrl-C before anything was begun.
     """
     try:
-        app(prog_name="vgpu-cfg")
+        _command()(prog_name="vgpu-cfg")
     except VgpuCfgError as error:
         _print_error(error)
         sys.exit(error.exit_code)
@@ -46,6 +64,12 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - nothing may reach the user as a traceback
         _report_bug(error)
         sys.exit(EXIT_BUG)
+
+
+@cache
+def _command() -> Any:
+    """Return the commands as Click runs them; Typer takes a tenth of a second to make them."""
+    return typer.main.get_command(app)
 
 
 def _unusable_file(error: OSError) -> DocumentError:
@@ -65,10 +89,12 @@ def _print_error(error: VgpuCfgError) -> None:
 
 
 def _report_bug(error: Exception) -> None:
+    lines = [
+        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}",
+        f"WHERE  {' '.join(sys.argv[1:3])}",
+        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints",
+    ]
     if os.environ.get("VGPU_CFG_DEBUG"):
         traceback.print_exception(error)
-    sys.stderr.write(
-        f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}\n"
-        f"WHERE  {' '.join(sys.argv[1:3])}\n"
-        "DO     run it again with VGPU_CFG_DEBUG=1 and report what it prints\n"
-    )
+        lines += version_lines()
+    sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -156,7 +156,7 @@ def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab |
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
         from vgpu_cfg.cli.guest_logins import LabGuestShells
-        from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
+        from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
 
         return LabGuestShells(
             keys,
@@ -273,7 +273,7 @@ def lab_folder(estate: str) -> Path:
 def open_lab_of(estate: str) -> Lab:
     """Open the lab on a built-in estate or an estate file, as the last command left it."""
     from vgpu_cfg.lab import open_lab
-    from vgpu_cfg.lab.clock import RealClock, VirtualClock
+    from vgpu_cfg.lab.simulation.clock import RealClock, VirtualClock
 
     settings = lab_settings()
     clock = RealClock(settings.speed) if settings.speed else VirtualClock()
@@ -313,7 +313,7 @@ def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -
     with server, ExitStack() as closing:
         config = None
         if with_ssh:
-            from vgpu_cfg.lab.ssh_server import serve_ssh
+            from vgpu_cfg.lab.shell.ssh_server import serve_ssh
 
             closing.enter_context(serve_ssh(lab, folder / "ssh"))
             config = folder / "ssh" / "ssh_config"
@@ -337,7 +337,7 @@ def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool],
 
     Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.
     """
-    from vgpu_cfg.lab.state import Host
+    from vgpu_cfg.lab.state.inventory import Host
 
     lab = open_lab_of(estate)
     known = [host.name for host in lab.state.all(Host)]

@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -122,7 +123,15 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
 
 
 def parse_text(text: str, name: str, *, lenient: bool = False) -> Document:
-    """Read YAML text; see `read_document`."""
+    """Read YAML text; see `read_document`.
+
+    Nobody changes what is in a document: who reads the same text again shares it.
+    """
+    return _parsed(text, name, lenient)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, name: str, lenient: bool) -> Document:  # noqa: FBT001 - the key of a cache
     builder = _Builder(name)
     try:
         root = builder.document(text)

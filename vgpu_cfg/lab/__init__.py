@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.lab.estate_files import estate_names
+from vgpu_cfg.lab.estates.files import estate_names
 
 if TYPE_CHECKING:
-    from vgpu_cfg.lab.clock import LabClock
     from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
+    from vgpu_cfg.lab.simulation.clock import LabClock
     from vgpu_cfg.lab.vcenter import Lab as Lab
 
 __all__ = ["about_estate", "estate_names", "open_lab", "reset_lab"]
@@ -33,11 +33,11 @@ def open_lab(
     `folder` holds its state between commands; None keeps it in memory. `clock` is the wall clock by
     default. `task_seconds` scales how long tasks last. Raises `DocumentError`.
     """
-    from vgpu_cfg.lab import fleet
-    from vgpu_cfg.lab.builder import build_state
-    from vgpu_cfg.lab.clock import RealClock
-    from vgpu_cfg.lab.estate_files import read_estate
-    from vgpu_cfg.lab.store import Store
+    from vgpu_cfg.lab.building import fleet
+    from vgpu_cfg.lab.building.builder import build_state
+    from vgpu_cfg.lab.estates.files import read_estate
+    from vgpu_cfg.lab.simulation.clock import RealClock
+    from vgpu_cfg.lab.state.store import Store
     from vgpu_cfg.lab.vcenter import Lab
 
     size = fleet.parse_name(str(estate))
@@ -64,7 +64,7 @@ def open_lab(
 
 def about_estate(name: str) -> str:
     """Return what a shipped estate is, in one sentence."""
-    from vgpu_cfg.lab.estate_files import read_estate
+    from vgpu_cfg.lab.estates.files import read_estate
 
     return read_estate(name).estate.about
 

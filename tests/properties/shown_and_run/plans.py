@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ResolvedVm:
+class Case:
     """An estate, and plan files that are applied to it one after the other."""
 
     estate: Row
@@ -236,7 +236,7 @@ def plan_files(draw: st.DrawFn, *, has_driver: bool, passthrough: bool, of_hosts
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, of_hosts: bool) -> ResolvedVm:
+def cases(draw: st.DrawFn, *, of_hosts: bool) -> Case:
     """Make an estate and two plans for it, of which the second changes what the first has made."""
     has_driver = not of_hosts or draw(truths)
     passthrough = draw(truths)
@@ -248,4 +248,4 @@ def cases(draw: st.DrawFn, *, of_hosts: bool) -> ResolvedVm:
         functions=draw(truths),
     )
     plans = plan_files(has_driver=has_driver, passthrough=passthrough, of_hosts=of_hosts)
-    return ResolvedVm(estate, (draw(plans), draw(plans)))
+    return Case(estate, (draw(plans), draw(plans)))

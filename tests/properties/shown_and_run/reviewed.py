@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tests.cli.command_line import CommandLine
 from tests.properties.shown_and_run.comparison import Run
 from tests.properties.shown_and_run.wire import listening
-from vgpu_cfg.lab.vm_state import VirtualMachine
+from vgpu_cfg.lab.state.vm import VirtualMachine
 
 if TYPE_CHECKING:
     import pytest

@@ -14,23 +14,24 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from tests.cli.command_line import CommandLine
+from tests.extent import examples
 from tests.properties.shown_and_run.comparison import faults_of
-from tests.properties.shown_and_run.plans import ESTATE, ResolvedVm, cases
+from tests.properties.shown_and_run.plans import ESTATE, Case, cases
 from tests.properties.shown_and_run.reviewed import run_reviewed
 
 SECRETS = {"ESXI_PASSWORD": "lab", "LICENCE_KEY": "AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"}
 
 
-def few(count: int) -> settings:
+def few(count: int, many: int) -> settings:
     """Return how many cases are tried, and that none is shrunk."""
     return settings(
-        max_examples=int(os.environ.get("SHOWN_AND_RUN_EXAMPLES", count)),
+        max_examples=int(os.environ.get("SHOWN_AND_RUN_EXAMPLES", examples(count, many))),
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     )
 
 
-def faults_in(case: ResolvedVm, *, of_vms: bool) -> list[str]:
+def faults_in(case: Case, *, of_vms: bool) -> list[str]:
     """Run a case's plans one after the other, up to the first that has nothing to run."""
     faults: list[str] = []
     count = 0
@@ -50,15 +51,15 @@ def faults_in(case: ResolvedVm, *, of_vms: bool) -> list[str]:
     return faults
 
 
-@few(2)
+@few(1, 4)
 @given(cases(of_hosts=True))
-def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: ResolvedVm) -> None:
+def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: Case) -> None:
     faults = faults_in(case, of_vms=False)
     assert not faults, "\n".join(faults)
 
 
-@few(8)
+@few(3, 16)
 @given(cases(of_hosts=False))
-def test_what_is_sent_to_vms_was_shown(case: ResolvedVm) -> None:
+def test_what_is_sent_to_vms_was_shown(case: Case) -> None:
     faults = faults_in(case, of_vms=True)
     assert not faults, "\n".join(faults)

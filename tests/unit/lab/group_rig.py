@@ -11,10 +11,10 @@ from tests.unit.lab.host_rig import HostRig
 from tests.unit.lab.rig import add, change, estate_of, options, passthrough
 from tests.unit.lab.wire.client import everything
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.devices import vgpu_backing
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.devices import vgpu_backing
+from vgpu_cfg.lab.state.inventory import Host
 
 A100D, H100XM = "grid_a100d-80c", "nvidia_h100xm-80c"
 PAIR = f"Nvidia:2@{A100D}%NVLink"

@@ -10,8 +10,8 @@ from pyVmomi import vim
 from tests.unit.lab.rig import estate_of
 from tests.unit.lab.wire.client import connect, everything
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 A100_HOST, OTHER_A100_HOST = "esx-r12-01.lab", "esx-r12-02.lab"

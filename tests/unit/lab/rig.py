@@ -9,14 +9,14 @@ from pyVmomi import vim
 
 from vgpu_cfg import documents
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.builder import build_state
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.devices import vgpu_backing
-from vgpu_cfg.lab.estate import Estate
-from vgpu_cfg.lab.estate_files import EstateFile
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.state import Guest
-from vgpu_cfg.lab.state import Cluster, Folder, Host, Managed, Network, Task, VirtualMachine
+from vgpu_cfg.lab.building.builder import build_state
+from vgpu_cfg.lab.estates.estate import Estate
+from vgpu_cfg.lab.estates.files import EstateFile
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.devices import vgpu_backing
+from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.inventory import Cluster, Folder, Host, Managed, Network, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 ManagedT = TypeVar("ManagedT", bound=Managed)

@@ -9,7 +9,7 @@ from pyVmomi import vim
 
 from tests.unit.lab.host_rig import A100_HOST, HostRig
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.vcenter import Lab
 
 SWITCH = "dvs-roce"

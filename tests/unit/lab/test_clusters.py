@@ -9,7 +9,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, estate_of
-from vgpu_cfg.lab.state import Cluster, VmOverride
+from vgpu_cfg.lab.state.inventory import Cluster, VmOverride
 
 TWO_HOSTS = """
 about: two hosts

@@ -9,7 +9,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig
 from tests.unit.lab.wire.client import connect
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 
 @pytest.fixture

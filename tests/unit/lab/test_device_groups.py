@@ -24,7 +24,7 @@ from tests.unit.lab.group_rig import (
     taken_out,
 )
 from tests.unit.lab.rig import Rig, change
-from vgpu_cfg.lab.state import Folder, Host, ResourcePool
+from vgpu_cfg.lab.state.inventory import Folder, Host, ResourcePool
 
 TWO_KINDS = """
 about: One host with bridges, one without.

@@ -11,8 +11,8 @@ from tests.unit.lab.rig import Rig, built, estate_of
 from tests.unit.lab.wire.client import shown
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import about_estate, estate_names, open_lab
-from vgpu_cfg.lab.estate_parts import Part
-from vgpu_cfg.lab.state import Cluster, Datastore, Folder, Host, Network, VirtualMachine
+from vgpu_cfg.lab.estates.parts import Part
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Folder, Host, Network, VirtualMachine
 
 BASE = """\
 about: a

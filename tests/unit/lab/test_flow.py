@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
-from vgpu_cfg.lab.state import Host, Task, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 
 CHOICES = ["least_loaded", "lowest", "random"]
 

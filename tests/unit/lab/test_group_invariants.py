@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyVmomi import vim, vmodl
 
+from tests.extent import examples
 from tests.unit.lab.group_rig import (
     CHOICES,
     H100XM,
@@ -20,10 +21,10 @@ from tests.unit.lab.group_rig import (
     single,
     taken_out,
 )
-from vgpu_cfg.lab.devices import groups_of, vgpus_of
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
-from vgpu_cfg.lab.state import Host, Task, VirtualMachine
-from vgpu_cfg.lab.state_json import decode_object, encode_object
+from vgpu_cfg.lab.state.as_json import decode_object, encode_object
+from vgpu_cfg.lab.state.devices import groups_of, vgpus_of
+from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 
 PARTITIONS = (
     {1, 3}, {2, 4}, {5, 7}, {6, 8}, {1, 2, 3, 4}, {5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8},
@@ -114,5 +115,5 @@ class GroupMachine(RuleBasedStateMachine):
         assert not any(isinstance(task.fault, vim.fault.InvalidDeviceSpec) for task in tasks)
 
 
-GroupMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=examples(5, 15), stateful_step_count=20, deadline=None)
 TestGroups = GroupMachine.TestCase

@@ -6,10 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
+from tests.extent import examples
 from tests.unit.lab.test_invariants import LabMachine
-from vgpu_cfg.lab.operations.evacuate import VGPU_OPTION
+from vgpu_cfg.lab.operations.hosts.evacuate import VGPU_OPTION
 from vgpu_cfg.lab.rules.migration import HOT_MIGRATE
-from vgpu_cfg.lab.state import Cluster, Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
 
 NAMES = ("esx-a100-01.lab", "esx-a100-02.lab", "esx-l40s-01.lab")
 HOSTS = st.sampled_from(NAMES)
@@ -90,5 +91,5 @@ def may(machine: HostMachine, host: Host, method: str, *, force: bool) -> bool:
     return host.in_maintenance or (force and not host.entering_maintenance)
 
 
-HostMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=30)
+HostMachine.TestCase.settings = settings(max_examples=examples(7, 20), stateful_step_count=30)
 TestHosts = HostMachine.TestCase

@@ -11,8 +11,8 @@ from pyVmomi import vim
 
 from tests.unit.lab.host_rig import A100_1, A100_HOST, CX6_0, HostRig, rig_of
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.state import Alarm, Host, LabState
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.inventory import Alarm, Host, LabState
 
 
 def option(rig: HostRig, *, value: bool) -> None:

@@ -9,8 +9,8 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.host_rig import A100_HOST, OTHER_A100_HOST, HostRig, rig_of
-from vgpu_cfg.lab.host_stock import bundle_vibs
-from vgpu_cfg.lab.state import Host, HostDriver
+from vgpu_cfg.lab.state.host_defaults import bundle_vibs
+from vgpu_cfg.lab.state.inventory import Host, HostDriver
 
 SSH = "TSM-SSH"
 KEY = "AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"

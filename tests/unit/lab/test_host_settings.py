@@ -16,7 +16,7 @@ from tests.unit.lab.host_rig import (
     UPLINK,
     HostRig,
 )
-from vgpu_cfg.lab.state import Host, VgpuUse
+from vgpu_cfg.lab.state.inventory import Host, VgpuUse
 
 
 def graphics(rig: HostRig, name: str = A100_HOST, **fields: Any) -> None:

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyVmomi import vim, vmodl
 
+from tests.extent import examples
 from tests.unit.lab.rig import Rig, add, change, gpu_spec, passthrough
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.lab.devices import vgpu_backing, vgpus_of
-from vgpu_cfg.lab.host_state import Gpu
-from vgpu_cfg.lab.state import Datastore, Folder, Host, Network, ResourcePool, Task, VirtualMachine
-from vgpu_cfg.lab.state_json import decode_object, encode_object
+from vgpu_cfg.lab.state.as_json import decode_object, encode_object
+from vgpu_cfg.lab.state.devices import vgpu_backing, vgpus_of
+from vgpu_cfg.lab.state.host import Gpu
+from vgpu_cfg.lab.state.inventory import Datastore, Folder, Host, Network, ResourcePool, Task, VirtualMachine
 
 PROFILES = [
     "grid_a100d-80c", "grid_a100d-40c", "grid_a100d-20c", "grid_a100d-10c", "grid_a100d-4c",
@@ -185,5 +186,5 @@ def mixed(gpu: Gpu) -> bool:
     return gpu.vgpu_mode == "mixedSize"
 
 
-LabMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+LabMachine.TestCase.settings = settings(max_examples=examples(8, 25), stateful_step_count=25)
 TestLab = LabMachine.TestCase

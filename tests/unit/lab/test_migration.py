@@ -10,8 +10,8 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.group_rig import A100D, PAIR, GroupRig, config, of_groups, rig_of, single
 from tests.unit.lab.rig import add, passthrough
-from vgpu_cfg.lab.devices import vgpu_backing
-from vgpu_cfg.lab.state import Cluster, Datastore, Host, ResourcePool
+from vgpu_cfg.lab.state.devices import vgpu_backing
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, ResourcePool
 
 ONE, TWO = "one.lab", "two.lab"
 TEN = "grid_a100d-10c"

@@ -11,8 +11,8 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import A100_HOST, OTHER_A100_HOST, HostRig
 from tests.unit.lab.switch_rig import SwitchRig
-from vgpu_cfg.lab.host_stock import MANAGEMENT_NETWORK
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.state.host_defaults import MANAGEMENT_NETWORK
+from vgpu_cfg.lab.state.inventory import Host
 
 STATIC = {"dhcp": False, "ipAddress": "10.9.0.5", "subnetMask": "255.255.0.0"}
 

@@ -24,7 +24,7 @@ from tests.unit.lab.rig import built
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
 from vgpu_cfg.lab.rules.nvlink import SWITCH_SETS, joined_sets, offered_groups
-from vgpu_cfg.lab.state import Host, Passthrough
+from vgpu_cfg.lab.state.inventory import Host, Passthrough
 
 LEFT, RIGHT = ["0000:4a:00.0", "0000:61:00.0"], ["0000:ca:00.0", "0000:e1:00.0"]
 FULL = vim.fault.InsufficientGraphicsResourcesFault

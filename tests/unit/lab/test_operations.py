@@ -8,8 +8,8 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import TEMPLATE, Rig, add, change, disk, gpu_spec, options, passthrough, vmxnet3
-from vgpu_cfg.lab.devices import disks_of, nics_of, vgpu_backing, vgpus_of
-from vgpu_cfg.lab.state import Cluster, Datastore, Folder, Network, VirtualMachine
+from vgpu_cfg.lab.state.devices import disks_of, nics_of, vgpu_backing, vgpus_of
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Folder, Network, VirtualMachine
 
 ConfigSpec = vim.vm.ConfigSpec
 

@@ -10,7 +10,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, estate_of
 from tests.unit.lab.wire.client import shown
-from vgpu_cfg.lab.state import Cluster, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
 
 TWO_CLUSTERS = """
 about: two clusters

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
-from vgpu_cfg.lab.devices import dynamic_of
+from vgpu_cfg.lab.state.devices import dynamic_of
 
 _Passthrough = vim.vm.device.VirtualPCIPassthrough
 HOST = "esx-a100-03.lab"

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.lab.group_rig import GroupRig, rig_of
 from tests.unit.lab.rig import built
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.pcie import link
-from vgpu_cfg.lab.shell.nvidia_topo import matrix
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.nvidia.smi_topo import matrix
+from vgpu_cfg.lab.state.inventory import Host
+from vgpu_cfg.lab.state.pcie import link
 from vgpu_cfg.parsers.nvidia_topology import Topology, parse_topology
 
 HOST = """

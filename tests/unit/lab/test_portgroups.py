@@ -10,7 +10,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import OTHER_A100_HOST
 from tests.unit.lab.switch_rig import SWITCH, Portgroup, SwitchRig, port_setting, trunk
-from vgpu_cfg.lab.state import Network
+from vgpu_cfg.lab.state.inventory import Network
 
 Shapes = vim.dvs.VmwareDistributedVirtualSwitch
 

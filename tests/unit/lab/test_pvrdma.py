@@ -8,8 +8,8 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
-from vgpu_cfg.lab.devices import nic_backing
-from vgpu_cfg.lab.state import Network, VirtualMachine
+from vgpu_cfg.lab.state.devices import nic_backing
+from vgpu_cfg.lab.state.inventory import Network, VirtualMachine
 
 
 @pytest.fixture

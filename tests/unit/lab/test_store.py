@@ -12,10 +12,10 @@ from pyVmomi import vim
 from tests.unit.lab.rig import Rig, estate_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import reset_lab
-from vgpu_cfg.lab.devices import vgpus_of
-from vgpu_cfg.lab.state import Cluster, Host, Task
-from vgpu_cfg.lab.state_json import decode_object, encode_object
-from vgpu_cfg.lab.store import STATE_FILE
+from vgpu_cfg.lab.state.as_json import decode_object, encode_object
+from vgpu_cfg.lab.state.devices import vgpus_of
+from vgpu_cfg.lab.state.inventory import Cluster, Host, Task
+from vgpu_cfg.lab.state.store import STATE_FILE
 
 
 def flat(rig: Rig) -> dict[str, Any]:

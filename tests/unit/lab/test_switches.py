@@ -10,7 +10,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import A100_HOST, L40S_HOST, OTHER_A100_HOST, rig_of
 from tests.unit.lab.switch_rig import SWITCH, Config, SwitchRig
-from vgpu_cfg.lab.state import DistributedSwitch
+from vgpu_cfg.lab.state.inventory import DistributedSwitch
 
 
 def uplinks(rig: SwitchRig, name: str = A100_HOST) -> dict[str, list[str]]:

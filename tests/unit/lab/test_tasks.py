@@ -8,9 +8,9 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import TEMPLATE, Rig
-from vgpu_cfg.lab.clock import VIRTUAL_START, RealClock, VirtualClock
-from vgpu_cfg.lab.faults import ScriptedFault, fault_type
-from vgpu_cfg.lab.state import Task
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, RealClock, VirtualClock
+from vgpu_cfg.lab.simulation.faults import ScriptedFault, fault_type
+from vgpu_cfg.lab.state.inventory import Task
 
 
 def test_a_task_runs_reports_progress_and_ends() -> None:
@@ -98,7 +98,7 @@ def test_a_task_whose_object_went_away() -> None:
 
 
 def test_old_tasks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_cfg.lab.tasks.KEPT_TASKS", 3)
+    monkeypatch.setattr("vgpu_cfg.lab.simulation.tasks.KEPT_TASKS", 3)
     rig = Rig()
     vm = rig.clone("a")
     for number in range(5):

@@ -8,8 +8,8 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
-from vgpu_cfg.lab.host_state import Nic, Passthrough
-from vgpu_cfg.lab.state import Network, VirtualMachine
+from vgpu_cfg.lab.state.host import Nic, Passthrough
+from vgpu_cfg.lab.state.inventory import Network, VirtualMachine
 
 HOST = "esx-01.lab"
 _Sriov = vim.vm.device.VirtualSriovEthernetCard

@@ -9,7 +9,7 @@ from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
 from tests.unit.lab.wire.client import shown
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig, add, change, estate_of, gpu_spec
 from tests.unit.lab.wire.client import shown
-from vgpu_cfg.lab.devices import TPM
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.devices import TPM
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 ESTATE = """
 about: a vCenter with a key provider, or without

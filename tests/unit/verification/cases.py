@@ -34,7 +34,7 @@ TRAIN = ("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train")
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedVm:
+class Case:
     """A change that makes one check of one subject fail with a code."""
 
     code: VerifyCode
@@ -195,29 +195,29 @@ C = VerifyCode
 PAIR = "hvd-01 -> hvd-02"
 ALL = "hvd-01, hvd-02"
 
-CASES: tuple[ResolvedVm, ...] = (
-    ResolvedVm(C.HOST_DRIVER, "host-driver", "esx-01", lambda scene: _facts(scene, software=())),
-    ResolvedVm(
+CASES: tuple[Case, ...] = (
+    Case(C.HOST_DRIVER, "host-driver", "esx-01", lambda scene: _facts(scene, software=())),
+    Case(
         C.HOST_GRAPHICS, "graphics", "esx-01", lambda scene: _host(scene, graphics_type=GraphicsType.SHARED)
     ),
-    ResolvedVm(C.HOST_MIG, "mig", "esx-01", _time_sliced_on_mig),
-    ResolvedVm(
+    Case(C.HOST_MIG, "mig", "esx-01", _time_sliced_on_mig),
+    Case(
         C.HOST_ATS,
         "host-ats",
         "esx-01",
         lambda scene: _facts(scene, kernel={"atsSupport": KernelSetting(configured="TRUE", runtime="FALSE")}),
     ),
-    ResolvedVm(C.HOST_ROCE, "host-roce", "esx-01", _host_owned),
-    ResolvedVm(C.HOST_NIC_FIRMWARE, "nic-firmware", "esx-01", _firmware_off),
-    ResolvedVm(C.GUEST_UNREACHED, "reached", "hvd-01", _gone),
-    ResolvedVm(C.GUEST_UNSTAGED, "staged", "hvd-01", _stuck),
-    ResolvedVm(
+    Case(C.HOST_ROCE, "host-roce", "esx-01", _host_owned),
+    Case(C.HOST_NIC_FIRMWARE, "nic-firmware", "esx-01", _firmware_off),
+    Case(C.GUEST_UNREACHED, "reached", "hvd-01", _gone),
+    Case(C.GUEST_UNSTAGED, "staged", "hvd-01", _stuck),
+    Case(
         C.DRIVER_ABSENT,
         "driver",
         "hvd-01",
         lambda scene: scene.answer("nvidia-smi", "-q", by=failing(printed("query-driver-not-loaded.txt"), 9)),
     ),
-    ResolvedVm(
+    Case(
         C.DRIVER_BRANCH,
         "driver",
         "hvd-01",
@@ -227,13 +227,13 @@ CASES: tuple[ResolvedVm, ...] = (
             by=printed("guest-query-a100-40c-licensed.txt").replace("580.95.05", "535.183.01"),
         ),
     ),
-    ResolvedVm(C.GPUS_MISSING, "gpus", "hvd-01", lambda scene: scene.change(gpus=2, vgpus=2)),
-    ResolvedVm(C.UNLICENSED, "licence", "hvd-01", _unlicensed),
-    ResolvedVm(C.NO_NVLINK, "nvlink", "hvd-01", _two_peers_over_pcie),
-    ResolvedVm(C.NIC_WRONG, "nics", "hvd-01", _small_mtu),
-    ResolvedVm(C.RDMA_DOWN, "rdma", "hvd-01", _port_down),
-    ResolvedVm(C.NO_GID, "gid", "hvd-01", _no_ipv4_gid),
-    ResolvedVm(
+    Case(C.GPUS_MISSING, "gpus", "hvd-01", lambda scene: scene.change(gpus=2, vgpus=2)),
+    Case(C.UNLICENSED, "licence", "hvd-01", _unlicensed),
+    Case(C.NO_NVLINK, "nvlink", "hvd-01", _two_peers_over_pcie),
+    Case(C.NIC_WRONG, "nics", "hvd-01", _small_mtu),
+    Case(C.RDMA_DOWN, "rdma", "hvd-01", _port_down),
+    Case(C.NO_GID, "gid", "hvd-01", _no_ipv4_gid),
+    Case(
         C.ROCE_UNSET,
         "roce",
         "hvd-01",
@@ -241,9 +241,9 @@ CASES: tuple[ResolvedVm, ...] = (
             "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")
         ),
     ),
-    ResolvedVm(C.NO_PEERMEM, "peermem", "hvd-01", _no_peermem),
-    ResolvedVm(C.ATS_OFF, "ats", "hvd-01", _ats_off),
-    ResolvedVm(
+    Case(C.NO_PEERMEM, "peermem", "hvd-01", _no_peermem),
+    Case(C.ATS_OFF, "ats", "hvd-01", _ats_off),
+    Case(
         C.RUNTIME_DOWN,
         "runtime",
         "hvd-01",
@@ -251,7 +251,7 @@ CASES: tuple[ResolvedVm, ...] = (
             "systemctl", "is-active", "docker", by=ShellResult(status=3, stdout="inactive\n")
         ),
     ),
-    ResolvedVm(
+    Case(
         C.NO_GPU_IN_CONTAINER,
         "container-gpus",
         "hvd-01",
@@ -264,7 +264,7 @@ CASES: tuple[ResolvedVm, ...] = (
             ),
         ),
     ),
-    ResolvedVm(
+    Case(
         C.NO_HOROVOD,
         "horovod",
         "hvd-01",
@@ -277,27 +277,27 @@ CASES: tuple[ResolvedVm, ...] = (
             by=printed("horovod-check-build-without-nccl.txt"),
         ),
     ),
-    ResolvedVm(
+    Case(
         C.WORKER_DOWN,
         "worker",
         "hvd-01",
         lambda scene: scene.answer("systemctl", "is-active", "vgpu-cfg-worker.service", by="activating\n"),
     ),
-    ResolvedVm(
+    Case(
         C.NO_SSH,
         "ssh",
         PAIR,
         lambda scene: scene.answer("ssh", by=failing("Host key verification failed.", 255)),
     ),
-    ResolvedVm(
+    Case(
         C.PATH_MTU,
         "path-mtu",
         PAIR,
         lambda scene: scene.answer("ping", by=failing("ping: local error: message too long, mtu=1500")),
     ),
-    ResolvedVm(C.SLOW_HOST_MEMORY, "bandwidth", PAIR, _slow),
-    ResolvedVm(C.SLOW_GPU_MEMORY, "bandwidth-gpu", PAIR, _half_from_gpu),
-    ResolvedVm(
+    Case(C.SLOW_HOST_MEMORY, "bandwidth", PAIR, _slow),
+    Case(C.SLOW_GPU_MEMORY, "bandwidth-gpu", PAIR, _half_from_gpu),
+    Case(
         C.ALLREDUCE_FAILED,
         "allreduce",
         ALL,
@@ -305,26 +305,26 @@ CASES: tuple[ResolvedVm, ...] = (
             *TRAIN, by=failing("train: hvd-02 does not answer by ssh on port 2222: Connection refused")
         ),
     ),
-    ResolvedVm(
+    Case(
         C.ALLREDUCE_SLOW,
         "allreduce",
         ALL,
         lambda scene: scene.answer(*TRAIN, by=VIA + PROBE.replace("11.2", "5.6")),
     ),
-    ResolvedVm(
+    Case(
         C.ALLREDUCE_WRONG,
         "allreduce",
         ALL,
         lambda scene: scene.answer(*TRAIN, by=VIA + PROBE.replace('"is_exact": true', '"is_exact": false')),
     ),
-    ResolvedVm(
+    Case(
         C.NOT_UNDERSTOOD,
         "rdma",
         "hvd-01",
         lambda scene: scene.answer("ibv_devinfo", by=failing("sh: 1: ibv_devinfo: not found", 127)),
     ),
-    ResolvedVm(C.LICENCE_ENDS, "licence", "hvd-01", _expired),
-    ResolvedVm(
+    Case(C.LICENCE_ENDS, "licence", "hvd-01", _expired),
+    Case(
         C.NO_GPUDIRECT,
         "allreduce",
         ALL,

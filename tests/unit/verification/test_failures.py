@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.verification.cases import CASES, ResolvedVm
+from tests.unit.verification.cases import CASES, Case
 from tests.unit.verification.two_workers import make_scene
 from vgpu_cfg.knowledge.check_pages import read_page
 from vgpu_cfg.knowledge.verify_failures import FAILURES, VerifyCode
@@ -18,7 +18,7 @@ def test_every_code_has_one_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code.value)
-def test_the_case_ends_in_its_code(case: ResolvedVm) -> None:
+def test_the_case_ends_in_its_code(case: Case) -> None:
     result = case.result()
     assert (result.state, result.code) == (CheckState.FAILED, case.code.value), result.message
     assert result.meaning
@@ -27,7 +27,7 @@ def test_the_case_ends_in_its_code(case: ResolvedVm) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code.value)
-def test_the_page_says_what_the_tool_says(case: ResolvedVm) -> None:
+def test_the_page_says_what_the_tool_says(case: Case) -> None:
     page = read_page(case.code.value)
     assert page is not None
     (says,) = [section.text for section in page.sections if section.heading == "What it says"]
@@ -38,7 +38,7 @@ def test_the_page_says_what_the_tool_says(case: ResolvedVm) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code.value)
-def test_nothing_that_a_healthy_scene_does_not_have_fails_before_it(case: ResolvedVm) -> None:
+def test_nothing_that_a_healthy_scene_does_not_have_fails_before_it(case: Case) -> None:
     scene = make_scene()
     case.change(scene)
     failed = [one for one in scene.run().results if one.state is CheckState.FAILED]

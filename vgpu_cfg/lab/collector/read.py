@@ -8,11 +8,13 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.collector.select import object_gone, select
+from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
+from vgpu_cfg.lab.collector.select import select
 from vgpu_cfg.lab.renderers.table import Reader
 from vgpu_cfg.lab.renderers.tables import table_of
-from vgpu_cfg.lab.soap.context import Context, reference, vim_class, wire_type
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.inventory import Managed
 
 ANONYMOUS = "System.Anonymous"
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from pyVmomi import vmodl
 
+from vgpu_cfg.lab.api.references import reference, wire_type
 from vgpu_cfg.lab.collector.read import Reading, not_authenticated, read_specs
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.table import invalid_property
 from vgpu_cfg.lab.renderers.tables import table_of
-from vgpu_cfg.lab.soap.context import Context, reference, wire_type
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Managed
 
 PAGE = 2_000
 """How many objects one answer holds where the client sets no limit of its own, or a larger one."""

@@ -8,10 +8,12 @@ from typing import Any
 
 from pyVmomi import vmodl
 
-from vgpu_cfg.lab.managers import directory
+from vgpu_cfg.lab.api.references import vim_class, wire_type
 from vgpu_cfg.lab.renderers.tables import table_of
-from vgpu_cfg.lab.soap.context import Context, vim_class, wire_type
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.inventory import Managed
 
 _TraversalSpec = vmodl.query.PropertyCollector.TraversalSpec
 
@@ -52,16 +54,6 @@ def select(context: Context, spec: Any, *, report_missing: bool = False) -> Iter
                     (reached, not traversal.skip, traversal.selectSet)
                     for reached in _follow(context, at, traversal.path)
                 )
-
-
-def object_gone(reference: Any) -> Exception:
-    """Return the fault for a reference that leads nowhere, in vCenter's words."""
-    name = f"{reference._wsdlName}:{reference._moId}"
-    fault: Exception = vmodl.fault.ManagedObjectNotFound(
-        obj=reference,
-        msg=f"The object 'vim.{name}' has already been deleted or has not been completely created",
-    )
-    return fault
 
 
 def _named(selections: Iterable[Any]) -> Iterator[Any]:

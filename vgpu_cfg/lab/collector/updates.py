@@ -13,11 +13,12 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vmodl
 
+from vgpu_cfg.lab.api.answer import VCenterSerializer
+from vgpu_cfg.lab.api.references import Service, reference
 from vgpu_cfg.lab.collector.read import Reading, read_specs
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.soap.answer import VCenterSerializer
-from vgpu_cfg.lab.soap.context import Context, Service, reference
-from vgpu_cfg.lab.state import Managed, Task
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Managed, Task
 
 LONGEST_WAIT = 600.0
 """A wait without a limit of the client's ends after this many seconds with no update, as policies may."""

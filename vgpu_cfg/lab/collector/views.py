@@ -1,49 +1,16 @@
-"""Views: lists of inventory objects that a traversal can start from."""
+"""Making views, changing list views, and dropping either."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
-from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.managers import directory
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.soap.context import Context, Service, reference, vim_class, wire_type
-from vgpu_cfg.lab.state import Cluster, Datacenter, Folder, Host, Managed, ResourcePool
-
-
-@dataclass(slots=True, kw_only=True)
-class ContainerView(Service):
-    """Everything of some types below a container, found anew whenever it is read."""
-
-    kind: str = "ContainerView"
-    container: str
-    types: tuple[Any, ...] = ()
-    recursive: bool = True
-
-
-@dataclass(slots=True, kw_only=True)
-class ListView(Service):
-    """What the client put into it."""
-
-    kind: str = "ListView"
-    moids: dict[str, None] = field(default_factory=dict)
-
-
-def content(context: Context, view: ContainerView | ListView) -> list[Any]:
-    """Return the references in a view."""
-    if isinstance(view, ListView):
-        found = (directory.find(context, moid) for moid in view.moids)
-        return [reference(thing) for thing in found if thing is not None]
-    container = context.state.objects.get(view.container)
-    if container is None:
-        return []
-    return [
-        reference(thing)
-        for thing in _below(context, container, recursive=view.recursive)
-        if not view.types or issubclass(vim_class(wire_type(thing)), view.types)
-    ]
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.views import ContainerView, ListView
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 @answers("ViewManager", "CreateContainerView")
@@ -120,35 +87,3 @@ def _keep(context: Context, view: Managed) -> Any:
     if context.session is not None:
         context.session.objects[view.moid] = view
     return view
-
-
-def _below(context: Context, container: Managed, *, recursive: bool) -> Iterator[Managed]:
-    """Yield what lies in a container, depth first, each object once."""
-    seen: set[str] = {container.moid}
-    stack = list(reversed(children_of(container)))
-    while stack:
-        moid = stack.pop()
-        thing = context.state.objects.get(moid)
-        if thing is None or moid in seen:
-            continue
-        seen.add(moid)
-        yield thing
-        if recursive:
-            stack.extend(reversed(children_of(thing)))
-
-
-def children_of(thing: Managed) -> list[str]:
-    """Return the moids of what an object contains, as the inventory tree has it."""
-    match thing:
-        case Folder():
-            return list(thing.children)
-        case Datacenter():
-            return [thing.vm_folder, thing.host_folder, thing.datastore_folder, thing.network_folder]
-        case Cluster():
-            return [*thing.hosts, thing.resource_pool]
-        case ResourcePool():
-            return [*thing.pools, *thing.vms]
-        case Host():
-            return list(thing.vms)
-        case _:
-            return []

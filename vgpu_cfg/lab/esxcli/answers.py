@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from vgpu_cfg.lab.host_state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 Row = Mapping[str, str | tuple[str, ...]]
 """Field → value, by the names that esxcli's text shows ("VMkernel Name"); a tuple is a list."""
@@ -57,7 +54,7 @@ class UnknownCommandError(Exception):
     """The host has no such command."""
 
 
-Command = Callable[["Lab", Host, Arguments], Answer]
+Command = Callable[["Simulation", Host, Arguments], Answer]
 
 COMMANDS: dict[str, Command] = {}
 """`system.settings.kernel.list` → what carries it out."""
@@ -73,7 +70,7 @@ def command(name: str) -> Callable[[Command], Command]:
     return register
 
 
-def run(lab: Lab, host: Host, name: str, arguments: Arguments) -> Answer:
+def run(lab: Simulation, host: Host, name: str, arguments: Arguments) -> Answer:
     """Carry a command out; case does not matter in its name. Raises UnknownCommandError, CommandError."""
     found = COMMANDS.get(name.lower())
     if found is None:

@@ -6,13 +6,9 @@ esxcli leaves out what is unset.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, Rows, Thing, command
-from vgpu_cfg.lab.host_state import Host, PciDevice, is_endpoint
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host, PciDevice, is_endpoint
 
 GRAPHICS_WORDS = {"shared": "Shared", "sharedDirect": "SharedPassthru"}
 CLASSES = {0x02: "Network controller", 0x03: "Display controller", 0x06: "Bridge"}
@@ -20,7 +16,7 @@ CLASSES = {0x02: "Network controller", 0x03: "Display controller", 0x06: "Bridge
 
 
 @command("graphics.host.get")
-def get_graphics_host(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def get_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Tell the host's default type and policy as configured (that it is not those in force is unproven)."""
     return Thing(
         "GraphicsHost",
@@ -32,7 +28,7 @@ def get_graphics_host(lab: Lab, host: Host, arguments: Arguments) -> Answer:
 
 
 @command("hardware.pci.list")
-def list_pci(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def list_pci(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """List every PCI function, with its owner and NUMA node."""
     names = _vmkernel_names(host)
     return Rows("Device", tuple(_pci_row(host, device, names) for device in host.pci_devices()))

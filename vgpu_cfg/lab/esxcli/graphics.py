@@ -7,14 +7,10 @@ the `pfctx` that nmlx5_core was loaded with is derived.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Plain, Rows, Thing, command, needed
 from vgpu_cfg.lab.esxcli.system import option_values
-from vgpu_cfg.lab.host_state import Gpu, GraphicsType, Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host
 
 TYPE_WORDS = {"basic": "Basic", "shared": "Shared", "sharedDirect": "Shared Passthru", "direct": "Direct"}
 DEFAULT_TYPES: dict[str, GraphicsType] = {"shared": "shared", "sharedpassthru": "sharedDirect"}
@@ -22,7 +18,7 @@ PRIORITIES = 8
 
 
 @command("graphics.device.list")
-def list_graphics_devices(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def list_graphics_devices(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """List the GPUs that the host has for itself."""
     return Rows(
         "GraphicsDevice",
@@ -31,7 +27,7 @@ def list_graphics_devices(lab: Lab, host: Host, arguments: Arguments) -> Answer:
 
 
 @command("graphics.host.set")
-def set_graphics_host(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def set_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Configure the default type and the policy; both wait for a restart of Xorg or of the host."""
     kind = arguments.get("defaulttype", ("",))[0]
     policy = arguments.get("sharedpassthruassignmentpolicy", ("",))[0]
@@ -50,7 +46,7 @@ def set_graphics_host(lab: Lab, host: Host, arguments: Arguments) -> Answer:
 
 
 @command("network.nic.dcb.status.get")
-def get_dcb_status(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def get_dcb_status(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Tell a NIC's priority flow control."""
     name = needed(arguments, "nicname")
     nic = next((nic for nic in host.nics if nic.device == name), None)

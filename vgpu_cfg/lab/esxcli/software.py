@@ -7,15 +7,11 @@ NVIDIA's guide asks for; whether esxcli itself insists on it is unproven.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Rows, Thing, command, is_set, needed
-from vgpu_cfg.lab.host_parts import Vib
-from vgpu_cfg.lab.host_state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.host_parts import Vib
 
 INSTALLED = as_datetime(VIRTUAL_START).date().isoformat()
 NEEDS_REBOOT = (
@@ -25,7 +21,7 @@ NOTHING = "Host is not changed."
 
 
 @command("software.vib.list")
-def list_vibs(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def list_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """List the packages in force, or with `rebootingimage` those of the next boot, if they differ."""
     vibs = host.software
     if is_set(arguments, "rebootingimage"):
@@ -47,7 +43,7 @@ def list_vibs(lab: Lab, host: Host, arguments: Arguments) -> Answer:
 
 
 @command("software.vib.install")
-def install_vibs(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def install_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Take in the packages of an offline bundle; the host must be in maintenance mode."""
     path = needed(arguments, "depot")
     if path not in host.bundles:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vgpu_cfg.lab.esxcli.answers import (
     Answer,
     Arguments,
@@ -14,11 +12,9 @@ from vgpu_cfg.lab.esxcli.answers import (
     is_set,
     needed,
 )
-from vgpu_cfg.lab.host_parts import KernelModule, KernelSetting
-from vgpu_cfg.lab.host_state import Host
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.host_parts import KernelModule, KernelSetting
 
 DONE = Plain("boolean", "true")
 
@@ -39,7 +35,7 @@ PARAMETERS = {
 
 
 @command("system.settings.kernel.list")
-def list_kernel_settings(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def list_kernel_settings(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """List boot settings, all or one: configured, in force, default."""
     wanted = arguments.get("option")
     names = host.kernel if wanted is None else wanted[:1]
@@ -47,7 +43,7 @@ def list_kernel_settings(lab: Lab, host: Host, arguments: Arguments) -> Answer:
 
 
 @command("system.settings.kernel.set")
-def set_kernel_setting(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def set_kernel_setting(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Configure a boot setting; it holds from the next boot on."""
     setting, value = _setting(host, needed(arguments, "setting")), needed(arguments, "value")
     if setting.kind == "Bool":
@@ -60,7 +56,7 @@ def set_kernel_setting(lab: Lab, host: Host, arguments: Arguments) -> Answer:
 
 
 @command("system.module.parameters.list")
-def list_module_parameters(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def list_module_parameters(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """List a module's parameters with the values that are configured."""
     module = _module(host, arguments)
     values = option_values(module.configured)
@@ -74,7 +70,7 @@ def list_module_parameters(lab: Lab, host: Host, arguments: Arguments) -> Answer
 
 
 @command("system.module.parameters.set")
-def set_module_parameters(lab: Lab, host: Host, arguments: Arguments) -> Answer:
+def set_module_parameters(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Configure a module's option string: replaced whole, or with `append` only what is named."""
     module, text = _module(host, arguments), needed(arguments, "parameterstring")
     if is_set(arguments, "append"):

@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.guest import files, guestinfo
-from vgpu_cfg.lab.guest.accounts import add_account
-from vgpu_cfg.lab.guest.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
-from vgpu_cfg.lab.guest.making import grow_root, guest_of
-from vgpu_cfg.lab.guest.netplan import BadNetplanError, settings_of
-from vgpu_cfg.lab.guest.nics import nics_of_guest
-from vgpu_cfg.lab.guest.staging import STAGE, begin_command
-from vgpu_cfg.lab.guest.state import Guest
-from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.guest.staging.command import STAGE, begin_command
+from vgpu_cfg.lab.guest.system import files, guestinfo
+from vgpu_cfg.lab.guest.system.accounts import add_account
+from vgpu_cfg.lab.guest.system.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
+from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
+from vgpu_cfg.lab.guest.system.netplan import BadNetplanError, settings_of
+from vgpu_cfg.lab.guest.system.nics import nics_of_guest
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 LOG = "/var/log/cloud-init-output.log"
 OLD_REDACT = "cleanup-guestinfo"
 DATA = ("userdata", "vendordata")
 
 
-def boot(lab: Lab, vm: VirtualMachine) -> None:
+def boot(lab: Simulation, vm: VirtualMachine) -> None:
     """Do what cloud-init does in a guest that has just come up."""
     guest = guest_of(vm)
     if not guest.cloud_init or not vm.tools_installed:
@@ -49,7 +47,7 @@ def boot(lab: Lab, vm: VirtualMachine) -> None:
     lab.state.touch(vm)
 
 
-def _run(lab: Lab, vm: VirtualMachine, guest: Guest, metadata: dict[str, Any]) -> None:
+def _run(lab: Simulation, vm: VirtualMachine, guest: Guest, metadata: dict[str, Any]) -> None:
     text = guestinfo.read(vm, "userdata")
     instance = str(metadata.get("instance-id") or vm.uuid)
     redact = metadata.get("redact", metadata.get(OLD_REDACT)) or []
@@ -92,7 +90,7 @@ def _network(metadata: dict[str, Any]) -> Any:
     return found
 
 
-def _apply(lab: Lab, vm: VirtualMachine, guest: Guest, config: CloudConfig) -> None:
+def _apply(lab: Simulation, vm: VirtualMachine, guest: Guest, config: CloudConfig) -> None:
     now = lab.clock.now()
     if config.host_name:
         guest.host_name = config.host_name
@@ -125,7 +123,7 @@ def _apply(lab: Lab, vm: VirtualMachine, guest: Guest, config: CloudConfig) -> N
             _log(lab, guest, f"not run by the lab: {json.dumps(command)}")
 
 
-def _log(lab: Lab, guest: Guest, line: str) -> None:
+def _log(lab: Simulation, guest: Guest, line: str) -> None:
     before = guest.files[LOG].content if LOG in guest.files else ""
     files.write(guest, LOG, files_text(before, line), mode=0o640, now=lab.clock.now(), parents=True)
 

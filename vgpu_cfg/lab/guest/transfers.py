@@ -6,17 +6,14 @@ The address is a host's, whose name vCenter leaves to the client as `*`; the lab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from vgpu_cfg.lab.guest import files
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.sh import Session
-from vgpu_cfg.lab.state import VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.guest.shell.session import Session
+from vgpu_cfg.lab.guest.system import files
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.tools.table import find
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PATH = "/guestFile"
 URL = "https://*:443/guestFile?id={id}&token={token}"
@@ -26,27 +23,7 @@ BINARY = {"Content-Type": "application/octet-stream"}
 Answer = tuple[int, Mapping[str, str], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A file that may be put or got, once."""
-
-    vm: str
-    path: str
-    user: str
-    size: int = 0
-    mode: int | None = None
-    puts: bool = False
-
-
-@dataclass(slots=True)
-class Transfers:
-    """What a lab has on offer: number → (token, transfer). A process keeps its own."""
-
-    offers: dict[str, tuple[str, Transfer]] = field(default_factory=dict)
-    count: int = 0
-
-
-def exchange(lab: Lab, method: str, url: str, body: bytes) -> Answer:
+def exchange(lab: Simulation, method: str, url: str, body: bytes) -> Answer:
     """Answer a PUT or a GET of an address that was handed out: 404 for any other, 400 for a wrong size."""
     query = parse_qs(urlsplit(url).query)
     number, token = query.get("id", [""])[0], query.get("token", [""])[0]
@@ -58,7 +35,7 @@ def exchange(lab: Lab, method: str, url: str, body: bytes) -> Answer:
         if vm is None or not vm.is_on or not guest_of(vm).is_up:
             return 500, PLAIN, b"The guest operations agent could not be contacted.\n"
         del lab.transfers.offers[number]
-        session = Session(lab, vm, transfer.user)
+        session = Session(lab, vm, transfer.user, find)
         try:
             if method == "GET":
                 return 200, BINARY, session.read(transfer.path)

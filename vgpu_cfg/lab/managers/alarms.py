@@ -6,12 +6,13 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context, reference
-from vgpu_cfg.lab.state import Alarm, Managed
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
 CREATE = "Alarm.Create"
 """A privilege that pyvmomi does not tell."""

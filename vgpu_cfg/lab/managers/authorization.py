@@ -6,9 +6,9 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Managed
 
 PRIVILEGES = (
     "System.Anonymous",

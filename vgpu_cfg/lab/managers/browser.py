@@ -6,14 +6,15 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.api.references import Service
+from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.managers import offers
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.network import network_summary
 from vgpu_cfg.lab.renderers.storage import LARGEST_FILE, capability, summary
 from vgpu_cfg.lab.renderers.table import cut
-from vgpu_cfg.lab.soap.context import Context, Service
-from vgpu_cfg.lab.soap.versions import version_name
-from vgpu_cfg.lab.state import Cluster, Datastore, DistributedSwitch, Host, Network
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, DistributedSwitch, Host, Network
 
 MIB = 1024 * 1024
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.api.references import Service, reference
 from vgpu_cfg.lab.managers.browser import hosts_of
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.renderers.vm import vm_capability
-from vgpu_cfg.lab.renderers.vm_config import GUEST_NAMES, version_key
+from vgpu_cfg.lab.renderers.vms.config import GUEST_NAMES, version_key
+from vgpu_cfg.lab.renderers.vms.vm import vm_capability
 from vgpu_cfg.lab.rules.hardware import max_hardware_version, max_passthrough, max_vgpus
-from vgpu_cfg.lab.soap.context import Context, Service, reference
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.host import Host
 
 HARDWARE_VERSIONS = (*range(7, 16), *range(17, 23))
 """16 belongs to other products of VMware's."""

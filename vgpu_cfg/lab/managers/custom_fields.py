@@ -6,13 +6,14 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.lab.attributes import define, fields_of, set_value
-from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.entity import custom_fields
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context, reference, vim_class, wire_type
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.attributes import define, fields_of, set_value
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 def _by_key(context: Context, key: int) -> dict[str, Any]:

@@ -12,14 +12,15 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.managers.task_history import entities_of
-from vgpu_cfg.lab.soap.context import Context, reference
-from vgpu_cfg.lab.soap.versions import NAMESPACE
-from vgpu_cfg.lab.state import Managed, VirtualMachine
-from vgpu_cfg.lab.vm_state import PastEvent
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.api.versions import NAMESPACE
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.task_history import entities_of
+from vgpu_cfg.lab.state.inventory import Managed, VirtualMachine
+from vgpu_cfg.lab.state.vm import PastEvent
 
 
 @answers("EventManager", "QueryEvents")
@@ -37,7 +38,7 @@ def query_events(
     if filter.entity is not None:
         if filter.entity.entity._moId not in context.state.objects:
             raise object_gone(filter.entity.entity)
-        entities = entities_of(context, filter.entity)
+        entities = entities_of(context.state, filter.entity)
     if filter.alarm is not None or filter.scheduledTask is not None or filter.tag:
         return []
     found = sorted(

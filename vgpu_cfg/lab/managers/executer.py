@@ -6,16 +6,16 @@ import re
 from typing import Any
 from xml.sax.saxutils import unescape
 
+from vgpu_cfg.lab.api.answer import RawXml
+from vgpu_cfg.lab.api.reflect import EXECUTER
 from vgpu_cfg.lab.esxcli import devices, graphics, software, system, xml
 from vgpu_cfg.lab.esxcli.answers import CommandError, UnknownCommandError, run
-from vgpu_cfg.lab.managers.directory import service_of
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.renderers.host_graphics import host_of
+from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.answer import RawXml
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.soap.reflect import EXECUTER
-from vgpu_cfg.lab.state import Host, Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Host, Managed
 
 MODULES = (devices, graphics, software, system)
 """Importing them fills the table of commands."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.guest import files
-from vgpu_cfg.lab.guest.sh import Session
+from vgpu_cfg.lab.guest.shell.session import Session
+from vgpu_cfg.lab.guest.system import files
 
 
 def listed(

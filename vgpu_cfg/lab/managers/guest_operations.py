@@ -11,18 +11,20 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.guest import files, processes
-from vgpu_cfg.lab.guest.accounts import ROOT, takes_password
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.sh import Session
-from vgpu_cfg.lab.guest.state import Process
+from vgpu_cfg.lab.guest.shell import processes
+from vgpu_cfg.lab.guest.shell.session import Session
+from vgpu_cfg.lab.guest.system import files
+from vgpu_cfg.lab.guest.system.accounts import ROOT, takes_password
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS, find
-from vgpu_cfg.lab.guest.transfers import URL, Transfer
-from vgpu_cfg.lab.managers.methods import answers
+from vgpu_cfg.lab.guest.transfers import URL
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.state import Host, Managed, VirtualMachine
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.transfers import Transfer
+from vgpu_cfg.lab.state.guest import Process
+from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 
 QUERY = "VirtualMachine.GuestOperations.Query"
 MODIFY = "VirtualMachine.GuestOperations.Modify"
@@ -54,7 +56,7 @@ def _session(context: Context, vm: Any, auth: Any, privilege: str) -> Session:
         raise vim.fault.InvalidGuestLogin(msg=DENIED)
     if not takes_password(guest_of(found), auth.username, auth.password or ""):
         raise vim.fault.InvalidGuestLogin(msg=DENIED)
-    return Session(context.lab, found, auth.username)
+    return Session(context.lab, found, auth.username, find)
 
 
 def _denied(path: str) -> Exception:
@@ -89,13 +91,14 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
     """
     session = _session(context, vm, auth, EXECUTE)
     folder, name = posixpath.split(spec.programPath)
-    if folder not in PROGRAM_FOLDERS or find(session, spec.programPath) is None:
+    if folder not in PROGRAM_FOLDERS or session.find(session, spec.programPath) is None:
         raise _not_found(spec.programPath)
     at = spec.workingDirectory or session.guest.accounts[session.user].home or "/"
     if not files.is_folder(session.guest, at):
         raise _not_found(at)
     line = f"{spec.programPath} {spec.arguments}".rstrip()
-    made = processes.start(context.lab, session.vm, session.user, line, at)
+    session.folder = at
+    made = processes.start(session, line)
     made.name = name
     return made.pid
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.managers.profiles import profiles_of
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.host_profiles import profiles_of
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 @answers("ProfileManager", "FindAssociatedProfile")

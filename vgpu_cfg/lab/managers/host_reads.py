@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.managers import offers
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.renderers.host_graphics import host_of
+from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.soap.versions import version_name
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 @answers("ServiceInstance", "RetrieveServiceContent")

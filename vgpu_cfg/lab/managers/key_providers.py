@@ -10,11 +10,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.crypto import provider_info
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.state import KeyProvider, Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import KeyProvider, Managed
 
 
 @answers("CryptoManagerKmip", "ListKmipServers")

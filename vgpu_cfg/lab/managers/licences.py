@@ -7,11 +7,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.methods import answers
 from vgpu_cfg.lab.renderers.licences import licence_info
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.state import Host, Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Host, Managed
 
 _KEY = re.compile(r"[0-9A-Z]{5}(-[0-9A-Z]{5}){4}")
 

@@ -8,11 +8,11 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.lab.devices import vgpu_backing
-from vgpu_cfg.lab.host_state import Gpu, Host, is_endpoint
-from vgpu_cfg.lab.renderers.host_hardware import pci_device
+from vgpu_cfg.lab.renderers.hosts.hardware import pci_device
 from vgpu_cfg.lab.rules.nvlink import GroupOffer, offered_groups
 from vgpu_cfg.lab.rules.profiles import creatable_profiles, known_profiles
+from vgpu_cfg.lab.state.devices import vgpu_backing
+from vgpu_cfg.lab.state.host import Gpu, Host, is_endpoint
 from vgpu_cfg.model.vgpu import Sharing
 
 BANDWIDTHS_MBPS = (10_000, 25_000, 100_000)

@@ -10,13 +10,14 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.lab.host_parts import AdvancedOption
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.renderers.host_graphics import host_of
-from vgpu_cfg.lab.renderers.host_options import BOOT, CONSOLIDATION, option_table, options
+from vgpu_cfg.lab.api.references import Service, reference
+from vgpu_cfg.lab.renderers.hosts.graphics import host_of
+from vgpu_cfg.lab.renderers.hosts.options import BOOT, CONSOLIDATION, option_table, options
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import Context, Service, reference
-from vgpu_cfg.lab.state import Host, Managed
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.host_parts import AdvancedOption
+from vgpu_cfg.lab.state.inventory import Host, Managed
 
 ON_HOST = "Host.Config.AdvancedConfig"
 ON_VCENTER = "Global.Settings"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.collector.views import children_of
-from vgpu_cfg.lab.managers import directory
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.renderers.vm_config import vmx_path
-from vgpu_cfg.lab.renderers.vm_guest import addresses_of
-from vgpu_cfg.lab.soap.context import Context, reference
-from vgpu_cfg.lab.state import Host, Managed, VirtualMachine
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.renderers.vms.config import vmx_path
+from vgpu_cfg.lab.renderers.vms.guest import addresses_of
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
+from vgpu_cfg.lab.state.tree import children_of
 
 
 def _child(context: Context, thing: Managed, name: str) -> Managed | None:

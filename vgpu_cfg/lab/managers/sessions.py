@@ -1,102 +1,18 @@
-"""Who is logged in: the session manager, cookies, and what a session owns (collectors, filters, views)."""
+"""The session manager: logging in and out, and what becomes of other sessions."""
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.managers.methods import answers
-from vgpu_cfg.lab.state import Managed
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.soap.context import Context
-    from vgpu_cfg.lab.vcenter import Lab
-
-COOKIE = "vmware_soap_session"
-IDLE_SECONDS = 1800.0
-"""A real vCenter forgets a session after 30 idle minutes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """The one user that the lab knows. User names are compared without case, as vCenter does."""
-
-    user: str = "administrator@vsphere.local"
-    password: str = "lab"  # noqa: S105 - a simulator's, printed in its documentation
-
-    def match(self, user: str, password: str) -> bool:
-        """Whether somebody is that user."""
-        return user.lower() == self.user.lower() and password == self.password
-
-
-LAB_CREDENTIALS = Credentials()
-
-
-@dataclass(slots=True)
-class Session:
-    """One login. `cookie` travels in the HTTP header, `key` is what the API calls the session's id."""
-
-    cookie: str
-    key: str
-    user: str
-    login_time: float
-    last_active: float
-    locale: str
-    user_agent: str = ""
-    calls: int = 0
-    objects: dict[str, Managed] = field(default_factory=dict)
-    """Collectors, filters and views of this session, by moid; gone with it."""
-    pages: dict[str, Any] = field(default_factory=dict)
-    """Reads that wait to be continued, by token."""
-    last_object: int = 0
-    view_changes: int = 0
-    """Counts what the client does to its views, so that waiting filters look again."""
-
-    def new_moid(self) -> str:
-        """Return a moid for something that only this session sees."""
-        self.last_object += 1
-        return f"session[{self.key}]{self.last_object:08x}"
-
-
-def find_session(lab: Lab, cookie: str | None) -> Session | None:
-    """Return the session of a cookie, None where it is unknown or was idle for too long."""
-    session = lab.sessions.get(cookie or "")
-    if not isinstance(session, Session):
-        return None
-    now = lab.clock.now()
-    if now - session.last_active > IDLE_SECONDS:
-        end_session(lab, session)
-        return None
-    session.last_active = now
-    session.calls += 1
-    return session
-
-
-def end_session(lab: Lab, session: Session) -> None:
-    """Forget a session and all it owns."""
-    lab.sessions.pop(session.cookie, None)
-
-
-def user_session(session: Session) -> Any:
-    """Return a session as the API shows it."""
-    return vim.UserSession(
-        key=session.key,
-        userName=session.user,
-        fullName=session.user,
-        loginTime=as_datetime(session.login_time),
-        lastActiveTime=as_datetime(session.last_active),
-        locale=session.locale,
-        messageLocale=session.locale,
-        extensionSession=False,
-        ipAddress="127.0.0.1",
-        userAgent=session.user_agent,
-        callCount=session.calls,
-    )
+from vgpu_cfg.lab.renderers.session import user_session
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.sessions import Session
+from vgpu_cfg.lab.state.inventory import Managed
 
 
 @answers("SessionManager", "Login")
@@ -121,7 +37,7 @@ def login(
         locale=(locale or "en").partition("_")[0],
         user_agent=context.user_agent,
     )
-    context.lab.sessions[context.session.cookie] = context.session
+    context.lab.sessions.open(context.session)
     return user_session(context.session)
 
 
@@ -129,7 +45,7 @@ def login(
 def logout(context: Context, thing: Managed) -> None:
     """Close the caller's session."""
     if context.session is not None:
-        end_session(context.lab, context.session)
+        context.lab.sessions.end(context.session)
         context.session = None
 
 
@@ -138,18 +54,18 @@ def session_is_active(context: Context, thing: Managed, *, sessionID: str, userN
     """Tell whether a user's session lives."""
     return any(
         session.key == sessionID and session.user.lower() == userName.lower()
-        for session in context.lab.sessions.values()
+        for session in context.lab.sessions.all()
     )
 
 
 @answers("SessionManager", "TerminateSession")
 def terminate_session(context: Context, thing: Managed, *, sessionId: list[str]) -> None:
     """Close other sessions. Raises NotFound for one that is not there."""
-    by_key = {session.key: session for session in context.lab.sessions.values()}
+    by_key = {session.key: session for session in context.lab.sessions.all()}
     for key in sessionId:
         if key not in by_key:
             raise vim.fault.NotFound(msg="The session could not be found.")
-        end_session(context.lab, by_key[key])
+        context.lab.sessions.end(by_key[key])
 
 
 @answers("SessionManager", "SetLocale")

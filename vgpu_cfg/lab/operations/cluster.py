@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim
 
 from vgpu_cfg.lab.operations.overrides import change_das, change_drs
 from vgpu_cfg.lab.operations.refs import resolve
-from vgpu_cfg.lab.operations.registry import task
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Cluster, Group, Host, LabState, Rule, VirtualMachine
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, VirtualMachine
 
 _CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled")
 """What a spec changes of a cluster."""
@@ -28,7 +26,7 @@ _CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_b
     description_id="ComputeResource.reconfigureEx",
     seconds=1.0,
 )
-def reconfigure_cluster(lab: Lab, cluster: Cluster, *, spec: Any, modify: bool) -> None:
+def reconfigure_cluster(lab: Simulation, cluster: Cluster, *, spec: Any, modify: bool) -> None:
     """Apply a ClusterConfigSpecEx. Only `modify` true is taken: the lab resets no cluster."""
     if not modify:
         raise refusals.bad_argument("modify")
@@ -47,7 +45,7 @@ def reconfigure_cluster(lab: Lab, cluster: Cluster, *, spec: Any, modify: bool) 
     lab.state.touch(cluster)
 
 
-def _apply(lab: Lab, cluster: Cluster, spec: Any) -> None:
+def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
     for change in spec.groupSpec or ():
         _change_group(lab.state, cluster, change)
     for change in spec.rulesSpec or ():

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.drafts import check_name
-from vgpu_cfg.lab.operations.registry import operation
+from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Folder, ResourcePool
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.operations import operation
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import Folder, ResourcePool
 
 
 @operation("Folder", "CreateFolder")
-def create_folder(lab: Lab, folder: Folder, *, name: str) -> Folder:
+def create_folder(lab: Simulation, folder: Folder, *, name: str) -> Folder:
     """Make a folder for the same kinds of objects."""
     check_name(lab.state, folder, name)
     kind = "v" if "VirtualMachine" in folder.child_types else "d"
@@ -32,7 +30,7 @@ def create_folder(lab: Lab, folder: Folder, *, name: str) -> Folder:
 
 
 @operation("ResourcePool", "CreateResourcePool")
-def create_pool(lab: Lab, pool: ResourcePool, *, name: str, spec: Any) -> ResourcePool:
+def create_pool(lab: Simulation, pool: ResourcePool, *, name: str, spec: Any) -> ResourcePool:
     """Make a resource pool below another; its shares and limits are not judged."""
     del spec
     for moid in pool.pools:

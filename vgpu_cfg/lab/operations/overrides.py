@@ -14,10 +14,10 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.devices import merged
 from vgpu_cfg.lab.operations.refs import moid_of, resolve
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Cluster, LabState, VirtualMachine, VmOverride
+from vgpu_cfg.lab.state.devices import merged
+from vgpu_cfg.lab.state.inventory import Cluster, LabState, VirtualMachine, VmOverride
 
 _PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest", "clusterRestartPriority")
 """The words of vim `ClusterDasVmSettingsRestartPriority`."""

@@ -7,19 +7,17 @@ default. Private VLANs are not carried out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.operations.drafts import check_name
-from vgpu_cfg.lab.operations.registry import task
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import reference
-from vgpu_cfg.lab.state import DistributedSwitch, Folder, Host, Network
-from vgpu_cfg.lab.switch_members import show_to
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, Network
+from vgpu_cfg.lab.state.switch_members import show_to
 
 _Vlan = tuple[int, tuple[tuple[int, int], ...]]
 """A VLAN, 0 for none, and the ranges of a trunk."""
@@ -34,7 +32,7 @@ HIGHEST_VLAN = 4094
     description_id="DistributedVirtualSwitch.addPortgroups",
     seconds=2.0,
 )
-def add_portgroups(lab: Lab, switch: DistributedSwitch, *, spec: list[Any]) -> None:
+def add_portgroups(lab: Simulation, switch: DistributedSwitch, *, spec: list[Any]) -> None:
     """Make portgroups on a switch, all or none. Raises DuplicateName, InvalidName, InvalidArgument."""
     names = [one.name for one in spec]
     if len(set(names)) != len(names):
@@ -50,13 +48,13 @@ def add_portgroups(lab: Lab, switch: DistributedSwitch, *, spec: list[Any]) -> N
     description_id="DistributedVirtualSwitch.addPortgroup",
     seconds=2.0,
 )
-def create_portgroup(lab: Lab, switch: DistributedSwitch, *, spec: Any) -> Network:
+def create_portgroup(lab: Simulation, switch: DistributedSwitch, *, spec: Any) -> Network:
     """Make one portgroup on a switch. Raises DuplicateName, InvalidName, InvalidArgument."""
     _check(lab, switch, [spec])
     return _make(lab, switch, spec)
 
 
-def _check_privileges(lab: Lab, portgroup: Network, *, spec: Any) -> None:
+def _check_privileges(lab: Simulation, portgroup: Network, *, spec: Any) -> None:
     """Raise NoPermission as the method's description says what needs which privilege."""
     needed = {
         "DVPortgroup.PolicyOp": spec.policy is not None,
@@ -79,7 +77,7 @@ def _check_privileges(lab: Lab, portgroup: Network, *, spec: Any) -> None:
     seconds=2.0,
     check=_check_privileges,
 )
-def reconfigure_portgroup(lab: Lab, portgroup: Network, *, spec: Any) -> None:
+def reconfigure_portgroup(lab: Simulation, portgroup: Network, *, spec: Any) -> None:
     """Change what a spec names; what it leaves out stays. Raises ConcurrentAccess, DuplicateName."""
     state = lab.state
     check_version(spec.configVersion, portgroup.config_version)
@@ -104,7 +102,7 @@ def check_version(sent: str | None, now: int) -> None:
         raise refusals.changed_meanwhile()
 
 
-def new_portgroup(lab: Lab, switch: DistributedSwitch, name: str) -> Network:
+def new_portgroup(lab: Simulation, switch: DistributedSwitch, name: str) -> Network:
     """Put a portgroup of a name into the inventory, seen by all members; a new one is an ordinary one."""
     state = lab.state
     folder = state.get(switch.parent, Folder)
@@ -120,7 +118,7 @@ def new_portgroup(lab: Lab, switch: DistributedSwitch, name: str) -> Network:
     return made
 
 
-def _check(lab: Lab, switch: DistributedSwitch, specs: Iterable[Any]) -> None:
+def _check(lab: Simulation, switch: DistributedSwitch, specs: Iterable[Any]) -> None:
     folder = lab.state.get(switch.parent, Folder)
     for spec in specs:
         check_name(lab.state, folder, spec.name or "")
@@ -133,7 +131,7 @@ def _check_type(spec: Any) -> None:
         raise refusals.bad_argument("spec.type")
 
 
-def _make(lab: Lab, switch: DistributedSwitch, spec: Any) -> Network:
+def _make(lab: Simulation, switch: DistributedSwitch, spec: Any) -> Network:
     made = new_portgroup(lab, switch, spec.name)
     _apply(made, spec, _vlan_of(spec, (0, ())))
     return made

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pyVmomi import vmodl
 
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import LabState, Managed
+from vgpu_cfg.lab.state.inventory import LabState, Managed
 
 ManagedT = TypeVar("ManagedT", bound=Managed)
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.operations.drafts import check_name
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.operations.portgroups import check_version, new_portgroup
 from vgpu_cfg.lab.operations.refs import resolve
-from vgpu_cfg.lab.operations.registry import task
-from vgpu_cfg.lab.renderers.host_network import visible_nics
+from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap.context import reference
-from vgpu_cfg.lab.state import DistributedSwitch, Folder, Host, LabState, Network
-from vgpu_cfg.lab.switch_members import (
+from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, LabState, Network
+from vgpu_cfg.lab.state.standard_switches import visible_nics
+from vgpu_cfg.lab.state.switch_members import (
     EVERY_VLAN,
     MOST_UPLINKS,
     connect,
@@ -31,9 +32,6 @@ from vgpu_cfg.lab.switch_members import (
     show_to,
     used_portgroup,
 )
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 HOST_NETWORK = "Host.Config.Network"
 _PNICS = "spec.host[].backing.pnicSpec[]"
@@ -49,7 +47,7 @@ class _Member:
     ports: Mapping[str, str] | None
 
 
-def _check_folder(lab: Lab, folder: Folder, *, spec: Any) -> None:
+def _check_folder(lab: Simulation, folder: Folder, *, spec: Any) -> None:
     if "DistributedVirtualSwitch" not in folder.child_types:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     _check_host_privileges(lab, spec.configSpec)
@@ -62,7 +60,7 @@ def _check_folder(lab: Lab, folder: Folder, *, spec: Any) -> None:
     seconds=3.0,
     check=_check_folder,
 )
-def create_switch(lab: Lab, folder: Folder, *, spec: Any) -> DistributedSwitch:
+def create_switch(lab: Simulation, folder: Folder, *, spec: Any) -> DistributedSwitch:
     """Make a switch with its uplink portgroup. Raises DuplicateName, InvalidName, DvsOperationBulkFault."""
     state, config = lab.state, spec.configSpec
     check_name(state, folder, config.name or "")
@@ -86,7 +84,7 @@ def create_switch(lab: Lab, folder: Folder, *, spec: Any) -> DistributedSwitch:
     return made
 
 
-def _check_privileges(lab: Lab, switch: DistributedSwitch, *, spec: Any) -> None:
+def _check_privileges(lab: Simulation, switch: DistributedSwitch, *, spec: Any) -> None:
     """Raise NoPermission: members need DVSwitch.HostOp, and Host.Config.Network on each host.
 
     The method's description names DVSwitch.HostOp beside the wrong field; that it means `host` is told
@@ -101,7 +99,7 @@ def _check_privileges(lab: Lab, switch: DistributedSwitch, *, spec: Any) -> None
     _check_host_privileges(lab, spec)
 
 
-def _check_host_privileges(lab: Lab, config: Any) -> None:
+def _check_host_privileges(lab: Simulation, config: Any) -> None:
     for entry in config.host or ():
         lab.faults.check_privileges(entry.host, [HOST_NETWORK])
 
@@ -113,7 +111,7 @@ def _check_host_privileges(lab: Lab, config: Any) -> None:
     seconds=3.0,
     check=_check_privileges,
 )
-def reconfigure_switch(lab: Lab, switch: DistributedSwitch, *, spec: Any) -> None:
+def reconfigure_switch(lab: Simulation, switch: DistributedSwitch, *, spec: Any) -> None:
     """Change what a spec names, all of it or nothing; what it leaves out stays.
 
     Raises ConcurrentAccess, DuplicateName, AlreadyExists for a host that is a member, NotFound for one

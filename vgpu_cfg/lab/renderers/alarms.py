@@ -6,10 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, reference
-from vgpu_cfg.lab.state import Alarm, Managed
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
 COPIED = (
     "name",

@@ -6,12 +6,13 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.managers.directory import service_of
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.drs import rule_info
-from vgpu_cfg.lab.soap.context import Context, reference, reference_to, referred
-from vgpu_cfg.lab.state import Cluster, Group, Host
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.state.inventory import Cluster, Group, Host
 
 MIB = 1024 * 1024
 _OLD_PRIORITIES = ("disabled", "low", "medium", "high")

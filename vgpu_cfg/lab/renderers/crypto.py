@@ -6,10 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, Service
-from vgpu_cfg.lab.state import KeyProvider
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.inventory import KeyProvider
 
 
 def provider_info(provider: KeyProvider) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.lab.api.references import vim_class, wire_type
 from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, reference_to, vim_class, wire_type
-from vgpu_cfg.lab.state import Managed, Task
+from vgpu_cfg.lab.simulation.context import Context, reference_to
+from vgpu_cfg.lab.state.inventory import Managed, Task
 
 ADMIN_ROLE = -1
 RECENT_SECONDS = 600.0

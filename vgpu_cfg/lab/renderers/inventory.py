@@ -7,8 +7,16 @@ from pyVmomi import vim
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under, vim_type
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.hardware import cpu_capacity_mhz, reservation_mib
-from vgpu_cfg.lab.soap.context import Context, reference_to, referred
-from vgpu_cfg.lab.state import Cluster, Datacenter, Datastore, Host, Network, ResourcePool, VirtualMachine
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.state.inventory import (
+    Cluster,
+    Datacenter,
+    Datastore,
+    Host,
+    Network,
+    ResourcePool,
+    VirtualMachine,
+)
 
 MIB = 1024 * 1024
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.host_stock import EVALUATION
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, Service
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.host_defaults import EVALUATION
+from vgpu_cfg.lab.state.inventory import Host
 
 
 def known_licences(context: Context) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.renderers.entity import ENTITY, attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, reference_to, referred
-from vgpu_cfg.lab.state import DistributedSwitch, Network
-from vgpu_cfg.lab.switch_members import port_keys
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Network
+from vgpu_cfg.lab.state.switch_members import port_keys
 
 _Switch = vim.dvs.VmwareDistributedVirtualSwitch
 _Portgroup = vim.dvs.DistributedVirtualPortgroup

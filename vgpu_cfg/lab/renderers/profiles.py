@@ -6,11 +6,12 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.clock import VIRTUAL_START, as_datetime
-from vgpu_cfg.lab.managers.profiles import profiles_of
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, Service
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.host_profiles import profiles_of
 
 
 def profiles(context: Context, _thing: Service) -> list[Any]:

@@ -6,21 +6,25 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.managers.directory import SINGLETONS
-from vgpu_cfg.lab.managers.sessions import Session, user_session
+from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
 from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
 from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields, under
-from vgpu_cfg.lab.renderers.host import FIREWALL, services
-from vgpu_cfg.lab.renderers.host_graphics import host_of
-from vgpu_cfg.lab.renderers.host_network import VNIC_MANAGER_INFO
-from vgpu_cfg.lab.renderers.host_options import option_definitions, options
+from vgpu_cfg.lab.renderers.hosts.graphics import host_of
+from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
+from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.hosts.options import option_definitions, options
 from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
+from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, Service, reference_to, referred, vim_class
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.renderers.task import task_info
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.simulation.directory import SINGLETONS
+from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
+from vgpu_cfg.lab.simulation.views import content
+from vgpu_cfg.lab.state.inventory import Managed
 
 CONTENT = {
     "propertyCollector": "propertyCollector",
@@ -87,21 +91,11 @@ def _own_session(context: Context, _thing: Managed) -> Any:
 
 
 def _sessions(context: Context, _thing: Managed) -> list[Any]:
-    return [user_session(each) for each in context.lab.sessions.values() if isinstance(each, Session)]
+    return [user_session(each) for each in context.lab.sessions.all()]
 
 
-def _view(context: Context, thing: Any) -> list[Any]:
-    """Render what a view holds. Imported late: views stand on the collector, which stands on this."""
-    from vgpu_cfg.lab.collector.views import content
-
-    return content(context, thing)
-
-
-def _latest_tasks(context: Context, thing: Any) -> list[Any]:
-    """Render a collector's newest tasks. Imported late: the history shows tasks by the tables."""
-    from vgpu_cfg.lab.managers.task_history import latest_page
-
-    return latest_page(context, thing)
+def _latest_tasks(context: Context, thing: TaskCollector) -> list[Any]:
+    return [task_info(context, task) for task in newest(context.state, thing)]
 
 
 def _filters(_context: Context, thing: Service) -> list[Any]:
@@ -138,12 +132,12 @@ SERVICES: dict[str, dict[str, Render]] = {
         "partialUpdates": constant(value=True),
     },
     "ContainerView": {
-        "view": _view,
+        "view": content,
         "container": lambda context, thing: reference_to(context, thing.container),
         "type": lambda _context, thing: list(thing.types),
         "recursive": lambda _context, thing: thing.recursive,
     },
-    "ListView": {"view": _view},
+    "ListView": {"view": content},
     "EnvironmentBrowser": {},
     "HostAssignableHardwareManager": {},
     "HostServiceSystem": {"serviceInfo.service": services},

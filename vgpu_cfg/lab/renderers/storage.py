@@ -8,8 +8,8 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.entity import ENTITY, attribute
 from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, referred
-from vgpu_cfg.lab.state import Datastore
+from vgpu_cfg.lab.simulation.context import Context, referred
+from vgpu_cfg.lab.state.inventory import Datastore
 
 MIB = 1024 * 1024
 LARGEST_FILE = 62 * 1024**4

@@ -14,9 +14,9 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vmodl
 
-from vgpu_cfg.lab.devices import is_set
-from vgpu_cfg.lab.soap.context import Context
-from vgpu_cfg.lab.soap.versions import is_at_least
+from vgpu_cfg.lab.api.versions import is_at_least
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.devices import is_set
 
 Render = Callable[[Context, Any], Any]
 

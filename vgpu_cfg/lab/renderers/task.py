@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from vgpu_cfg.lab.clock import as_datetime
+from vgpu_cfg.lab.api.references import reference, vim_class
+from vgpu_cfg.lab.api.versions import NAMESPACE
 from vgpu_cfg.lab.renderers.entity import attribute, constant, itself
-from vgpu_cfg.lab.renderers.table import Render
-from vgpu_cfg.lab.soap.context import Context, reference, vim_class
-from vgpu_cfg.lab.soap.versions import NAMESPACE
-from vgpu_cfg.lab.state import Task
+from vgpu_cfg.lab.renderers.table import Render, Table
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.state.inventory import Task
 
 GONE_TYPES = {"vm": "VirtualMachine", "group": "Folder", "resgroup": "ResourcePool"}
 """What the moid of a removed object begins with → its type."""
@@ -69,3 +71,13 @@ TASK: dict[str, Render] = {
     "info.eventChainId": attribute(lambda thing: thing.event_chain_id),
 }
 """`progress` is set while the task runs and unset when it is over, as its description says."""
+
+
+@cache
+def _table() -> Table:
+    return Table(vim.Task, TASK)
+
+
+def task_info(context: Context, task: Task) -> Any:
+    """Render all that is told of a task."""
+    return _table().reader("info", context.version).read(context, task)

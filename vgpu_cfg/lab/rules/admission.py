@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.lab.devices import copy_with, dynamic_of
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.gpu_choice import Pick
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, entry_of, esxi_order
 from vgpu_cfg.lab.rules.vgpu_places import Suits, place_vgpus
 from vgpu_cfg.lab.rules.virtual_functions import check_virtual_functions
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
-from vgpu_cfg.lab.state import Host, LabState, Passthrough, VgpuUse, VirtualMachine
+from vgpu_cfg.lab.state.devices import copy_with, dynamic_of
+from vgpu_cfg.lab.state.inventory import Host, LabState, Passthrough, VgpuUse, VirtualMachine
 
 SRIOV_ARCHITECTURES = ("Ampere", "Ada", "Hopper", "Blackwell")
 

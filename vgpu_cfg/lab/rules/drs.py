@@ -9,7 +9,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.admission import Admission
-from vgpu_cfg.lab.state import Cluster, Host, LabState, Rule, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, Host, LabState, Rule, VirtualMachine
 
 
 def place(

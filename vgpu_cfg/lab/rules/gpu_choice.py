@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vgpu_cfg.lab.host_state import AssignmentPolicy, Gpu
 from vgpu_cfg.lab.rules.nvlink import GpuSet
+from vgpu_cfg.lab.state.host import AssignmentPolicy, Gpu
 
 GpuChoice = Literal["least_loaded", "lowest", "random"]
 

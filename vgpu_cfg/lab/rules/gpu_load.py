@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog, resolve_profile
-from vgpu_cfg.lab.host_state import Gpu, Host
-from vgpu_cfg.lab.parts import BY_VERSION
+from vgpu_cfg.lab.estates.stock import BY_VERSION
+from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
 Order = tuple[int, ...]

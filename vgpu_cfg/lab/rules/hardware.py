@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.lab.devices import has_tpm
-from vgpu_cfg.lab.parts import BY_VERSION
+from vgpu_cfg.lab.estates.stock import BY_VERSION
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.devices import has_tpm
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 OLDEST_VGPU_VERSION = 11
 OLDEST_SECURE_BOOT_VERSION = 13

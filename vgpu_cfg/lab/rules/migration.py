@@ -10,11 +10,11 @@ import re
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.devices import dynamic_of, fixed_of, vgpus_of
 from vgpu_cfg.lab.rules import drs, refusals
 from vgpu_cfg.lab.rules.admission import Admission, admit
 from vgpu_cfg.lab.rules.gpu_choice import Pick
-from vgpu_cfg.lab.state import Gpu, Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.devices import dynamic_of, fixed_of, vgpus_of
+from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, VirtualMachine
 
 HOT_MIGRATE = "vgpu.hotmigrate.enabled"
 """vCenter's advanced setting without which no vGPU moves as it runs."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.lab.host_state import Gpu, Host
-from vgpu_cfg.lab.soap.versions import is_at_least, version_name
+from vgpu_cfg.lab.api.versions import is_at_least, version_name
+from vgpu_cfg.lab.state.host import Gpu, Host
 
 GpuSet = tuple[Gpu, ...]
 

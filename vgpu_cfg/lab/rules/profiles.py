@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from vgpu_cfg.catalog import ProfileEntry, load_catalog, resolve_profile
-from vgpu_cfg.lab.host_state import Gpu, Host
 from vgpu_cfg.lab.rules.gpu_load import GpuLoad, Order, esxi_order, find_slot, load_of, min_esxi
+from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.model.vgpu import Series, VgpuProfile
 
 GRAPHICS_SIZES_GB = (1, 2, 3)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 GRAPHICS_TEXT = (
     "The amount of graphics resource available in the parent resource pool is insufficient for the operation."
@@ -112,6 +112,16 @@ def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
         existingState=vm.power_state,
         msg=f"The attempted operation cannot be performed in the current state ({shown}).",
     )
+
+
+def object_gone(reference: Any) -> Exception:
+    """Return the fault for a reference that leads nowhere, in vCenter's words."""
+    name = f"{reference._wsdlName}:{reference._moId}"
+    fault: Exception = vmodl.fault.ManagedObjectNotFound(
+        obj=reference,
+        msg=f"The object 'vim.{name}' has already been deleted or has not been completely created",
+    )
+    return fault
 
 
 def host_away(host: Host) -> Exception | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 
 _AUTOMATIC = "Automatic"
 """How the id of a physical function begins that the host shall choose."""

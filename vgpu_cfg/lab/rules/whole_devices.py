@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.lab.devices import dynamic_of, fixed_of
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.state import Host, PciDevice, VirtualMachine
+from vgpu_cfg.lab.state.devices import dynamic_of, fixed_of
+from vgpu_cfg.lab.state.inventory import Host, PciDevice, VirtualMachine
 
 LOW_16_BITS = 0xFFFF
 

@@ -1,1 +1,1 @@
-"""The shell of a simulated ESXi host: its tools, each in its real format, and who is let in."""
+"""The shell of a simulated ESXi host: who is let in, its tools, and SSH in front of it."""

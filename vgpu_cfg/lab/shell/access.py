@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.shell.shell import LabShell, is_there
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 SERVICE = "TSM-SSH"
 """Key of the SSH service in `host.config.service` (recorded host dumps)."""
@@ -59,7 +56,7 @@ def why_closed(host: Host) -> str | None:
 
 
 def open_shell(
-    lab: Lab,
+    lab: Simulation,
     host_name: str,
     user: str = ROOT,
     *,

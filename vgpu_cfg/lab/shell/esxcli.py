@@ -8,15 +8,12 @@ blanks in (recorded runs). Recalled is which stream an error goes to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.lab.esxcli import devices, graphics, software, system
 from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, Plain, Row, Rows, Thing, run
-from vgpu_cfg.lab.host_state import Host
-from vgpu_cfg.lab.shell.replies import Reply, complain, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 MODULES = (devices, graphics, software, system)
 """Importing them fills the table of commands."""
@@ -60,7 +57,7 @@ UNNAMED = frozenset({"GraphicsDevice"})
 TITLES = {"InstallationResult": "Installation Result"}
 
 
-def run_esxcli(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_esxcli(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """Carry one command out."""
     words = [word for word in arguments if not word.startswith("-")]
     first_option = next((at for at, word in enumerate(arguments) if word.startswith("-")), len(arguments))

@@ -7,22 +7,19 @@ vmkload_mod's header and numbers, and what xorg says while vGPUs run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pyVmomi import vmodl
 
-from vgpu_cfg.lab.host_state import Host
-from vgpu_cfg.lab.operations.host_services import XORG, restart_service
-from vgpu_cfg.lab.shell.replies import Reply, complain, say
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
+from vgpu_cfg.lab.operations.hosts.services import XORG, restart_service
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 MODULE_SIZES_KB = {"nvidia": 8420, "nmlx5_core": 1580, "nmlx5_rdma": 412}
 """The first is in NVIDIA's guide, the others are made up."""
 
 
-def run_xorg(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_xorg(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """Restart Xorg, which brings graphics types and the policy into force; or tell its state."""
     match list(arguments):
         case ["restart"]:
@@ -38,14 +35,14 @@ def run_xorg(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
             return complain("Usage: xorg {start|stop|status|restart}")
 
 
-def run_gpu_daemon(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_gpu_daemon(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """Tell that the GPU management daemon runs, which it always does where it is installed."""
     if list(arguments) != ["status"]:
         return complain("Usage: nvdGpuMgmtDaemon {start|stop|status|restart}")
     return say("daemon_nvdGpuMgmtDaemon is running")
 
 
-def run_vmkload_mod(lab: Lab, host: Host, arguments: Sequence[str]) -> Reply:
+def run_vmkload_mod(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     """List the loaded VMkernel modules."""
     if list(arguments) not in (["-l"], ["--list"]):
         return complain("Usage: vmkload_mod -l")

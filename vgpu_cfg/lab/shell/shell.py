@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig
+from vgpu_cfg.lab.nvidia.mst import run_mst
+from vgpu_cfg.lab.nvidia.replies import Reply, Tool, complain
+from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
 from vgpu_cfg.lab.shell.esxcli import run_esxcli
 from vgpu_cfg.lab.shell.init_scripts import run_gpu_daemon, run_vmkload_mod, run_xorg
-from vgpu_cfg.lab.shell.mlxconfig import run_mlxconfig
-from vgpu_cfg.lab.shell.mst import run_mst
-from vgpu_cfg.lab.shell.nvidia_smi import run_nvidia_smi
-from vgpu_cfg.lab.shell.replies import Reply, Tool, complain
 from vgpu_cfg.lab.shell.words import BadLineError, split_line
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
 
 NOT_FOUND = 127
 PATH = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
@@ -66,7 +63,7 @@ TOOLS = {
 class LabShell:
     """Somebody's login on a host. It outlives nothing: once the host is away, every command fails."""
 
-    def __init__(self, lab: Lab, host: Host) -> None:
+    def __init__(self, lab: Simulation, host: Host) -> None:
         self._lab = lab
         self._moid = host.moid
         self._boot_time = host.boot_time
@@ -100,7 +97,7 @@ def is_there(host: Host) -> bool:
     return host.connection == "connected" and host.power_state == "poweredOn"
 
 
-def run_words(lab: Lab, host: Host, words: Sequence[str]) -> Reply:
+def run_words(lab: Simulation, host: Host, words: Sequence[str]) -> Reply:
     """Run one command, given as words."""
     name = words[0]
     places = [name] if "/" in name else [f"{folder}/{name}" for folder in PATH]

@@ -5,47 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyVmomi import VmomiSupport, vmodl
 
-from vgpu_cfg.lab import files
-from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
-from vgpu_cfg.lab.collector.retrieve import fetch
-from vgpu_cfg.lab.collector.select import object_gone
-from vgpu_cfg.lab.faults import connection_dropped
-from vgpu_cfg.lab.guest import transfers
-from vgpu_cfg.lab.managers import METHODS, UNLOCKED, directory
-from vgpu_cfg.lab.managers.sessions import (
-    COOKIE,
-    LAB_CREDENTIALS,
-    Credentials,
-    end_session,
-    find_session,
-)
-from vgpu_cfg.lab.operations import OPERATIONS
-from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.soap import registered
-from vgpu_cfg.lab.soap.answer import write_fault, write_result
-from vgpu_cfg.lab.soap.context import (
-    Context,
-    Service,
-    reference,
-    vcenter_version,
-    vim_class,
-    wire_type,
-)
-from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
-from vgpu_cfg.lab.soap.versions import (
+from vgpu_cfg.lab.api.answer import write_fault, write_result
+from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
+from vgpu_cfg.lab.api.versions import (
     is_at_least,
     requested_version_id,
     service_versions_xml,
     version_name,
 )
-from vgpu_cfg.lab.state import Host, Managed
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
+from vgpu_cfg.lab.collector.retrieve import fetch
+from vgpu_cfg.lab.guest import transfers
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
+from vgpu_cfg.lab.simulation.context import Context, vcenter_version
+from vgpu_cfg.lab.simulation.faults import connection_dropped
+from vgpu_cfg.lab.simulation.methods import METHODS, UNLOCKED
+from vgpu_cfg.lab.simulation.operations import OPERATIONS
+from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.soap import datastore_files as files
+from vgpu_cfg.lab.soap import registered
+from vgpu_cfg.lab.soap.request import FETCH, BadRequestError, MethodCall, read_request
+from vgpu_cfg.lab.state.inventory import Host, Managed
 
 Answer = tuple[int, Mapping[str, str], bytes]
 
@@ -56,7 +43,7 @@ SDK_PATHS = ("/sdk", "/sdk/vimService")
 
 
 def exchange(
-    lab: Lab,
+    lab: Simulation,
     method: str,
     path: str,
     headers: Mapping[str, str],
@@ -77,7 +64,9 @@ def exchange(
     return 404, {"Content-Type": "text/plain"}, b"404 Not Found\n"
 
 
-def _answer_soap(lab: Lab, headers: Mapping[str, str], body: bytes, credentials: Credentials) -> Answer:
+def _answer_soap(
+    lab: Simulation, headers: Mapping[str, str], body: bytes, credentials: Credentials
+) -> Answer:
     version = _negotiate(lab, headers.get("soapaction", ""))
     try:
         call = read_request(body)
@@ -89,7 +78,7 @@ def _answer_soap(lab: Lab, headers: Mapping[str, str], body: bytes, credentials:
     try:
         dropped = _disturb(lab, call.name, cookie)
         with lab.changed:
-            context.session = find_session(lab, cookie)
+            context.session = lab.sessions.find(cookie, lab.clock.now())
         before = context.session
         value, declared = _perform(context, call)
         if context.session is not None and context.session is not before:
@@ -102,7 +91,7 @@ def _answer_soap(lab: Lab, headers: Mapping[str, str], body: bytes, credentials:
     return status, answered, content
 
 
-def _negotiate(lab: Lab, soap_action: str) -> str:
+def _negotiate(lab: Simulation, soap_action: str) -> str:
     """Return the version to answer at: the client's, or this vCenter's own where that is newer or unknown.
 
     Whether a real vCenter refuses a version that it does not know is unproven; govc sends one
@@ -121,7 +110,7 @@ def _cookie(headers: Mapping[str, str]) -> str | None:
     return found.value if found is not None else None
 
 
-def _disturb(lab: Lab, method: str, cookie: str | None) -> bool:
+def _disturb(lab: Simulation, method: str, cookie: str | None) -> bool:
     """Play what is scripted for this call. Returns whether its answer gets lost.
 
     Raises ConnectionDropped, or the fault that the script names.
@@ -138,9 +127,9 @@ def _disturb(lab: Lab, method: str, cookie: str | None) -> bool:
             case "drop_after":
                 return True
             case "session_expired":
-                session = find_session(lab, cookie)
+                session = lab.sessions.find(cookie, lab.clock.now())
                 if session is not None:
-                    end_session(lab, session)
+                    lab.sessions.end(session)
             case "slow":
                 lab.clock.wait(lab.clock.now() + scripted.seconds, lab.changed)
             case "call" | "task":

@@ -21,25 +21,52 @@ from vgpu_cfg.lab.managers import (
     sessions,
     task_history,
 )
+from vgpu_cfg.lab.operations import cluster, folders, portgroups, switches
+from vgpu_cfg.lab.operations.hosts import devices as host_devices
+from vgpu_cfg.lab.operations.hosts import graphics as host_graphics
+from vgpu_cfg.lab.operations.hosts import modules as host_modules
+from vgpu_cfg.lab.operations.hosts import network as host_network
+from vgpu_cfg.lab.operations.hosts import power as host_power
+from vgpu_cfg.lab.operations.hosts import services as host_services
+from vgpu_cfg.lab.operations.hosts import software as host_software
+from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure
+from vgpu_cfg.lab.operations.vms import lifecycle as vm_life
 
 MODULES = (
     alarms,
     authorization,
     browser,
+    clone,
+    cluster,
     config_options,
+    create,
     custom_fields,
     event_history,
     executer,
+    folders,
     guest_operations,
+    host_devices,
+    host_graphics,
+    host_modules,
+    host_network,
+    host_power,
     host_profiles,
     host_reads,
+    host_services,
+    host_software,
     key_providers,
     licences,
+    migrate,
     options,
+    portgroups,
+    power,
+    reconfigure,
     retrieve,
     search,
     sessions,
+    switches,
     task_history,
     updates,
     views,
+    vm_life,
 )

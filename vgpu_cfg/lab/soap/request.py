@@ -12,8 +12,8 @@ from xml.parsers import expat
 
 from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
-from vgpu_cfg.lab.soap import reflect
-from vgpu_cfg.lab.soap.versions import NAMESPACE
+from vgpu_cfg.lab.api import reflect
+from vgpu_cfg.lab.api.versions import NAMESPACE
 
 ENVELOPE = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Envelope"
 BODY = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Body"

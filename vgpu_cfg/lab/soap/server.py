@@ -7,18 +7,16 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pyVmomi import VmomiSupport, vmodl
 
-from vgpu_cfg.lab.faults import ConnectionDropped
-from vgpu_cfg.lab.managers.sessions import LAB_CREDENTIALS, Credentials
+from vgpu_cfg.lab.api.answer import write_fault
+from vgpu_cfg.lab.simulation.faults import ConnectionDropped
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.soap import dispatch
-from vgpu_cfg.lab.soap.answer import write_fault
 from vgpu_cfg.lab.soap.certificate import Certificate, make_certificate
-
-if TYPE_CHECKING:
-    from vgpu_cfg.lab.vcenter import Lab
 
 LOGGER = logging.getLogger("vgpu_cfg.lab.server")
 LARGEST_BODY = 64 * 1024 * 1024
@@ -34,7 +32,7 @@ class LabServer:
 
     def __init__(
         self,
-        lab: Lab,
+        lab: Simulation,
         *,
         address: str = "127.0.0.1",
         port: int = 0,

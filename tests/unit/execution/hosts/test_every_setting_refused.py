@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.execution.host_makers import OPEN, estate, only, ref, run
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, all_cases, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, all_cases, wish_of
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.execution import HostTools, exit_code_of
 from vgpu_cfg.model.plan.change import ChangeHost, Impact, Subject
@@ -20,7 +20,7 @@ BY_HAND = {"bios_sriov", "bios_above_4g", "bios_iommu"}
 """Nothing writes these, so that nothing can be refused."""
 
 
-def change_for(case: ResolvedVm) -> ChangeHost:
+def change_for(case: Case) -> ChangeHost:
     desired = wish_of(setting(case.setting), case.entry, case.view, case.device)
     host = ref()
     return ChangeHost(
@@ -39,7 +39,7 @@ def test_every_setting_that_is_written_is_tried() -> None:
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
-def test_a_refusal_ends_the_change_with_the_words_of_who_refused(case: ResolvedVm) -> None:
+def test_a_refusal_ends_the_change_with_the_words_of_who_refused(case: Case) -> None:
     server = estate()
     server.host("esx-01").services["TSM-SSH"] = True
     change = change_for(case)

@@ -13,12 +13,12 @@ from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig
 from vgpu_cfg import documents
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.shell import LabGuestShell, open_guest_shell
-from vgpu_cfg.lab.guest.state import Guest
-from vgpu_cfg.lab.host_state import Host, HostDriver, Passthrough
-from vgpu_cfg.lab.host_stock import load_driver
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.guest.login import LabGuestShell, open_guest_shell
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.guest import Guest
+from vgpu_cfg.lab.state.host import Host, HostDriver, Passthrough
+from vgpu_cfg.lab.state.host_defaults import load_driver
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 STAGE, FOLDER = "/usr/local/sbin/vgpu-cfg-stage", "/var/lib/vgpu-cfg"
 UNIT = "/etc/systemd/system/vgpu-cfg-stage.service"

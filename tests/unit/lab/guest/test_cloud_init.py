@@ -19,9 +19,9 @@ from tests.unit.lab.guest.guest_rig import (
     packed,
     user_data,
 )
-from vgpu_cfg.lab.guest.making import grow_root, guest_of
-from vgpu_cfg.lab.guest.nics import nics_of_guest
-from vgpu_cfg.lab.guest.shell import host_key_of, open_guest_shell
+from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
+from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
+from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 
 NAME = module("host-name", host_name="hvd-01", domain="")
 

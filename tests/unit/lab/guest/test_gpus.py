@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.lab.guest.gpus import BRANCHES, takes
+from vgpu_cfg.lab.guest.system.gpus import BRANCHES, takes
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vgpu_cfg.lab.guest.horovod import complaint_about, complaint_about_script, version_of
+from vgpu_cfg.lab.guest.tools.horovod import complaint_about, complaint_about_script, version_of
 
 SOURCES = Path(__file__).resolve().parents[4] / ".cache" / "horovod"
 PARSE = """
@@ -29,6 +29,7 @@ LINES = (
 )
 
 
+@pytest.mark.long("horovodrun of five versions of Horovod")
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("version", ["0.19.5", "0.22.1", "0.24.3", "0.25.0", "0.28.1"])
 def test_the_lab_complains_as_the_real_one_does(version: str, line: str) -> None:

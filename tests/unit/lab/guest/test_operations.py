@@ -10,7 +10,7 @@ from pyVmomi import vim
 
 from tests.unit.lab.guest.guest_rig import STAGE, GuestRig, bundle, module
 from tests.unit.lab.wire.client import connect
-from vgpu_cfg.lab.guest.making import guest_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
 
 RUNTIME = module("containers", runtime="docker", minimum_free_gib=0)
 

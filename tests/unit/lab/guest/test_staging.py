@@ -25,9 +25,9 @@ from tests.unit.lab.guest.guest_rig import (
     user_data,
 )
 from tests.unit.lab.rig import estate_of
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.staging import said
-from vgpu_cfg.lab.host_state import Host
+from vgpu_cfg.lab.guest.staging.command import said
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.host import Host
 
 RUNTIME = module("containers", runtime="docker", minimum_free_gib=0)
 NOUVEAU = module("nouveau")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.lab.guest.guest_rig import IMAGE, GuestRig, pair
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.shell import LabGuestShell, open_guest_shell
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.guest.login import LabGuestShell, open_guest_shell
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.inventory import Host
 
 MEASURE = "ib_write_bw -d mlx5_0 -x 3 -R -F --report_gbits"
 TARGET = "192.168.10.12"

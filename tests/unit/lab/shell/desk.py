@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.lab.rig import Rig
-from vgpu_cfg.lab.host_state import Gpu, Host, Nic
-from vgpu_cfg.lab.host_stock import MFT_VIBS
 from vgpu_cfg.lab.shell.access import open_shell
+from vgpu_cfg.lab.state.host import Gpu, Host, Nic
+from vgpu_cfg.lab.state.host_defaults import MFT_VIBS
 
 MLXCONFIG, MST = "/opt/mellanox/bin/mlxconfig", "/opt/mellanox/bin/mst"
 GPU_0, GPU_1 = "0000:21:00.0", "0000:e2:00.0"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.lab.shell.desk import Desk
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.host_state import Host
 from vgpu_cfg.lab.shell.access import ShellAccess, open_shell
+from vgpu_cfg.lab.state.host import Host
 
 
 def test_root_gets_in_where_ssh_runs(desk: Desk) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.lab.shell.desk import Desk
-from vgpu_cfg.lab.host_state import HostDriver
+from vgpu_cfg.lab.state.host import HostDriver
 
 
 def test_xorg_brings_graphics_types_into_force(desk: Desk) -> None:

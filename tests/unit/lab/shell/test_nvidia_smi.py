@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.lab.shell.desk import GPU_0, GPU_1, Desk
-from vgpu_cfg.lab.host_restart import restart
-from vgpu_cfg.lab.host_state import HostDriver
+from vgpu_cfg.lab.state.host import HostDriver
+from vgpu_cfg.lab.state.host_restart import restart
 
 CSV = "nvidia-smi --query-gpu={} --format={}"
 

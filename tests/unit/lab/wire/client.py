@@ -6,10 +6,10 @@ from typing import Any
 
 from pyVmomi import SoapAdapter, vim, vmodl
 
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.soap.context import vim_class, wire_type
-from vgpu_cfg.lab.soap.versions import version_name
-from vgpu_cfg.lab.state import Managed
+from vgpu_cfg.lab.api.references import vim_class, wire_type
+from vgpu_cfg.lab.api.versions import version_name
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.state.inventory import Managed
 from vgpu_cfg.lab.vcenter import Lab
 
 USER = "administrator@vsphere.local"

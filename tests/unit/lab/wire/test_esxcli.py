@@ -206,7 +206,7 @@ def test_a_fault_can_be_scripted() -> None:
     assert rows(rig, "hardware.pci.list")
 
 
-LAB, CLIENT = "vgpu_cfg.lab.soap.reflect", "vgpu_cfg.vsphere.wire.declared_types"
+LAB, CLIENT = "vgpu_cfg.lab.api.reflect", "vgpu_cfg.vsphere.wire.declared_types"
 
 
 @pytest.mark.parametrize("order", [(LAB, CLIENT), (CLIENT, LAB), (LAB,), (CLIENT,)])

@@ -8,11 +8,11 @@ from pyVmomi import vmodl
 
 from tests.unit.lab.wire.client import connect, filter_spec, open_virtual
 from vgpu_cfg.lab import estate_names
-from vgpu_cfg.lab.managers import directory
+from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
+from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.renderers.tables import RENDERERS, table_of
-from vgpu_cfg.lab.soap.context import reference, vim_class, wire_type
-from vgpu_cfg.lab.soap.versions import is_at_least
-from vgpu_cfg.lab.state import Cluster, Host, Managed
+from vgpu_cfg.lab.simulation import directory
+from vgpu_cfg.lab.state.inventory import Cluster, Host, Managed
 from vgpu_cfg.lab.vcenter import Lab
 
 NEWEST = "vim.version.v9_1_1_0"

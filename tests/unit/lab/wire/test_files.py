@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.lab.rig import Rig, estate_of
 from tests.unit.lab.wire.client import connect
-from vgpu_cfg.lab.state import Datacenter, Datastore
+from vgpu_cfg.lab.state.inventory import Datacenter, Datastore
 
 SEVEN = """about: One host of ESXi 7.0
 clusters:
@@ -138,5 +138,6 @@ def test_nobody_reads_without_a_session(reader: Reader, cookie: str) -> None:
 
 
 def test_a_session_that_ended_reads_nothing(reader: Reader) -> None:
-    reader.rig.lab.sessions.clear()
+    for session in reader.rig.lab.sessions.all():
+        reader.rig.lab.sessions.end(session)
     assert reader.get(reader.url("bad"))[0] == 401

@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, open_virtual
-from vgpu_cfg.lab.state import Host, Passthrough
+from vgpu_cfg.lab.state.inventory import Host, Passthrough
 from vgpu_cfg.lab.vcenter import Lab
 
 Passthru: Any = vim.vm.device.VirtualPCIPassthroughOption

@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import SoapAdapter, vim, vmodl
 
 from tests.unit.lab.wire.client import LabStub, connect, open_virtual
-from vgpu_cfg.lab.soap.answer import write_fault
+from vgpu_cfg.lab.api.answer import write_fault
 from vgpu_cfg.lab.soap.request import BadRequestError, MethodCall, read_request
 
 AT = "vim.version.v8_0_3_0"

@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, filter_spec, one, open_virtual, read
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 Collector: Any = vmodl.query.PropertyCollector
 Options: Any = Collector.RetrieveOptions

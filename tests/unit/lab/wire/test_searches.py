@@ -6,7 +6,7 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, one, open_virtual
-from vgpu_cfg.lab.state import Host, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 

@@ -16,11 +16,11 @@ from pyVmomi.SoapAdapter import SoapStubAdapter
 
 from tests.unit.lab.wire.client import PASSWORD, USER, filter_spec, open_virtual
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.clock import RealClock
-from vgpu_cfg.lab.managers.sessions import Credentials
+from vgpu_cfg.lab.simulation.clock import RealClock
+from vgpu_cfg.lab.simulation.sessions import Credentials
 from vgpu_cfg.lab.soap.certificate import keep_certificate
 from vgpu_cfg.lab.soap.server import LabServer
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 AT = "vim.version.v8_0_3_0"

@@ -6,9 +6,9 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.lab.wire.client import PASSWORD, USER, connect, everything, open_virtual, read
-from vgpu_cfg.lab.clock import VirtualClock
-from vgpu_cfg.lab.faults import ConnectionDropped
-from vgpu_cfg.lab.managers.sessions import IDLE_SECONDS
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.faults import ConnectionDropped
+from vgpu_cfg.lab.simulation.sessions import IDLE_SECONDS
 
 
 def test_anybody_may_ask_what_this_is() -> None:
@@ -60,7 +60,7 @@ def test_logout_ends_the_session_and_what_it_owned() -> None:
     instance.content.sessionManager.Logout()
     with pytest.raises(vim.fault.NotAuthenticated):
         instance.CurrentTime()
-    assert lab.sessions == {}
+    assert lab.sessions.all() == []
 
 
 def test_a_session_lives_while_it_is_used_and_dies_when_idle() -> None:

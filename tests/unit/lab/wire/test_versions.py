@@ -6,14 +6,14 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, open_virtual, read
-from vgpu_cfg.lab.soap.versions import (
+from vgpu_cfg.lab.api.versions import (
     is_at_least,
     requested_version_id,
     service_versions_xml,
     version_ids,
     version_name,
 )
-from vgpu_cfg.lab.state import Host
+from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.lab.vcenter import Lab
 
 

@@ -38,7 +38,7 @@ class Situation(StrEnum):
 
 
 @dataclass(frozen=True)
-class ResolvedVm:
+class Case:
     """One setting in one situation.
 
     `wants` is the value that the plan file's entry asks for `device`. `found` is what must be read as
@@ -69,9 +69,9 @@ class ResolvedVm:
         return f"{self.setting} {self.situation.value} {self.device}".rstrip()
 
 
-def all_cases() -> tuple[ResolvedVm, ...]:
+def all_cases() -> tuple[Case, ...]:
     """Collect the cases of all test modules of this folder."""
-    found: list[ResolvedVm] = []
+    found: list[Case] = []
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name.startswith("test_") and module.name not in _ABOUT_ALL:
             loaded = importlib.import_module(f"{__package__}.{module.name}")
@@ -86,7 +86,7 @@ def wish_of(setting: HostSetting, entry: DesiredHosts, view: HostView, device: s
     return desired
 
 
-def check(case: ResolvedVm, setting: HostSetting) -> None:
+def check(case: Case, setting: HostSetting) -> None:
     """See that a setting does what its case says."""
     desired = wish_of(setting, case.entry, case.view, case.device)
     assert desired.value == case.wants
@@ -118,7 +118,7 @@ def check(case: ResolvedVm, setting: HostSetting) -> None:
             assert case.unread in reading.unread
 
 
-def _check_pending(case: ResolvedVm, setting: HostSetting, desired: DesiredSetting, reading: Reading) -> None:
+def _check_pending(case: Case, setting: HostSetting, desired: DesiredSetting, reading: Reading) -> None:
     assert not reading.unread
     if case.has_one_value:
         assert reading.runtime is None
@@ -129,7 +129,7 @@ def _check_pending(case: ResolvedVm, setting: HostSetting, desired: DesiredSetti
     assert setting.impact(case.view, desired) is not Impact.NONE
 
 
-def _is_told(case: ResolvedVm, setting: HostSetting, desired: DesiredSetting) -> bool:
+def _is_told(case: Case, setting: HostSetting, desired: DesiredSetting) -> bool:
     how = setting.how(case.view, desired)
     told = (setting.by_hand(case.view, desired), how.client, *how.commands)
     return bool(case.by_hand) and any(case.by_hand in text for text in told)

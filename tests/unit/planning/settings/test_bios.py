@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, nic, view
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
@@ -30,13 +30,11 @@ def served(name: str = "A100") -> HostView:
 WITHOUT_IOMMU = view(gpus=(gpu(pci=NO_IOMMU),), nics=(nic(pci=NO_IOMMU),))
 
 CASES = (
-    ResolvedVm(
-        "bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"
-    ),
-    ResolvedVm(
+    Case("bios_sriov", Situation.RIGHT, view(facts=says("SR-IOV")), hosts(bios={"sriov": True}), "enabled"),
+    Case(
         "bios_sriov", Situation.RIGHT, view(nics=(nic(pci=IN_BEING),)), hosts(bios={"sriov": True}), "enabled"
     ),
-    ResolvedVm(
+    Case(
         "bios_sriov",
         Situation.WRONG,
         view(facts=says("Non SR-IOV")),
@@ -44,7 +42,7 @@ CASES = (
         "enabled",
         by_hand="SR-IOV Global Enable",
     ),
-    ResolvedVm(
+    Case(
         "bios_sriov",
         Situation.OFF,
         view(facts=says("SR-IOV")),
@@ -52,7 +50,7 @@ CASES = (
         "disabled",
         by_hand="set BIOS SR-IOV to disabled",
     ),
-    ResolvedVm(
+    Case(
         "bios_sriov",
         Situation.PENDING,
         view(facts=says("SR-IOV")),
@@ -60,7 +58,7 @@ CASES = (
         "enabled",
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "bios_sriov",
         Situation.NOT_OFFERED,
         view(facts=says("Non SR-IOV")),
@@ -68,7 +66,7 @@ CASES = (
         "enabled",
         by_hand="set BIOS SR-IOV to enabled",
     ),
-    ResolvedVm(
+    Case(
         "bios_sriov",
         Situation.UNREAD,
         view(),
@@ -76,8 +74,8 @@ CASES = (
         "enabled",
         unread="no GPU's driver",
     ),
-    ResolvedVm("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
-    ResolvedVm(
+    Case("bios_above_4g", Situation.RIGHT, served(), hosts(bios={"above_4g": True}), "enabled"),
+    Case(
         "bios_above_4g",
         Situation.WRONG,
         served(),
@@ -85,7 +83,7 @@ CASES = (
         "disabled",
         by_hand="Memory Mapped I/O above 4GB",
     ),
-    ResolvedVm(
+    Case(
         "bios_above_4g",
         Situation.OFF,
         served(),
@@ -93,7 +91,7 @@ CASES = (
         "disabled",
         by_hand="set BIOS 64-bit BARs to disabled",
     ),
-    ResolvedVm(
+    Case(
         "bios_above_4g",
         Situation.PENDING,
         served(),
@@ -101,7 +99,7 @@ CASES = (
         "enabled",
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "bios_above_4g",
         Situation.NOT_OFFERED,
         view(),
@@ -109,7 +107,7 @@ CASES = (
         "enabled",
         by_hand="Above 4G Decoding",
     ),
-    ResolvedVm(
+    Case(
         "bios_above_4g",
         Situation.UNREAD,
         view(),
@@ -117,8 +115,8 @@ CASES = (
         "enabled",
         unread="nothing shows it",
     ),
-    ResolvedVm("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
-    ResolvedVm(
+    Case("bios_iommu", Situation.RIGHT, view(), hosts(bios={"iommu": True}), "enabled"),
+    Case(
         "bios_iommu",
         Situation.WRONG,
         WITHOUT_IOMMU,
@@ -126,7 +124,7 @@ CASES = (
         "enabled",
         by_hand="Virtualization Technology",
     ),
-    ResolvedVm(
+    Case(
         "bios_iommu",
         Situation.OFF,
         view(),
@@ -134,10 +132,8 @@ CASES = (
         "disabled",
         by_hand="set BIOS IOMMU to disabled",
     ),
-    ResolvedVm(
-        "bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True
-    ),
-    ResolvedVm(
+    Case("bios_iommu", Situation.PENDING, view(), hosts(bios={"iommu": True}), "enabled", has_one_value=True),
+    Case(
         "bios_iommu",
         Situation.NOT_OFFERED,
         WITHOUT_IOMMU,
@@ -145,7 +141,7 @@ CASES = (
         "enabled",
         by_hand="Intel VT-d",
     ),
-    ResolvedVm(
+    Case(
         "bios_iommu",
         Situation.UNREAD,
         view(gpus=(), nics=()),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import gpu, hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import GraphicsType
@@ -32,8 +32,8 @@ def wanted(**keys: Any) -> Any:
 
 
 CASES = (
-    ResolvedVm("driver", Situation.RIGHT, view(facts=installed(AIE)), wanted(), "nvd-aie 580.*"),
-    ResolvedVm(
+    Case("driver", Situation.RIGHT, view(facts=installed(AIE)), wanted(), "nvd-aie 580.*"),
+    Case(
         "driver",
         Situation.WRONG,
         view(facts=installed(loaded=False)),
@@ -44,7 +44,7 @@ CASES = (
             EsxcliWrite(command="software.vib.install", arguments=(("depot", ZIPS[0]), ("depot", ZIPS[1]))),
         ),
     ),
-    ResolvedVm(
+    Case(
         "driver",
         Situation.WRONG,
         view(facts=installed(AIE | {"version": "550.54.10-1OEM.800"})),
@@ -53,7 +53,7 @@ CASES = (
         found="nvd-aie 550.54.10-1OEM.800",
         by_hand="image of the cluster",
     ),
-    ResolvedVm(
+    Case(
         "driver",
         Situation.OFF,
         view(facts=installed(GRID)),
@@ -62,17 +62,15 @@ CASES = (
         found="vgpu 580.95.02-1OEM.800.1.0.20613240",
         by_hand="esxcli software vib remove --vibname=NVD-VMware_ESXi_8.0.0_Driver",
     ),
-    ResolvedVm(
-        "driver", Situation.PENDING, view(facts=installed(AIE, loaded=False)), wanted(), "nvd-aie 580.*"
-    ),
-    ResolvedVm(
+    Case("driver", Situation.PENDING, view(facts=installed(AIE, loaded=False)), wanted(), "nvd-aie 580.*"),
+    Case(
         "driver",
         Situation.PENDING,
         view(facts=installed(AIE) | {"shell": {"driver_version": "550.54.10"}}),
         wanted(),
         "nvd-aie 580.*",
     ),
-    ResolvedVm(
+    Case(
         "driver",
         Situation.NOT_OFFERED,
         view(facts=installed(loaded=False)),
@@ -80,7 +78,7 @@ CASES = (
         "nvd-aie 580.*",
         by_hand="esxcli software vib install --depot=/vmfs/volumes/DATASTORE/HOST-DRIVER.zip",
     ),
-    ResolvedVm(
+    Case(
         "driver",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.SOFTWARE: "not permitted"}}),

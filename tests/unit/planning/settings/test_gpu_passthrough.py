@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, NIC, gpu, hosts, view
 from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
@@ -31,9 +31,9 @@ def write(**asked: Any) -> PassthroughWrite:
 
 
 CASES = (
-    ResolvedVm("gpu_passthrough", Situation.RIGHT, host(enabled=True, active=True), PASS, "passthrough", GPU),
-    ResolvedVm("gpu_passthrough", Situation.RIGHT, host(), SERVE, "host", GPU),
-    ResolvedVm(
+    Case("gpu_passthrough", Situation.RIGHT, host(enabled=True, active=True), PASS, "passthrough", GPU),
+    Case("gpu_passthrough", Situation.RIGHT, host(), SERVE, "host", GPU),
+    Case(
         "gpu_passthrough",
         Situation.RIGHT,
         view(gpus=(gpu(graphics_type=GraphicsType.SHARED),), pci_devices=()),
@@ -41,7 +41,7 @@ CASES = (
         "host",
         GPU,
     ),
-    ResolvedVm(
+    Case(
         "gpu_passthrough",
         Situation.WRONG,
         host(),
@@ -50,7 +50,7 @@ CASES = (
         GPU,
         writes=(write(is_passthrough=True),),
     ),
-    ResolvedVm(
+    Case(
         "gpu_passthrough",
         Situation.OFF,
         host(enabled=True, active=True),
@@ -59,9 +59,9 @@ CASES = (
         GPU,
         writes=(write(is_passthrough=False),),
     ),
-    ResolvedVm("gpu_passthrough", Situation.PENDING, host(enabled=True), PASS, "passthrough", GPU),
-    ResolvedVm("gpu_passthrough", Situation.PENDING, host(active=True), SERVE, "host", GPU),
-    ResolvedVm(
+    Case("gpu_passthrough", Situation.PENDING, host(enabled=True), PASS, "passthrough", GPU),
+    Case("gpu_passthrough", Situation.PENDING, host(active=True), SERVE, "host", GPU),
+    Case(
         "gpu_passthrough",
         Situation.NOT_OFFERED,
         host(),
@@ -72,7 +72,7 @@ CASES = (
             commands=(("esxcli", "hardware", "pci", "pcipassthru", "set", "-d", GPU, "-e", "true"),)
         ),
     ),
-    ResolvedVm(
+    Case(
         "gpu_passthrough",
         Situation.UNREAD,
         view(pci_devices=()),
@@ -81,13 +81,11 @@ CASES = (
         GPU,
         unread="lacks it",
     ),
-    ResolvedVm("gpu_label", Situation.RIGHT, host(label="a100-pt"), NAMED, "a100-pt", GPU),
-    ResolvedVm("gpu_label", Situation.RIGHT, host(), NAMELESS, "", GPU),
-    ResolvedVm("gpu_label", Situation.WRONG, host(), NAMED, "a100-pt", GPU, writes=(write(label="a100-pt"),)),
-    ResolvedVm(
-        "gpu_label", Situation.OFF, host(label="a100-pt"), NAMELESS, "", GPU, writes=(write(label=""),)
-    ),
-    ResolvedVm(
+    Case("gpu_label", Situation.RIGHT, host(label="a100-pt"), NAMED, "a100-pt", GPU),
+    Case("gpu_label", Situation.RIGHT, host(), NAMELESS, "", GPU),
+    Case("gpu_label", Situation.WRONG, host(), NAMED, "a100-pt", GPU, writes=(write(label="a100-pt"),)),
+    Case("gpu_label", Situation.OFF, host(label="a100-pt"), NAMELESS, "", GPU, writes=(write(label=""),)),
+    Case(
         "gpu_label",
         Situation.PENDING,
         host(label="a100-pt"),
@@ -96,8 +94,8 @@ CASES = (
         GPU,
         has_one_value=True,
     ),
-    ResolvedVm("gpu_label", Situation.NOT_OFFERED, host(), NAMED, "a100-pt", GPU, by_hand="Hardware Label"),
-    ResolvedVm("gpu_label", Situation.UNREAD, view(pci_devices=()), NAMED, "a100-pt", GPU, unread="lacks it"),
+    Case("gpu_label", Situation.NOT_OFFERED, host(), NAMED, "a100-pt", GPU, by_hand="Hardware Label"),
+    Case("gpu_label", Situation.UNREAD, view(pci_devices=()), NAMED, "a100-pt", GPU, unread="lacks it"),
 )
 
 

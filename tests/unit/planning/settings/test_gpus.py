@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
@@ -44,10 +44,10 @@ CLOSED = view(facts={"software": DRIVER})
 API_ONLY = view(gpus=(gpu(sharing=Sharing.MIG),), facts={"software": DRIVER})
 
 CASES = (
-    ResolvedVm("mig", Situation.RIGHT, mig(current=True, pending=True), WANT_MIG, "enabled", GPU),
-    ResolvedVm("mig", Situation.RIGHT, API_ONLY, WANT_MIG, "enabled", GPU),
-    ResolvedVm("mig", Situation.RIGHT, mig(current=False, pending=False), WANT_TURNS, "disabled", GPU),
-    ResolvedVm(
+    Case("mig", Situation.RIGHT, mig(current=True, pending=True), WANT_MIG, "enabled", GPU),
+    Case("mig", Situation.RIGHT, API_ONLY, WANT_MIG, "enabled", GPU),
+    Case("mig", Situation.RIGHT, mig(current=False, pending=False), WANT_TURNS, "disabled", GPU),
+    Case(
         "mig",
         Situation.WRONG,
         mig(current=False, pending=False),
@@ -56,7 +56,7 @@ CASES = (
         GPU,
         writes=(run("-mig", "1"),),
     ),
-    ResolvedVm(
+    Case(
         "mig",
         Situation.OFF,
         mig(current=True, pending=True),
@@ -65,8 +65,8 @@ CASES = (
         GPU,
         writes=(run("-mig", "0"),),
     ),
-    ResolvedVm("mig", Situation.PENDING, mig(current=False, pending=True), WANT_MIG, "enabled", GPU),
-    ResolvedVm(
+    Case("mig", Situation.PENDING, mig(current=False, pending=True), WANT_MIG, "enabled", GPU),
+    Case(
         "mig",
         Situation.NOT_OFFERED,
         mig(current=False, pending=False),
@@ -75,9 +75,9 @@ CASES = (
         GPU,
         by_hand=f"nvidia-smi -i {GPU} -mig 1",
     ),
-    ResolvedVm("mig", Situation.UNREAD, CLOSED, WANT_MIG, "enabled", GPU, unread="the shell is closed"),
-    ResolvedVm("ecc", Situation.RIGHT, ecc(current=True, pending=True), WANT_ECC, "enabled", GPU),
-    ResolvedVm(
+    Case("mig", Situation.UNREAD, CLOSED, WANT_MIG, "enabled", GPU, unread="the shell is closed"),
+    Case("ecc", Situation.RIGHT, ecc(current=True, pending=True), WANT_ECC, "enabled", GPU),
+    Case(
         "ecc",
         Situation.WRONG,
         ecc(current=False, pending=False),
@@ -86,7 +86,7 @@ CASES = (
         GPU,
         writes=(run("-e", "1"),),
     ),
-    ResolvedVm(
+    Case(
         "ecc",
         Situation.OFF,
         ecc(current=True, pending=True),
@@ -95,8 +95,8 @@ CASES = (
         GPU,
         writes=(run("-e", "0"),),
     ),
-    ResolvedVm("ecc", Situation.PENDING, ecc(current=True, pending=False), WANT_NO_ECC, "disabled", GPU),
-    ResolvedVm(
+    Case("ecc", Situation.PENDING, ecc(current=True, pending=False), WANT_NO_ECC, "disabled", GPU),
+    Case(
         "ecc",
         Situation.NOT_OFFERED,
         ecc(current=False, pending=False),
@@ -105,7 +105,7 @@ CASES = (
         GPU,
         by_hand=f"nvidia-smi -i {GPU} -e 1",
     ),
-    ResolvedVm("ecc", Situation.UNREAD, CLOSED, WANT_ECC, "enabled", GPU, unread="the shell is closed"),
+    Case("ecc", Situation.UNREAD, CLOSED, WANT_ECC, "enabled", GPU, unread="the shell is closed"),
 )
 
 

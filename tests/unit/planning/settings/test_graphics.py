@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType
 from vgpu_cfg.model.plan.change import Impact
@@ -42,12 +42,10 @@ VGPU = hosts(gpus={"use": "vgpu"})
 POLICY = hosts(assignment_policy="consolidation")
 
 CASES = (
-    ResolvedVm("graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), TYPE_ON, "sharedDirect"),
-    ResolvedVm(
-        "graphics_type", Situation.RIGHT, view(gpus=(), graphics_type=DIRECT), TYPE_ON, "sharedDirect"
-    ),
-    ResolvedVm("graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared"),
-    ResolvedVm(
+    Case("graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), TYPE_ON, "sharedDirect"),
+    Case("graphics_type", Situation.RIGHT, view(gpus=(), graphics_type=DIRECT), TYPE_ON, "sharedDirect"),
+    Case("graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared"),
+    Case(
         "graphics_type",
         Situation.WRONG,
         host(SHARED, SHARED),
@@ -55,7 +53,7 @@ CASES = (
         "sharedDirect",
         writes=(GraphicsWrite(default_type=DIRECT),),
     ),
-    ResolvedVm(
+    Case(
         "graphics_type",
         Situation.OFF,
         host(DIRECT, DIRECT),
@@ -63,8 +61,8 @@ CASES = (
         "shared",
         writes=(GraphicsWrite(default_type=SHARED),),
     ),
-    ResolvedVm("graphics_type", Situation.PENDING, host(DIRECT, SHARED), TYPE_ON, "sharedDirect"),
-    ResolvedVm(
+    Case("graphics_type", Situation.PENDING, host(DIRECT, SHARED), TYPE_ON, "sharedDirect"),
+    Case(
         "graphics_type",
         Situation.NOT_OFFERED,
         host(SHARED, SHARED),
@@ -72,12 +70,10 @@ CASES = (
         "sharedDirect",
         other=by_esxcli("default-type", "SharedPassthru"),
     ),
-    ResolvedVm(
-        "graphics_type", Situation.UNREAD, view(), TYPE_ON, "sharedDirect", unread="no graphics settings"
-    ),
-    ResolvedVm("gpu_graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), VGPU, "sharedDirect", GPU),
-    ResolvedVm("gpu_graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared", GPU),
-    ResolvedVm(
+    Case("graphics_type", Situation.UNREAD, view(), TYPE_ON, "sharedDirect", unread="no graphics settings"),
+    Case("gpu_graphics_type", Situation.RIGHT, host(DIRECT, DIRECT), VGPU, "sharedDirect", GPU),
+    Case("gpu_graphics_type", Situation.RIGHT, host(SHARED, BASIC), TYPE_OFF, "shared", GPU),
+    Case(
         "gpu_graphics_type",
         Situation.WRONG,
         view(gpus=(typed(GPU, DIRECT), typed(GPU_2, SHARED)), graphics_type=DIRECT, facts=DRIVER),
@@ -86,7 +82,7 @@ CASES = (
         GPU_2,
         writes=(GraphicsWrite(graphics_types={GPU_2: DIRECT}),),
     ),
-    ResolvedVm(
+    Case(
         "gpu_graphics_type",
         Situation.OFF,
         host(DIRECT, DIRECT),
@@ -95,9 +91,9 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(graphics_types={GPU: SHARED}),),
     ),
-    ResolvedVm("gpu_graphics_type", Situation.PENDING, host(DIRECT, SHARED), VGPU, "sharedDirect", GPU),
-    ResolvedVm("gpu_graphics_type", Situation.PENDING, host(DIRECT, BASIC), VGPU, "sharedDirect", GPU),
-    ResolvedVm(
+    Case("gpu_graphics_type", Situation.PENDING, host(DIRECT, SHARED), VGPU, "sharedDirect", GPU),
+    Case("gpu_graphics_type", Situation.PENDING, host(DIRECT, BASIC), VGPU, "sharedDirect", GPU),
+    Case(
         "gpu_graphics_type",
         Situation.NOT_OFFERED,
         host(SHARED, SHARED),
@@ -106,7 +102,7 @@ CASES = (
         GPU,
         by_hand="Graphics Devices",
     ),
-    ResolvedVm(
+    Case(
         "gpu_graphics_type",
         Situation.UNREAD,
         view(facts=DRIVER),
@@ -115,14 +111,14 @@ CASES = (
         GPU,
         unread="no graphics settings",
     ),
-    ResolvedVm(
+    Case(
         "assignment_policy",
         Situation.RIGHT,
         view(assignment_policy=CONSOLIDATION),
         POLICY,
         "consolidation",
     ),
-    ResolvedVm(
+    Case(
         "assignment_policy",
         Situation.WRONG,
         view(assignment_policy=PERFORMANCE),
@@ -130,7 +126,7 @@ CASES = (
         "consolidation",
         writes=(GraphicsWrite(assignment_policy=CONSOLIDATION),),
     ),
-    ResolvedVm(
+    Case(
         "assignment_policy",
         Situation.OFF,
         view(assignment_policy=CONSOLIDATION),
@@ -138,7 +134,7 @@ CASES = (
         "performance",
         writes=(GraphicsWrite(assignment_policy=PERFORMANCE),),
     ),
-    ResolvedVm(
+    Case(
         "assignment_policy",
         Situation.PENDING,
         view(assignment_policy=CONSOLIDATION),
@@ -146,7 +142,7 @@ CASES = (
         "consolidation",
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "assignment_policy",
         Situation.NOT_OFFERED,
         view(assignment_policy=PERFORMANCE),
@@ -154,7 +150,7 @@ CASES = (
         "consolidation",
         other=by_esxcli("shared-passthru-assignment-policy", "Consolidation"),
     ),
-    ResolvedVm(
+    Case(
         "assignment_policy", Situation.UNREAD, view(), POLICY, "consolidation", unread="no graphics settings"
     ),
 )

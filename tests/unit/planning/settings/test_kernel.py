@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
@@ -26,9 +26,9 @@ def by_esxcli(value: str, name: str = "atsSupport") -> EsxcliWrite:
 
 
 CASES = (
-    ResolvedVm("ats", Situation.RIGHT, view(facts=kernel("TRUE", "TRUE")), hosts(ats=True), "TRUE"),
-    ResolvedVm("ats", Situation.RIGHT, view(facts=kernel("FALSE", "FALSE")), hosts(ats=False), "FALSE"),
-    ResolvedVm(
+    Case("ats", Situation.RIGHT, view(facts=kernel("TRUE", "TRUE")), hosts(ats=True), "TRUE"),
+    Case("ats", Situation.RIGHT, view(facts=kernel("FALSE", "FALSE")), hosts(ats=False), "FALSE"),
+    Case(
         "ats",
         Situation.WRONG,
         view(facts=kernel("FALSE", "FALSE")),
@@ -36,7 +36,7 @@ CASES = (
         "TRUE",
         writes=(OptionWrite(options={OPTION: True}),),
     ),
-    ResolvedVm(
+    Case(
         "ats",
         Situation.WRONG,
         view(version="7.0.2", facts=kernel("FALSE", "FALSE")),
@@ -44,7 +44,7 @@ CASES = (
         "TRUE",
         writes=(by_esxcli("TRUE"),),
     ),
-    ResolvedVm(
+    Case(
         "ats",
         Situation.WRONG,
         view(version="7.0.1", facts=kernel("FALSE", "FALSE", "vtdAtsSupport")),
@@ -52,7 +52,7 @@ CASES = (
         "TRUE",
         writes=(by_esxcli("TRUE", "vtdAtsSupport"),),
     ),
-    ResolvedVm(
+    Case(
         "ats",
         Situation.OFF,
         view(facts=kernel("TRUE", "TRUE")),
@@ -60,8 +60,8 @@ CASES = (
         "FALSE",
         writes=(OptionWrite(options={OPTION: False}),),
     ),
-    ResolvedVm("ats", Situation.PENDING, view(facts=kernel("TRUE", "FALSE")), hosts(ats=True), "TRUE"),
-    ResolvedVm(
+    Case("ats", Situation.PENDING, view(facts=kernel("TRUE", "FALSE")), hosts(ats=True), "TRUE"),
+    Case(
         "ats",
         Situation.NOT_OFFERED,
         view(facts=kernel("FALSE", "FALSE")),
@@ -69,7 +69,7 @@ CASES = (
         "TRUE",
         other=by_esxcli("TRUE"),
     ),
-    ResolvedVm(
+    Case(
         "ats",
         Situation.NOT_OFFERED,
         view(version="7.0.2", facts=kernel("FALSE", "FALSE")),
@@ -77,7 +77,7 @@ CASES = (
         "TRUE",
         by_hand="esxcli system settings kernel set --setting=atsSupport --value=TRUE",
     ),
-    ResolvedVm(
+    Case(
         "ats",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.KERNEL: "esxcli was refused", FactGroup.OPTIONS: "refused"}}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.host_change import LicenceWrite
@@ -23,16 +23,14 @@ EVALUATION = licensed("Evaluation Mode")
 WRITES = (LicenceWrite(secret="vsphere"),)
 
 CASES = (
-    ResolvedVm("licence", Situation.RIGHT, PLUS, ENTRY, WANTED),
-    ResolvedVm("licence", Situation.RIGHT, EVALUATION, hosts(licence=""), "none"),
-    ResolvedVm("licence", Situation.WRONG, EVALUATION, ENTRY, WANTED, found="Evaluation Mode", writes=WRITES),
-    ResolvedVm("licence", Situation.WRONG, licensed(""), ENTRY, WANTED, found="none", writes=WRITES),
-    ResolvedVm("licence", Situation.OFF, PLUS, hosts(licence=""), "none", by_hand="assign another licence"),
-    ResolvedVm("licence", Situation.PENDING, PLUS, ENTRY, WANTED, has_one_value=True),
-    ResolvedVm(
-        "licence", Situation.NOT_OFFERED, EVALUATION, ENTRY, WANTED, by_hand=f"assign the licence {WANTED}"
-    ),
-    ResolvedVm(
+    Case("licence", Situation.RIGHT, PLUS, ENTRY, WANTED),
+    Case("licence", Situation.RIGHT, EVALUATION, hosts(licence=""), "none"),
+    Case("licence", Situation.WRONG, EVALUATION, ENTRY, WANTED, found="Evaluation Mode", writes=WRITES),
+    Case("licence", Situation.WRONG, licensed(""), ENTRY, WANTED, found="none", writes=WRITES),
+    Case("licence", Situation.OFF, PLUS, hosts(licence=""), "none", by_hand="assign another licence"),
+    Case("licence", Situation.PENDING, PLUS, ENTRY, WANTED, has_one_value=True),
+    Case("licence", Situation.NOT_OFFERED, EVALUATION, ENTRY, WANTED, by_hand=f"assign the licence {WANTED}"),
+    Case(
         "licence",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.LICENCE: "the account lacks Global.Licenses"}}),

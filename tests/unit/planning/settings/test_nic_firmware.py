@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC, NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostMark
@@ -47,10 +47,8 @@ OFF = value("False", "False", "False")
 WAITING = value("False", "True", "False")
 
 CASES = (
-    ResolvedVm(
-        "nic_firmware", Situation.RIGHT, told({"ATS_ENABLED": ON}), asks(ATS_ENABLED="True"), "True", ATS
-    ),
-    ResolvedVm(
+    Case("nic_firmware", Situation.RIGHT, told({"ATS_ENABLED": ON}), asks(ATS_ENABLED="True"), "True", ATS),
+    Case(
         "nic_firmware",
         Situation.RIGHT,
         told({"ATS_ENABLED": value(None, "True")}),
@@ -58,7 +56,7 @@ CASES = (
         "True",
         ATS,
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.RIGHT,
         told({"LINK_TYPE_P1": value("ETH", "ETH", "IB")}),
@@ -66,7 +64,7 @@ CASES = (
         "2",
         f"{NIC} LINK_TYPE_P1",
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.WRONG,
         told({"ATS_ENABLED": OFF}),
@@ -76,7 +74,7 @@ CASES = (
         found="False",
         writes=(ShellWrite(commands=(command("ATS_ENABLED=1"),)),),
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.WRONG,
         told({"LINK_TYPE_P2": value("IB", "IB")}),
@@ -85,7 +83,7 @@ CASES = (
         f"{NIC} LINK_TYPE_P2",
         writes=(ShellWrite(commands=(command("LINK_TYPE_P2=2"),)),),
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.WRONG,
         told({"NUM_OF_VFS": value("0", "0")}),
@@ -94,7 +92,7 @@ CASES = (
         f"{NIC} NUM_OF_VFS",
         writes=(ShellWrite(commands=(command("NUM_OF_VFS=8"),)),),
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.OFF,
         told({"ATS_ENABLED": ON}),
@@ -103,7 +101,7 @@ CASES = (
         ATS,
         writes=(ShellWrite(commands=(command("ATS_ENABLED=0"),)),),
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.PENDING,
         told({"ATS_ENABLED": WAITING}),
@@ -111,7 +109,7 @@ CASES = (
         "True",
         ATS,
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.NOT_OFFERED,
         told({"ATS_ENABLED": OFF}),
@@ -120,7 +118,7 @@ CASES = (
         ATS,
         by_hand=f"set ATS_ENABLED of {NIC} to True",
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.SHELL_NICS: "ssh refused the key"}}),
@@ -129,10 +127,8 @@ CASES = (
         ATS,
         unread="ssh refused the key",
     ),
-    ResolvedVm(
-        "nic_firmware", Situation.UNREAD, view(), asks(ATS_ENABLED="True"), "True", ATS, unread="not asked"
-    ),
-    ResolvedVm(
+    Case("nic_firmware", Situation.UNREAD, view(), asks(ATS_ENABLED="True"), "True", ATS, unread="not asked"),
+    Case(
         "nic_firmware",
         Situation.UNREAD,
         view(facts={"shell": {"unread": {NIC: "mlxconfig is not on this host"}}}),
@@ -141,7 +137,7 @@ CASES = (
         ATS,
         unread="mlxconfig is not on this host",
     ),
-    ResolvedVm(
+    Case(
         "nic_firmware",
         Situation.UNREAD,
         view(facts={"shell": {"firmware": {NIC: {}}, "unread": {NIC: "could not read all"}}}),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, NIC, NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -62,10 +62,10 @@ def unlisted(**nic_keys: Any) -> HostView:
 
 
 CASES = (
-    ResolvedVm("nic_passthrough", Situation.RIGHT, handed_out(), rule(use="passthrough"), "passthrough", NIC),
-    ResolvedVm("nic_passthrough", Situation.RIGHT, own(), rule(use="host"), "host", NIC),
-    ResolvedVm("nic_passthrough", Situation.RIGHT, own(sriov=WHOLE), rule(use="sriov", vfs=8), "host", NIC),
-    ResolvedVm(
+    Case("nic_passthrough", Situation.RIGHT, handed_out(), rule(use="passthrough"), "passthrough", NIC),
+    Case("nic_passthrough", Situation.RIGHT, own(), rule(use="host"), "host", NIC),
+    Case("nic_passthrough", Situation.RIGHT, own(sriov=WHOLE), rule(use="sriov", vfs=8), "host", NIC),
+    Case(
         "nic_passthrough",
         Situation.WRONG,
         own(),
@@ -75,7 +75,7 @@ CASES = (
         found="host",
         writes=writes(is_passthrough=True),
     ),
-    ResolvedVm(
+    Case(
         "nic_passthrough",
         Situation.OFF,
         handed_out(),
@@ -84,7 +84,7 @@ CASES = (
         NIC,
         writes=writes(is_passthrough=False),
     ),
-    ResolvedVm(
+    Case(
         "nic_passthrough",
         Situation.PENDING,
         own(passthrough_enabled=True),
@@ -92,7 +92,7 @@ CASES = (
         "passthrough",
         NIC,
     ),
-    ResolvedVm(
+    Case(
         "nic_passthrough",
         Situation.NOT_OFFERED,
         own(),
@@ -101,7 +101,7 @@ CASES = (
         NIC,
         other=toggled("true"),
     ),
-    ResolvedVm(
+    Case(
         "nic_passthrough",
         Situation.UNREAD,
         unlisted(),
@@ -110,9 +110,9 @@ CASES = (
         NIC,
         unread="lists no PCI function",
     ),
-    ResolvedVm("nic_label", Situation.RIGHT, own(hardware_label="roce"), rule(label="roce"), "roce", NIC),
-    ResolvedVm("nic_label", Situation.RIGHT, own(), rule(label=""), "", NIC),
-    ResolvedVm(
+    Case("nic_label", Situation.RIGHT, own(hardware_label="roce"), rule(label="roce"), "roce", NIC),
+    Case("nic_label", Situation.RIGHT, own(), rule(label=""), "", NIC),
+    Case(
         "nic_label",
         Situation.WRONG,
         own(hardware_label="old"),
@@ -122,7 +122,7 @@ CASES = (
         found="old",
         writes=writes(label="roce"),
     ),
-    ResolvedVm(
+    Case(
         "nic_label",
         Situation.OFF,
         own(hardware_label="roce"),
@@ -131,7 +131,7 @@ CASES = (
         NIC,
         writes=writes(label=""),
     ),
-    ResolvedVm(
+    Case(
         "nic_label",
         Situation.PENDING,
         own(hardware_label="roce"),
@@ -140,10 +140,10 @@ CASES = (
         NIC,
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "nic_label", Situation.NOT_OFFERED, own(), rule(label="roce"), "roce", NIC, by_hand="the label 'roce'"
     ),
-    ResolvedVm(
+    Case(
         "nic_label",
         Situation.UNREAD,
         unlisted(),
@@ -152,9 +152,9 @@ CASES = (
         NIC,
         unread="lists no PCI function",
     ),
-    ResolvedVm("nic_sriov", Situation.RIGHT, own(sriov=CUT), rule(use="sriov", vfs=8), "8", NIC),
-    ResolvedVm("nic_sriov", Situation.RIGHT, own(sriov=WHOLE), rule(use="host"), "0", NIC),
-    ResolvedVm(
+    Case("nic_sriov", Situation.RIGHT, own(sriov=CUT), rule(use="sriov", vfs=8), "8", NIC),
+    Case("nic_sriov", Situation.RIGHT, own(sriov=WHOLE), rule(use="host"), "0", NIC),
+    Case(
         "nic_sriov",
         Situation.WRONG,
         own(sriov=WHOLE),
@@ -164,7 +164,7 @@ CASES = (
         found="0",
         writes=writes(virtual_functions=4),
     ),
-    ResolvedVm(
+    Case(
         "nic_sriov",
         Situation.OFF,
         own(sriov=CUT),
@@ -173,7 +173,7 @@ CASES = (
         NIC,
         writes=writes(virtual_functions=0),
     ),
-    ResolvedVm(
+    Case(
         "nic_sriov",
         Situation.PENDING,
         own(sriov={**WHOLE, "requested": 8}),
@@ -181,7 +181,7 @@ CASES = (
         "8",
         NIC,
     ),
-    ResolvedVm(
+    Case(
         "nic_sriov",
         Situation.NOT_OFFERED,
         own(sriov=WHOLE),
@@ -190,7 +190,7 @@ CASES = (
         NIC,
         by_hand="8 virtual functions",
     ),
-    ResolvedVm(
+    Case(
         "nic_sriov",
         Situation.UNREAD,
         unlisted(),

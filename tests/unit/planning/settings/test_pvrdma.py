@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -35,10 +35,10 @@ def ruleset(enabled: str) -> EsxcliWrite:
 
 
 CASES = (
-    ResolvedVm("pvrdma", Situation.RIGHT, chosen("vmk1"), asks(vmknic="vmk1"), "vmk1"),
-    ResolvedVm("pvrdma", Situation.RIGHT, chosen("vmk1"), asks(network=ROCE), ROCE, ROCE, found=ROCE),
-    ResolvedVm("pvrdma", Situation.RIGHT, chosen(""), hosts(pvrdma=False), ""),
-    ResolvedVm(
+    Case("pvrdma", Situation.RIGHT, chosen("vmk1"), asks(vmknic="vmk1"), "vmk1"),
+    Case("pvrdma", Situation.RIGHT, chosen("vmk1"), asks(network=ROCE), ROCE, ROCE, found=ROCE),
+    Case("pvrdma", Situation.RIGHT, chosen(""), hosts(pvrdma=False), ""),
+    Case(
         "pvrdma",
         Situation.WRONG,
         chosen(""),
@@ -46,7 +46,7 @@ CASES = (
         "vmk1",
         writes=(OptionWrite(options={OPTION: "vmk1"}),),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma",
         Situation.WRONG,
         chosen("vmk0"),
@@ -56,7 +56,7 @@ CASES = (
         found="Management",
         writes=(OptionWrite(options={OPTION: "vmk1"}),),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma",
         Situation.WRONG,
         chosen(""),
@@ -65,7 +65,7 @@ CASES = (
         "roce-222",
         writes=(OptionWrite(options={OPTION: "vmk2"}),),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma",
         Situation.OFF,
         chosen("vmk1"),
@@ -73,8 +73,8 @@ CASES = (
         "",
         writes=(OptionWrite(options={OPTION: ""}),),
     ),
-    ResolvedVm("pvrdma", Situation.PENDING, chosen("vmk1"), asks(vmknic="vmk1"), "vmk1", has_one_value=True),
-    ResolvedVm(
+    Case("pvrdma", Situation.PENDING, chosen("vmk1"), asks(vmknic="vmk1"), "vmk1", has_one_value=True),
+    Case(
         "pvrdma",
         Situation.NOT_OFFERED,
         chosen(""),
@@ -85,7 +85,7 @@ CASES = (
             arguments=(("option", "/Net/PVRDMAVmknic"), ("string-value", "vmk1")),
         ),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.OPTIONS: "no privilege"}}),
@@ -93,7 +93,7 @@ CASES = (
         "vmk1",
         unread="no privilege",
     ),
-    ResolvedVm(
+    Case(
         "pvrdma",
         Situation.UNREAD,
         chosen("vmk1", unread={FactGroup.BASE: "silent"}, groups={FactGroup.OPTIONS}),
@@ -102,9 +102,9 @@ CASES = (
         ROCE,
         unread="silent",
     ),
-    ResolvedVm("pvrdma_firewall", Situation.RIGHT, chosen(""), asks(vmknic="vmk1"), "open"),
-    ResolvedVm("pvrdma_firewall", Situation.RIGHT, chosen("", is_open=False), hosts(pvrdma=False), "closed"),
-    ResolvedVm(
+    Case("pvrdma_firewall", Situation.RIGHT, chosen(""), asks(vmknic="vmk1"), "open"),
+    Case("pvrdma_firewall", Situation.RIGHT, chosen("", is_open=False), hosts(pvrdma=False), "closed"),
+    Case(
         "pvrdma_firewall",
         Situation.WRONG,
         chosen("", is_open=False),
@@ -112,7 +112,7 @@ CASES = (
         "open",
         writes=(RulesetWrite(ruleset="pvrdma", is_enabled=True),),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma_firewall",
         Situation.OFF,
         chosen("vmk1"),
@@ -120,10 +120,8 @@ CASES = (
         "closed",
         writes=(RulesetWrite(ruleset="pvrdma", is_enabled=False),),
     ),
-    ResolvedVm(
-        "pvrdma_firewall", Situation.PENDING, chosen(""), asks(vmknic="vmk1"), "open", has_one_value=True
-    ),
-    ResolvedVm(
+    Case("pvrdma_firewall", Situation.PENDING, chosen(""), asks(vmknic="vmk1"), "open", has_one_value=True),
+    Case(
         "pvrdma_firewall",
         Situation.NOT_OFFERED,
         chosen("", is_open=False),
@@ -131,7 +129,7 @@ CASES = (
         "open",
         other=ruleset("true"),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma_firewall",
         Situation.NOT_OFFERED,
         chosen(""),
@@ -139,7 +137,7 @@ CASES = (
         "closed",
         other=ruleset("false"),
     ),
-    ResolvedVm(
+    Case(
         "pvrdma_firewall",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.BASE: "silent"}}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -37,8 +37,8 @@ def by_esxcli(module: str, options: str) -> EsxcliWrite:
 
 
 CASES = (
-    ResolvedVm("nmlx5_core", Situation.RIGHT, loaded(DSCP), roce(), DSCP),
-    ResolvedVm(
+    Case("nmlx5_core", Situation.RIGHT, loaded(DSCP), roce(), DSCP),
+    Case(
         "nmlx5_core",
         Situation.RIGHT,
         loaded("max_vfs=4 trust_state=2 pfcrx=8 pfctx=8"),
@@ -46,11 +46,9 @@ CASES = (
         DSCP,
         found=DSCP,
     ),
-    ResolvedVm(
-        "nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP
-    ),
-    ResolvedVm("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
-    ResolvedVm(
+    Case("nmlx5_core", Situation.RIGHT, loaded("pfctx=0x8 pfcrx=0x8 trust_state=1"), roce(trust="pcp"), PCP),
+    Case("nmlx5_core", Situation.RIGHT, loaded("max_vfs=4"), hosts(nics={"roce": False}), ""),
+    Case(
         "nmlx5_core",
         Situation.WRONG,
         loaded("dcbx=1 max_vfs=4,4"),
@@ -63,7 +61,7 @@ CASES = (
             ),
         ),
     ),
-    ResolvedVm(
+    Case(
         "nmlx5_core",
         Situation.WRONG,
         loaded(f"dcbx=1 {DSCP}"),
@@ -73,7 +71,7 @@ CASES = (
             ModuleWrite(module="nmlx5_core", options="dcbx=1 pfctx=0x20 pfcrx=0x20", before=f"dcbx=1 {DSCP}"),
         ),
     ),
-    ResolvedVm(
+    Case(
         "nmlx5_core",
         Situation.WRONG,
         loaded("pfctx=0x08 trust_state=2"),
@@ -87,7 +85,7 @@ CASES = (
             ),
         ),
     ),
-    ResolvedVm(
+    Case(
         "nmlx5_core",
         Situation.OFF,
         loaded(f"dcbx=1 {DSCP} max_vfs=4"),
@@ -97,8 +95,8 @@ CASES = (
             ModuleWrite(module="nmlx5_core", options="dcbx=1 max_vfs=4", before=f"dcbx=1 {DSCP} max_vfs=4"),
         ),
     ),
-    ResolvedVm("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
-    ResolvedVm(
+    Case("nmlx5_core", Situation.PENDING, loaded(DSCP), roce(), DSCP, has_one_value=True),
+    Case(
         "nmlx5_core",
         Situation.NOT_OFFERED,
         loaded("dcbx=1"),
@@ -106,7 +104,7 @@ CASES = (
         DSCP,
         other=by_esxcli("nmlx5_core", f"dcbx=1 {DSCP}"),
     ),
-    ResolvedVm(
+    Case(
         "nmlx5_core",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "the account may not"}}),
@@ -114,12 +112,10 @@ CASES = (
         DSCP,
         unread="the account may not",
     ),
-    ResolvedVm(
-        "nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"
-    ),
-    ResolvedVm("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
-    ResolvedVm("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
-    ResolvedVm(
+    Case("nmlx5_core", Situation.UNREAD, view(facts={"groups": set()}), roce(), DSCP, unread="were not read"),
+    Case("nmlx5_rdma", Situation.RIGHT, loaded(rdma=MARKS), roce(), MARKS),
+    Case("nmlx5_rdma", Situation.RIGHT, loaded(), hosts(nics={"roce": False}), ""),
+    Case(
         "nmlx5_rdma",
         Situation.WRONG,
         loaded(rdma="debug=1 dscp_force=24"),
@@ -133,7 +129,7 @@ CASES = (
             ),
         ),
     ),
-    ResolvedVm(
+    Case(
         "nmlx5_rdma",
         Situation.WRONG,
         loaded(rdma=MARKS),
@@ -141,7 +137,7 @@ CASES = (
         "pcp_force=4",
         writes=(ModuleWrite(module="nmlx5_rdma", options="pcp_force=4", before=MARKS),),
     ),
-    ResolvedVm(
+    Case(
         "nmlx5_rdma",
         Situation.OFF,
         loaded(rdma=f"{MARKS} debug=1"),
@@ -149,11 +145,9 @@ CASES = (
         "",
         writes=(ModuleWrite(module="nmlx5_rdma", options="debug=1", before=f"{MARKS} debug=1"),),
     ),
-    ResolvedVm("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
-    ResolvedVm(
-        "nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)
-    ),
-    ResolvedVm(
+    Case("nmlx5_rdma", Situation.PENDING, loaded(rdma=MARKS), roce(), MARKS, has_one_value=True),
+    Case("nmlx5_rdma", Situation.NOT_OFFERED, loaded(), roce(), MARKS, other=by_esxcli("nmlx5_rdma", MARKS)),
+    Case(
         "nmlx5_rdma",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "no privilege"}}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
@@ -34,9 +34,9 @@ def want(policy: str) -> Any:
 FIXED = "NVreg_RegistryDwords=RmPVMRL=0x11"
 
 CASES = (
-    ResolvedVm("scheduler", Situation.RIGHT, host(FIXED), want("fixed_share"), "fixed_share", GPU),
-    ResolvedVm("scheduler", Situation.RIGHT, host(""), want("best_effort"), "best_effort", GPU),
-    ResolvedVm(
+    Case("scheduler", Situation.RIGHT, host(FIXED), want("fixed_share"), "fixed_share", GPU),
+    Case("scheduler", Situation.RIGHT, host(""), want("best_effort"), "best_effort", GPU),
+    Case(
         "scheduler",
         Situation.WRONG,
         host("NVreg_IgnoreMMIOCheck=1"),
@@ -51,7 +51,7 @@ CASES = (
             ),
         ),
     ),
-    ResolvedVm(
+    Case(
         "scheduler",
         Situation.OFF,
         host(f"a=1 {FIXED} b=2"),
@@ -60,7 +60,7 @@ CASES = (
         GPU,
         writes=(ModuleWrite(module="nvidia", options="a=1 b=2", before=f"a=1 {FIXED} b=2"),),
     ),
-    ResolvedVm(
+    Case(
         "scheduler",
         Situation.PENDING,
         host(FIXED),
@@ -69,7 +69,7 @@ CASES = (
         GPU,
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "scheduler",
         Situation.NOT_OFFERED,
         host(""),
@@ -81,7 +81,7 @@ CASES = (
             arguments=(("module", "nvidia"), ("parameter-string", FIXED)),
         ),
     ),
-    ResolvedVm(
+    Case(
         "scheduler",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.MODULES: "not permitted"}}),
@@ -90,7 +90,7 @@ CASES = (
         GPU,
         unread="not permitted",
     ),
-    ResolvedVm(
+    Case(
         "scheduler",
         Situation.UNREAD,
         view(),

@@ -6,14 +6,14 @@ from collections import Counter
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, all_cases, check
+from tests.unit.planning.settings.situations import Case, Situation, all_cases, check
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
 ALL = all_cases()
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
-def test_situation(case: ResolvedVm) -> None:
+def test_situation(case: Case) -> None:
     check(case, setting(case.setting))
 
 

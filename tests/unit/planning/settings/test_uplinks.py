@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -39,8 +39,8 @@ def by_esxcli(verb: str) -> EsxcliWrite:
 
 
 CASES = (
-    ResolvedVm("uplink", Situation.RIGHT, wired("vmnic2"), joins("vSwitch1"), "vSwitch1", "vmnic2"),
-    ResolvedVm(
+    Case("uplink", Situation.RIGHT, wired("vmnic2"), joins("vSwitch1"), "vSwitch1", "vmnic2"),
+    Case(
         "uplink",
         Situation.RIGHT,
         wired("vmnic2", mtu=9216),
@@ -49,7 +49,7 @@ CASES = (
         "vmnic2",
         found="vSwitch1 mtu 9216",
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.WRONG,
         wired("vmnic3"),
@@ -59,7 +59,7 @@ CASES = (
         found="",
         writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3", "vmnic2"), before=("vmnic3",)),),
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.WRONG,
         wired(),
@@ -68,7 +68,7 @@ CASES = (
         "vmnic2",
         writes=(SwitchWrite(switch="vSwitch1", mtu=9000, uplinks=("vmnic2",)),),
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.WRONG,
         wired("vmnic2", "vmnic3", mtu=1500),
@@ -77,7 +77,7 @@ CASES = (
         "vmnic2",
         writes=(SwitchWrite(switch="vSwitch1", mtu=9000),),
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.OFF,
         wired("vmnic2", "vmnic3"),
@@ -87,7 +87,7 @@ CASES = (
         found="vSwitch1 mtu 1500",
         writes=(SwitchWrite(switch="vSwitch1", uplinks=("vmnic3",), before=("vmnic2", "vmnic3")),),
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.PENDING,
         wired("vmnic2"),
@@ -96,7 +96,7 @@ CASES = (
         "vmnic2",
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.NOT_OFFERED,
         wired(),
@@ -105,10 +105,10 @@ CASES = (
         "vmnic2",
         other=by_esxcli("add"),
     ),
-    ResolvedVm(
+    Case(
         "uplink", Situation.NOT_OFFERED, wired("vmnic2"), joins(""), "", "vmnic2", other=by_esxcli("remove")
     ),
-    ResolvedVm(
+    Case(
         "uplink",
         Situation.UNREAD,
         HostView(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, gpu, hosts, view
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import GraphicsWrite
@@ -30,9 +30,9 @@ def host(mode: VgpuMode | None, name: str = "L40S", **more: Any) -> HostView:
 
 
 CASES = (
-    ResolvedVm("vgpu_mode", Situation.RIGHT, host(MIXED), WANT_MIXED, "mixed_size", GPU),
-    ResolvedVm("vgpu_mode", Situation.RIGHT, host(None, version="8.0.2"), WANT_SAME, "same_size", GPU),
-    ResolvedVm(
+    Case("vgpu_mode", Situation.RIGHT, host(MIXED), WANT_MIXED, "mixed_size", GPU),
+    Case("vgpu_mode", Situation.RIGHT, host(None, version="8.0.2"), WANT_SAME, "same_size", GPU),
+    Case(
         "vgpu_mode",
         Situation.WRONG,
         host(SAME),
@@ -41,7 +41,7 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(vgpu_modes={GPU: MIXED}),),
     ),
-    ResolvedVm(
+    Case(
         "vgpu_mode",
         Situation.OFF,
         host(MIXED),
@@ -50,10 +50,8 @@ CASES = (
         GPU,
         writes=(GraphicsWrite(vgpu_modes={GPU: SAME}),),
     ),
-    ResolvedVm(
-        "vgpu_mode", Situation.PENDING, host(MIXED), WANT_MIXED, "mixed_size", GPU, has_one_value=True
-    ),
-    ResolvedVm(
+    Case("vgpu_mode", Situation.PENDING, host(MIXED), WANT_MIXED, "mixed_size", GPU, has_one_value=True),
+    Case(
         "vgpu_mode",
         Situation.NOT_OFFERED,
         host(SAME),
@@ -62,9 +60,7 @@ CASES = (
         GPU,
         by_hand="Graphics Devices > {device} > Edit: Mixed size",
     ),
-    ResolvedVm(
-        "vgpu_mode", Situation.UNREAD, host(None), WANT_MIXED, "mixed_size", GPU, unread="no vGPU mode"
-    ),
+    Case("vgpu_mode", Situation.UNREAD, host(None), WANT_MIXED, "mixed_size", GPU, unread="no vGPU mode"),
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.settings.situations import ResolvedVm, Situation, wish_of
+from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -44,11 +44,11 @@ ROCE = "roce-111"
 BOTH = f"{ADDRESS} mtu 9000"
 
 CASES = (
-    ResolvedVm(
+    Case(
         "vmknic", Situation.RIGHT, has(address=ADDRESS, mtu=9000), asks(address=ADDRESS, mtu=9000), BOTH, ROCE
     ),
-    ResolvedVm("vmknic", Situation.RIGHT, has(address="10.111.0.21"), asks(address=ADDRESS), ADDRESS, ROCE),
-    ResolvedVm(
+    Case("vmknic", Situation.RIGHT, has(address="10.111.0.21"), asks(address=ADDRESS), ADDRESS, ROCE),
+    Case(
         "vmknic",
         Situation.RIGHT,
         has(is_dhcp=True, address="10.111.0.77/24"),
@@ -56,8 +56,8 @@ CASES = (
         "dhcp",
         ROCE,
     ),
-    ResolvedVm("vmknic", Situation.RIGHT, has(address=ADDRESS, mtu=9000), asks(mtu=9000), "mtu 9000", ROCE),
-    ResolvedVm(
+    Case("vmknic", Situation.RIGHT, has(address=ADDRESS, mtu=9000), asks(mtu=9000), "mtu 9000", ROCE),
+    Case(
         "vmknic",
         Situation.WRONG,
         has(),
@@ -67,7 +67,7 @@ CASES = (
         found="none",
         writes=(VmknicWrite(network_name=ROCE, address=ADDRESS, mtu=9000),),
     ),
-    ResolvedVm(
+    Case(
         "vmknic",
         Situation.WRONG,
         has(address="10.111.0.9/24", mtu=9000),
@@ -76,7 +76,7 @@ CASES = (
         ROCE,
         writes=change(address=ADDRESS),
     ),
-    ResolvedVm(
+    Case(
         "vmknic",
         Situation.WRONG,
         has(address=ADDRESS),
@@ -86,7 +86,7 @@ CASES = (
         found=f"{ADDRESS} mtu 1500",
         writes=change(mtu=9000),
     ),
-    ResolvedVm(
+    Case(
         "vmknic",
         Situation.OFF,
         has(address=ADDRESS, mtu=9000),
@@ -95,7 +95,7 @@ CASES = (
         ROCE,
         writes=change(address="dhcp", mtu=1500),
     ),
-    ResolvedVm(
+    Case(
         "vmknic",
         Situation.PENDING,
         has(address=ADDRESS),
@@ -104,7 +104,7 @@ CASES = (
         ROCE,
         has_one_value=True,
     ),
-    ResolvedVm(
+    Case(
         "vmknic",
         Situation.NOT_OFFERED,
         has(address=ADDRESS),
@@ -115,7 +115,7 @@ CASES = (
             command="network.ip.interface.set", arguments=(("interface-name", "vmk1"), ("mtu", "9000"))
         ),
     ),
-    ResolvedVm(
+    Case(
         "vmknic",
         Situation.UNREAD,
         view(facts={"unread": {FactGroup.BASE: "vCenter tells only what it knew last"}}),

@@ -15,6 +15,8 @@ from vgpu_cfg.model.guests.training_modules import TrainWorker
 
 __all__ = ["first"]
 
+pytestmark = pytest.mark.long("horovodrun of five versions of Horovod")
+
 SOURCES = Path(__file__).resolve().parents[4] / ".cache" / "horovod"
 OLD, NEW = ("0.19.5", "0.22.1", "0.24.3"), ("0.25.0", "0.28.1")
 

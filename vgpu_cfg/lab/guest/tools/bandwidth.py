@@ -9,17 +9,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.lab.guest.gpus import driven
-from vgpu_cfg.lab.guest.horovod import complaint_about_script, version_of
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.modules_training import OPT, TRAIN
-from vgpu_cfg.lab.guest.nics import SeenNic
-from vgpu_cfg.lab.guest.rdma import End, active_mtu, bandwidth_gbps, find_end, has_peermem, rdma_nics
-from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning
+from vgpu_cfg.lab.guest.shell.processes import finish
+from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
+from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.gpus import driven
+from vgpu_cfg.lab.guest.system.nics import SeenNic
+from vgpu_cfg.lab.guest.system.rdma import End, active_mtu, bandwidth_gbps, find_end, has_peermem, rdma_nics
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
+from vgpu_cfg.lab.guest.tools.horovod import complaint_about_script, version_of
 from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PORT = "18515"
 VALUED = frozenset(
@@ -106,8 +107,6 @@ def _serve(session: Session, asked: Asked, nic: SeenNic, line: str) -> Result:
 
 
 def _measure(session: Session, asked: Asked, nic: SeenNic) -> Result:
-    from vgpu_cfg.lab.guest.processes import finish
-
     state = session.lab.state
     end = find_end(state, asked.server)
     waiting = guest_of(end[0]).listening.get(asked.port, "") if end is not None else ""
@@ -121,7 +120,7 @@ def _measure(session: Session, asked: Asked, nic: SeenNic) -> Result:
     other = next((one for one in rdma_nics(state, vm) if one.rdma == device), end[1])
     rate = bandwidth_gbps(state, End(session.vm, nic, asked.uses_gpu), End(vm, other, uses_gpu == "1"))
     guest_of(vm).listening[asked.port] = f"{CLIENT} {rate}"
-    finish(session.lab, vm, "client")
+    finish(session.lab, vm, "client", session.find)
     state.touch(vm)
     session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(SECONDS), session.lab.changed)
     return _table(nic, rate, uses_gpu=asked.uses_gpu)

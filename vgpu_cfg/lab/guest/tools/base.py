@@ -6,10 +6,9 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest import files
-from vgpu_cfg.lab.guest.accounts import ROOT, may_all
-from vgpu_cfg.lab.guest.sh import Finder, Result, Session, run_line, run_words
-from vgpu_cfg.lab.guest.tools import sysfs
+from vgpu_cfg.lab.guest.shell.session import Result, Session, run_line, run_words
+from vgpu_cfg.lab.guest.system import files, sysfs
+from vgpu_cfg.lab.guest.system.accounts import ROOT, may_all
 
 WRONG_USE, GONE = 2, 255
 
@@ -285,7 +284,7 @@ def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     return Result()
 
 
-def sudo(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def sudo(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """Run a command as root, where the account may without a password."""
     words = list(arguments)
     while words and words[0].startswith("-"):
@@ -296,10 +295,10 @@ def sudo(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder)
             words.pop(0)
     if not may_all(session.guest, session.user):
         return fail("sudo: a password is required")
-    return run_words(session.as_user(ROOT), words, stdin, find) if words else Result()
+    return run_words(session.as_user(ROOT), words, stdin) if words else Result()
 
 
-def shell(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def shell(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """Run a line, a script that was written, or what comes in."""
     words = list(arguments)
     while words and words[0].startswith("-") and "c" not in words[0]:
@@ -308,15 +307,15 @@ def shell(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder
         inner = session.as_user(session.user)
         for number, word in enumerate(words[2:]):
             inner.variables[str(number)] = word
-        return run_line(inner, words[1] if len(words) > 1 else "", stdin, find)
+        return run_line(inner, words[1] if len(words) > 1 else "", stdin)
     if not words:
-        return run_line(session.as_user(session.user), stdin.decode("utf-8", "replace"), b"", find)
-    if find(session, words[0]) is not None:
-        return run_words(session, words, stdin, find)
+        return run_line(session.as_user(session.user), stdin.decode("utf-8", "replace"), b"")
+    if session.find(session, words[0]) is not None:
+        return run_words(session, words, stdin)
     return fail(f"sh: 0: cannot open {words[0]}: the lab runs no scripts", status=2)
 
 
-def wrapped(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def wrapped(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """Run the command behind env, nohup, timeout, nice, setsid, exec and their options."""
     words = list(arguments)
     while words:
@@ -330,4 +329,4 @@ def wrapped(session: Session, arguments: Sequence[str], stdin: bytes, find: Find
             session.variables[name] = value
         else:
             break
-    return run_words(session, words, stdin, find) if words else Result()
+    return run_words(session, words, stdin) if words else Result()

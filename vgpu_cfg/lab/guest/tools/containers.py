@@ -6,13 +6,13 @@ import hashlib
 import posixpath
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.gpus import driven
-from vgpu_cfg.lab.guest.horovod import BUILD, complaint_about, version_of
-from vgpu_cfg.lab.guest.internet import holds_horovod
-from vgpu_cfg.lab.guest.modules_training import WORKER
-from vgpu_cfg.lab.guest.sh import Finder, Result, Session, run_words
+from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
+from vgpu_cfg.lab.guest.staging.internet import holds_horovod
+from vgpu_cfg.lab.guest.staging.modules_training import WORKER
+from vgpu_cfg.lab.guest.staging.work import Work
+from vgpu_cfg.lab.guest.system.gpus import driven
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
-from vgpu_cfg.lab.guest.work import Work
+from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
 
 VALUED = frozenset(
     {
@@ -27,7 +27,7 @@ DAEMON = "docker: Error response from daemon:"
 DAEMON_FAILED = 125
 
 
-def docker(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def docker(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """Answer docker's commands, as far as clients need them."""
     guest = session.guest
     if not {"docker", "containerd"} & set(guest.runtimes):
@@ -52,16 +52,16 @@ def docker(session: Session, arguments: Sequence[str], stdin: bytes, find: Finde
                 return out("[{}]")
             return fail(f"Error: No such object: {image}")
         case ["run", *_]:
-            return _run(session, words[1:], stdin, find)
+            return _run(session, words[1:], stdin)
         case ["exec", *_]:
-            return _exec(session, words[1:], stdin, find)
+            return _exec(session, words[1:], stdin)
         case ["version" | "--version", *_]:
             return out("Docker version 26.1.3")
         case _:
             return fail(f"docker: '{words[0] if words else ''}' is not a docker command.")
 
 
-def apptainer(session: Session, arguments: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def apptainer(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     """Answer Apptainer: its version, and what runs in the file of an image."""
     guest, words = session.guest, list(arguments)
     if "apptainer" not in guest.runtimes:
@@ -75,7 +75,7 @@ def apptainer(session: Session, arguments: Sequence[str], stdin: bytes, find: Fi
     image = files.get(posixpath.basename(path).removesuffix(".sif"))
     if image is None:
         return fail(f"FATAL:   could not open image {path}: no such file or directory", status=255)
-    return _inside(session, image, "", command, stdin, find, gpus="--nv" in options)
+    return _inside(session, image, "", command, stdin, gpus="--nv" in options)
 
 
 def _split(words: Sequence[str]) -> tuple[dict[str, str], str, list[str]]:
@@ -88,7 +88,7 @@ def _split(words: Sequence[str]) -> tuple[dict[str, str], str, list[str]]:
     return options, rest[0] if rest else "", rest[1:]
 
 
-def _run(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def _run(session: Session, words: Sequence[str], stdin: bytes) -> Result:
     options, image, command = _split(words)
     guest = session.guest
     if image not in guest.images:
@@ -99,17 +99,15 @@ def _run(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> 
         if not driven(session.lab.state, session.vm):
             text = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown."
             return fail(f"{DAEMON} failed to create task for container: {text}", status=DAEMON_FAILED)
-    return _inside(
-        session, image, options.get("--entrypoint", ""), command, stdin, find, gpus="--gpus" in options
-    )
+    return _inside(session, image, options.get("--entrypoint", ""), command, stdin, gpus="--gpus" in options)
 
 
-def _exec(session: Session, words: Sequence[str], stdin: bytes, find: Finder) -> Result:
+def _exec(session: Session, words: Sequence[str], stdin: bytes) -> Result:
     _, container, command = _split(words)
     if container != WORKER or not session.guest.services.get(WORKER):
         return fail(f"Error response from daemon: No such container: {container}")
     image = session.guest.images[0] if session.guest.images else ""
-    return _inside(session, image, "", command, stdin, find, gpus=True)
+    return _inside(session, image, "", command, stdin, gpus=True)
 
 
 def _inside(
@@ -118,7 +116,6 @@ def _inside(
     entry: str,
     command: Sequence[str],
     stdin: bytes,
-    find: Finder,
     *,
     gpus: bool,
 ) -> Result:
@@ -135,7 +132,7 @@ def _inside(
         return horovodrun(version_of(image), words[1:])
     if not gpus and words[:1] == ["nvidia-smi"]:
         return fail('exec: "nvidia-smi": executable file not found in $PATH: unknown.', status=127)
-    return run_words(session, words, stdin, find) if words else Result()
+    return run_words(session, words, stdin) if words else Result()
 
 
 def horovodrun(version: str, words: Sequence[str]) -> Result:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.guest.gpus import SeenGpu, driven
-from vgpu_cfg.lab.guest.internet import licence_refusal
-from vgpu_cfg.lab.guest.rdma import rdma_nics
-from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.staging.internet import licence_refusal
+from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven
+from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
-from vgpu_cfg.lab.shell.gpus import board_of
-from vgpu_cfg.lab.shell.nvidia_report import Tree, line_of, lines_of
-from vgpu_cfg.lab.shell.nvidia_smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
-from vgpu_cfg.lab.shell.nvidia_summary import table
-from vgpu_cfg.lab.shell.nvidia_topo import LEGEND, LINKS
+from vgpu_cfg.lab.nvidia.gpus import board_of
+from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
+from vgpu_cfg.lab.nvidia.smi_report import Tree, line_of, lines_of
+from vgpu_cfg.lab.nvidia.smi_summary import table
+from vgpu_cfg.lab.nvidia.smi_topo import LEGEND, LINKS
+from vgpu_cfg.lab.simulation.clock import as_datetime
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
 LICENSED_YEARS = 10

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.lab.guest.gpus import gpus_of_guest
-from vgpu_cfg.lab.guest.nics import PVRDMA, VMXNET3, SeenNic, nics_of_guest
-from vgpu_cfg.lab.guest.rdma import has_ats_capability, is_ats_on
-from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
+from vgpu_cfg.lab.guest.system.nics import PVRDMA, VMXNET3, SeenNic, nics_of_guest
+from vgpu_cfg.lab.guest.system.rdma import has_ats_capability, is_ats_on
 from vgpu_cfg.lab.guest.tools.base import out
 
 VMWARE, MELLANOX, NVIDIA = 0x15AD, 0x15B3, 0x10DE

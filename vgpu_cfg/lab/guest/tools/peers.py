@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vgpu_cfg.lab.guest.making import guest_of
-from vgpu_cfg.lab.guest.nics import SeenNic, find_nic, nics_of_guest
-from vgpu_cfg.lab.guest.rdma import find_end
-from vgpu_cfg.lab.guest.sh import Result, Session
-from vgpu_cfg.lab.guest.state import File
+from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
+from vgpu_cfg.lab.guest.system.rdma import find_end
+from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE
 from vgpu_cfg.lab.guest.tools.base import GONE, fail, out
-from vgpu_cfg.lab.guest.tools.sysfs import FIRMWARE
-from vgpu_cfg.lab.state import VirtualMachine
+from vgpu_cfg.lab.state.guest import File
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 ICMP_HEADERS = 28
 MESH = "/etc/vgpu-cfg/mesh"

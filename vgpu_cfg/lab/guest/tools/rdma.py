@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.gpus import driven
-from vgpu_cfg.lab.guest.nics import SeenNic, find_nic, nics_of_guest
-from vgpu_cfg.lab.guest.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
-from vgpu_cfg.lab.guest.sh import Result, Session
-from vgpu_cfg.lab.guest.state import RoceSetting
+from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system.gpus import driven
+from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
+from vgpu_cfg.lab.guest.system.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
+from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE, FULL_STACKS
 from vgpu_cfg.lab.guest.tools.base import fail, out
-from vgpu_cfg.lab.guest.tools.sysfs import FIRMWARE, FULL_STACKS
-from vgpu_cfg.lab.host_state import Host, Nic
-from vgpu_cfg.lab.shell.mlxconfig import answer, read_order
-from vgpu_cfg.lab.shell.replies import Reply
+from vgpu_cfg.lab.nvidia.mlxconfig import answer, read_order
+from vgpu_cfg.lab.nvidia.replies import Reply
+from vgpu_cfg.lab.state.guest import RoceSetting
+from vgpu_cfg.lab.state.host import Host, Nic
 
 MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 NOT_INSTALLED = 127

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from vgpu_cfg.lab.clock import as_datetime
-from vgpu_cfg.lab.devices import disks_of
-from vgpu_cfg.lab.guest import guestinfo
-from vgpu_cfg.lab.guest.nics import SeenNic, nics_of_guest
-from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system import guestinfo
+from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.state.devices import disks_of
 
 INACTIVE = 3
 FIRST = "first"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.accounts import ROOT
-from vgpu_cfg.lab.guest.modules_training import TRAIN
-from vgpu_cfg.lab.guest.sh import Result, Session, StillRunning, Tool, run_words
-from vgpu_cfg.lab.guest.staging import LOCK, STAGE, STAGING, begin_command
+from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning, Tool, run_words
+from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_command
+from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
+from vgpu_cfg.lab.guest.system.accounts import ROOT
+from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
 from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, peers, rdma, system, texts
-from vgpu_cfg.lab.guest.tools.sysfs import FULL_STACKS
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
 )
 
-WRAPPERS = {
+WRAPPERS: dict[str, Tool] = {
     "sudo": base.sudo,
     "sh": base.shell,
     "bash": base.shell,
@@ -143,7 +143,7 @@ def systemd_run(session: Session, arguments: Sequence[str], stdin: bytes) -> Res
     if unit:
         session.guest.services[unit] = True
     try:
-        return run_words(session.as_transient(unit), words, stdin, find)
+        return run_words(session.as_transient(unit), words, stdin)
     except StillRunning:
         return Result()
 
@@ -160,7 +160,7 @@ def find(session: Session, name: str) -> Tool | None:
     if base_name == "systemd-run":
         return systemd_run
     if base_name in WRAPPERS:
-        return _wrapper(base_name)
+        return _Builtin(WRAPPERS[base_name])
     if base_name in BUILTINS:
         return _Builtin(BUILTINS[base_name])
     return PLAIN.get(base_name)
@@ -176,8 +176,3 @@ class _Builtin:
 
     def __call__(self, session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
         return self._tool(session, arguments, stdin)
-
-
-def _wrapper(name: str) -> Tool:
-    run = WRAPPERS[name]
-    return _Builtin(lambda session, arguments, stdin: run(session, arguments, stdin, find))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest import files
-from vgpu_cfg.lab.guest.sh import Result, Session
+from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, options, out
 
 

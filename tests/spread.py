@@ -1,0 +1,41 @@
+"""How `-n` deals tests out to workers: together what shares a dear fixture, the rest in small pieces.
+
+xdist's own ways do neither: `loadfile` leaves a worker idle beside the last big file, `worksteal` tears
+apart whatever stands together, and `loadgroup` has no effect under pytest 9.2.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = frozenset({
+    "tests/bench/test_bounds.py",
+    "tests/cli/test_host_kills.py",
+    "tests/cli/test_hosts.py",
+    "tests/cli/test_orphans.py",
+    "tests/properties/shown_and_run/test_shown_and_run.py",
+})  # fmt: skip
+"""Files with a fixture that takes seconds, and that each worker would make anew."""
+WHOLE = "tests/unit/"
+"""Small files of quick tests: they come last, and each is a piece."""
+PIECES = 16
+"""Into so many pieces any other file is cut at most."""
+
+
+class Spread(LoadScopeScheduling):
+    """Deals out piece after piece, in the order of the files."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, name = nodeid.partition("::")
+        if file in TOGETHER or file.startswith(WHOLE):
+            return file
+        return f"{file} {crc32(name.encode()) % PIECES}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Spread:
+    config.option.loadscopereorder = False
+    return Spread(config, log)  # type: ignore[arg-type]  # xdist does not name the type of its log

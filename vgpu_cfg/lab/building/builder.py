@@ -1,0 +1,341 @@
+"""How an estate file becomes a state: names resolved, hosts made, and VMs powered on by the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+from uuid import NAMESPACE_DNS, uuid5
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.lab.building.host_maker import make_host
+from vgpu_cfg.lab.building.site import Site, new_site
+from vgpu_cfg.lab.estates import estate as file
+from vgpu_cfg.lab.estates.files import EstateFile
+from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, run_since_long
+from vgpu_cfg.lab.rules import admission
+from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
+from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
+from vgpu_cfg.lab.rules.nvlink import offered_groups
+from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
+from vgpu_cfg.lab.state.attributes import set_attribute
+from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
+from vgpu_cfg.lab.state.inventory import (
+    Cluster,
+    Datastore,
+    Host,
+    KeyProvider,
+    LabState,
+    Network,
+    ResourcePool,
+    VirtualMachine,
+    VmOverride,
+)
+
+KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
+"""The estate's words and those of vim `KmipClusterInfo.KmsManagementType`."""
+
+Loc = tuple[str | int, ...]
+Thing = TypeVar("Thing", Datastore, Network)
+
+
+def build_state(source: EstateFile) -> LabState:
+    """Build the state of an estate. Raises `DocumentError` where names or running VMs do not fit."""
+    return _Builder(source).build()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A passthrough device to be: where it runs, and its place in a device group (key, sequence id)."""
+
+    backing: Any
+    on: str | None = None
+    group: tuple[int, int] | None = None
+    group_name: str = ""
+
+
+class _Builder:
+    def __init__(self, source: EstateFile) -> None:
+        self.source = source
+        self.estate = source.estate
+        center = self.estate.vcenter
+        self.site: Site = new_site(
+            source.name, vcenter=center.name, release=center.release, datacenter=self.estate.datacenter
+        )
+        self.state = self.site.state
+        self.state.settings |= center.settings
+        self.state.licences = center.licences
+        self.state.key_providers = tuple(
+            KeyProvider(provider.name, KEY_PROVIDER_KINDS[provider.kind], provider.default)
+            for provider in center.key_providers
+        )
+        self.state.internet = self.estate.internet
+        self.faults: list[DocumentFault] = []
+
+    def build(self) -> LabState:
+        self._add_stock()
+        for index, part in enumerate(self.estate.clusters):
+            self._add_cluster(part, ("clusters", index))
+        self._stop_at_faults()
+        for folder in self.estate.folders:
+            self.site.add_folder(folder)
+        for index, template in enumerate(self.estate.templates):
+            host = self._host(template.host, "", ("templates", index))
+            if host is not None:
+                self._add_machine(template, template.name, host, ("templates", index))
+        for index, vm in enumerate(self.estate.vms):
+            for name in vm.all_names:
+                self._add_vm(vm, name, ("vms", index))
+        self._stop_at_faults()
+        self.state.count_as_unchanged()
+        return self.state
+
+    def _add_stock(self) -> None:
+        for store in self.estate.datastores:
+            self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+        for switch in self.estate.switches:
+            self.site.add_switch(switch.name, switch.mtu)
+        for index, network in enumerate(self.estate.networks):
+            if network.switch and network.switch not in self.site.switches:
+                self._complain(("networks", index, "switch"), f"there is no switch {network.switch!r}")
+            else:
+                self.site.add_network(network.name, switch=network.switch, vlan=network.vlan)
+
+    def _add_cluster(self, part: file.ClusterPart, loc: Loc) -> None:
+        cluster = None
+        if not part.standalone:
+            cluster = self.site.add_cluster(part.name, drs=part.drs, ha=part.ha)
+            cluster.drs_options |= part.drs_options
+            cluster.image_managed, cluster.config_managed = part.image_managed, part.config_managed
+            for pool in part.resource_pools:
+                self.site.add_pool(cluster, pool)
+        for index, host in enumerate(part.hosts):
+            at = (*loc, "hosts", index)
+            stores = self._known(host.datastores, self.site.datastores, (*at, "datastores"), "datastore")
+            networks = self._known(host.networks, self.site.networks, (*at, "networks"), "network")
+            for name in host.all_names:
+                if name in self.site.hosts:
+                    self._complain(at, f"there are two hosts {name!r}")
+                    continue
+                of = cluster or self.site.add_cluster(name, standalone=True)
+                self.site.add_host(
+                    of, make_host(self.site, host, name, partial(self._complain_below, at)), stores, networks
+                )
+
+    def _known(self, wanted: tuple[str, ...] | None, known: Any, loc: Loc, noun: str) -> list[str]:
+        if wanted is None:
+            return list(known)
+        for index, name in enumerate(wanted):
+            if name not in known:
+                self._complain((*loc, index), f"there is no {noun} {name!r}")
+        return [name for name in wanted if name in known]
+
+    def _add_vm(self, part: file.VmPart, name: str, loc: Loc) -> None:
+        host = self._host(part.host, part.cluster, loc)
+        if host is None:
+            return
+        wanted = list(self._wanted(host, part, loc))
+        vm = self._add_machine(part, name, host, loc, wanted)
+        if vm is None:
+            return
+        self._override(part, vm, self.state.get(host.parent, Cluster), loc)
+        for attribute, value in part.attributes.items():
+            set_attribute(self.state, vm, attribute, value)
+        if part.power == "off":
+            return
+        forced = {
+            FIRST_PASSTHROUGH + index: device.on
+            for index, device in enumerate(wanted)
+            if device.on is not None
+        }
+        try:
+            admitted = admission.admit(self.state, vm, host, PICK_LEAST_LOADED, forced)
+        except vmodl.MethodFault as fault:
+            self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
+        else:
+            admission.start(self.state, vm, host, admitted, now=VMS_RUN_SINCE)
+            run_since_long(vm)
+
+    def _override(self, part: file.VmPart, vm: VirtualMachine, cluster: Cluster, loc: Loc) -> None:
+        """Let the cluster set for a VM what the estate says of it."""
+        settings = None
+        if part.restart_priority or part.vm_monitoring:
+            monitoring: Any = vim.cluster.VmToolsMonitoringSettings
+            settings = vim.cluster.DasVmSettings(
+                restartPriority=part.restart_priority,
+                vmToolsMonitoringSettings=part.vm_monitoring
+                and monitoring(vmMonitoring=part.vm_monitoring, clusterSettings=False),
+            )
+        if part.drs is None and settings is None:
+            return
+        if cluster.is_standalone:
+            self._complain(loc, f"{vm.name} is in no cluster that could set something for it")
+            return
+        cluster.overrides[vm.moid] = VmOverride(
+            drs_enabled=None if part.drs is None else part.drs != "off",
+            drs_behavior=None if part.drs == "off" else part.drs,
+            das_settings=settings,
+        )
+
+    def _wanted(self, host: Host, part: file.VmPart, loc: Loc) -> Iterator[_Wanted]:
+        """Yield the passthrough devices of a VM; each device group has a key of its own, from 1 on."""
+        for index, gpu in enumerate(part.gpus):
+            if not isinstance(gpu, file.PlacedGroup):
+                yield _Wanted(_backing(host, gpu), gpu.on if isinstance(gpu, file.PlacedVgpu) else None)
+                continue
+            offer = offered_groups(host).get(gpu.group)
+            if offer is None or part.hardware_version < OLDEST_DEVICE_GROUP_VERSION:
+                why = f"{host.name} offers no group {gpu.group!r} to hardware version {part.hardware_version}"
+                self._complain((*loc, "gpus", index), why)
+                continue
+            places: list[str | None] = [*_in_order(host, gpu.on)] or [None] * offer.size
+            if len(places) != offer.size:
+                self._complain((*loc, "gpus", index, "on"), f"the group takes {offer.size} GPUs")
+                continue
+            for sequence, pci_id in enumerate(places):
+                yield _Wanted(vgpu_backing(offer.profile), pci_id, (index + 1, sequence), gpu.group)
+
+    def _add_machine(
+        self, part: file.MachinePart, name: str, host: Host, loc: Loc, devices: Sequence[_Wanted] = ()
+    ) -> VirtualMachine | None:
+        folder = self.site.add_folder(part.folder)
+        if any(self.state.objects[moid].name == name for moid in folder.children):
+            self._complain(loc, f"there are two {name!r} in the folder {part.folder!r}")
+            return None
+        store = self._one(part.datastore, self.site.datastores, (*loc, "datastore"), "datastore")
+        wanted = (next(iter(self.site.networks)),) if part.networks is None else part.networks
+        networks = [
+            self._one(network, self.site.networks, (*loc, "networks"), "network") for network in wanted
+        ]
+        if store is None or None in networks:
+            return None
+        vm = self._machine(part, name, has_gpu=bool(devices))
+        vm.device_groups = {device.group[0]: device.group_name for device in devices if device.group}
+        is_template = isinstance(part, file.TemplatePart)
+        vm.is_template = is_template
+        return self.site.add_vm(
+            vm,
+            host=host,
+            folder=folder,
+            pool=None if is_template else self._pool(part, host, loc),
+            datastore=store,
+            disks_mib=part.disks,
+            networks=[network for network in networks if network is not None],
+            passthrough=[device.backing for device in devices],
+            groups=[device.group for device in devices],
+            has_tpm=part.vtpm,
+        )
+
+    def _machine(self, part: file.MachinePart, name: str, *, has_gpu: bool) -> VirtualMachine:
+        reserved = has_gpu if part.reserve_memory is None else part.reserve_memory
+        return VirtualMachine(
+            moid=self.state.new_moid("vm"),
+            name=name,
+            uuid=str(uuid5(NAMESPACE_DNS, f"bios.{self.state.last_number}")),
+            instance_uuid=str(uuid5(NAMESPACE_DNS, f"instance.{self.state.last_number}")),
+            cpus=part.cpus,
+            cpu_mhz=part.cpu_mhz if isinstance(part, file.VmPart) else None,
+            memory_mib=part.memory,
+            memory_reservation_mib=part.memory if reserved else 0,
+            memory_reservation_locked=reserved,
+            firmware=part.firmware,
+            secure_boot=part.secure_boot,
+            boot_delay_ms=part.boot_delay,
+            cpu_reservation_mhz=part.cpu_reservation,
+            cpu_hot_add=part.cpu_hot_add,
+            memory_hot_add=part.memory_hot_add,
+            latency_sensitivity=part.latency,
+            hardware_version=part.hardware_version,
+            guest_id=part.guest_id,
+            annotation=part.annotation,
+            created=VMS_RUN_SINCE,
+            extra_config=dict(part.extra_config),
+            tools_installed=part.guest.tools,
+            made_guest=make_guest(
+                part.guest, part.disks, name if isinstance(part, file.VmPart) else IMAGE_NAME
+            ),
+        )
+
+    def _one(self, name: str, known: dict[str, Thing], loc: Loc, noun: str) -> Thing | None:
+        found = known.get(name) if name else next(iter(known.values()), None)
+        if found is None:
+            self._complain(loc, f"there is no {noun} {name!r}")
+        return found
+
+    def _pool(self, part: file.MachinePart, host: Host, loc: Loc) -> ResourcePool | None:
+        cluster = self.state.get(host.parent, Cluster)
+        root = self.state.get(cluster.resource_pool, ResourcePool)
+        name = part.resource_pool if isinstance(part, file.VmPart) else ""
+        if not name:
+            return root
+        pools = (self.state.get(moid, ResourcePool) for moid in root.pools)
+        found = next((pool for pool in pools if pool.name == name), None)
+        if found is None:
+            self._complain((*loc, "resource_pool"), f"there is no resource pool {name!r} in {cluster.name!r}")
+        return found
+
+    def _host(self, name: str, cluster: str, loc: Loc) -> Host | None:
+        if name:
+            if name not in self.site.hosts:
+                self._complain((*loc, "host"), f"there is no host {name!r}")
+            return self.site.hosts.get(name)
+        if cluster and cluster not in self.site.clusters:
+            self._complain((*loc, "cluster"), f"there is no cluster {cluster!r}")
+            return None
+        hosts = [host for host in self.site.hosts.values() if host.is_usable]
+        if cluster:
+            hosts = [host for host in hosts if host.parent == self.site.clusters[cluster].moid]
+        if not hosts:
+            self._complain(loc, "there is no host for it")
+            return None
+        return hosts[0]
+
+    def _complain_below(self, above: Loc, below: Loc, message: str) -> None:
+        self._complain((*above, *below), message)
+
+    def _complain(self, loc: Loc, message: str) -> None:
+        self.faults.append(self.source.document.fault(loc, message))
+
+    def _stop_at_faults(self) -> None:
+        if self.faults:
+            raise DocumentError(self.faults)
+
+
+def _in_order(host: Host, pci_ids: Sequence[str]) -> list[str]:
+    """Return addresses as the GPUs of a set are ordered: by module ids, then by themselves."""
+    modules = {gpu.pci_id: gpu.module_id or 0 for gpu in host.gpus}
+    return sorted(pci_ids, key=lambda pci_id: (modules.get(pci_id, 0), pci_id))
+
+
+def _backing(host: Host, gpu: file.VmGpu) -> Any:
+    passthrough = vim.vm.device.VirtualPCIPassthrough
+    match gpu:
+        case str():
+            return vgpu_backing(gpu)
+        case file.PlacedVgpu():
+            return vgpu_backing(gpu.profile)
+        case file.PlacedGroup():
+            raise TypeError("a group has several backings")
+        case file.LabelledDevice():
+            labelled = [
+                pci for pci in host.pci_devices() if host.passthrough_of(pci.pci_id).label == gpu.label
+            ]
+            ids = dict.fromkeys((pci.vendor_id, pci.device_id) for pci in labelled)
+            allowed = [passthrough.AllowedDevice(vendorId=vendor, deviceId=device) for vendor, device in ids]
+            return passthrough.DynamicBackingInfo(deviceName="", allowedDevice=allowed, customLabel=gpu.label)
+        case file.FixedDevice():
+            pci = next((pci for pci in host.pci_devices() if pci.pci_id == gpu.pci_id), None)
+            return passthrough.DeviceBackingInfo(
+                id=gpu.pci_id,
+                deviceId=format(pci.device_id if pci else 0, "x"),
+                systemId=host.system_id,
+                vendorId=pci.vendor_id if pci else 0,
+                deviceName=pci.device_name if pci else "",
+            )
+
+
+def _text_of(fault: vmodl.MethodFault) -> str:
+    return str(getattr(fault, "msg", "") or type(fault).__name__)

@@ -1,0 +1,1 @@
+"""What an estate file may say, and where estates are found."""

@@ -1,0 +1,392 @@
+"""The estate file: a datacenter written down, with its hosts, GPUs, NICs, templates and VMs.
+
+Sizes are text with a unit (`64GiB`), or whole MiB. Every key but the names has a default, so that an
+estate says only what it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from vgpu_cfg import documents
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.lab.estates.guests import GuestPart, InternetPart
+from vgpu_cfg.lab.estates.parts import Part, Size
+from vgpu_cfg.lab.estates.stock import NIC_MODELS, RELEASES
+from vgpu_cfg.model.vgpu import VgpuProfile
+
+_PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def _pci_id(value: str) -> str:
+    if not _PCI_ID.fullmatch(value):
+        raise ValueError(f"{value!r} is no PCI address: write it like 0000:3b:00.0")
+    return value
+
+
+def _profile(value: str) -> str:
+    return VgpuProfile.parse(value).name
+
+
+def _board(value: str) -> str:
+    boards = load_catalog().boards
+    if value not in boards:
+        hint = documents.did_you_mean(value, boards)
+        raise ValueError(f"the catalogue has no board {value!r}\n{hint}")
+    return value
+
+
+def _release(value: str) -> str:
+    if value not in RELEASES:
+        raise ValueError(f"the lab knows no ESXi {value!r}: it has {', '.join(RELEASES)}")
+    return value
+
+
+def _nic_model(value: str) -> str:
+    if value not in NIC_MODELS:
+        hint = documents.did_you_mean(value, NIC_MODELS)
+        raise ValueError(f"the lab knows no NIC {value!r}\n{hint}")
+    return value
+
+
+PciId = Annotated[str, AfterValidator(_pci_id)]
+ProfileName = Annotated[str, AfterValidator(_profile)]
+BoardKey = Annotated[str, AfterValidator(_board)]
+Release = Annotated[str, AfterValidator(_release)]
+NicModel = Annotated[str, AfterValidator(_nic_model)]
+RestartPriority = Literal["disabled", "lowest", "low", "medium", "high", "highest"]
+VmMonitoring = Literal["vmMonitoringDisabled", "vmMonitoringOnly", "vmAndAppMonitoring"]
+GpuMode = Literal["time_sliced", "mig", "mixed_size", "passthrough"]
+HostGraphics = Literal["shared", "sharedDirect"]
+
+
+class GraphicsSetting(Part):
+    """A graphics type that waits for a restart: what is set, and what is in force."""
+
+    configured: HostGraphics
+    runtime: Literal["basic", "shared", "sharedDirect"]
+
+
+class SlotPart(Part):
+    """A card's place. `pcie_switch` is shared by what stands behind one switch, `pcie_root` by a host bridge.
+
+    `sw0/a` is a switch behind `sw0`. A card that names neither has a root port and a host bridge of its own.
+    """
+
+    pci_id: PciId | None = None
+    numa: int = Field(default=0, ge=0)
+    pcie_switch: str = ""
+    pcie_root: str = ""
+
+
+class GpuPart(SlotPart):
+    """One GPU. A missing address is given in order; `nvlink` lists the addresses of its peers."""
+
+    board: BoardKey
+    count: int = Field(default=1, ge=1, le=64)
+    mode: GpuMode = "time_sliced"
+    nvlink: tuple[PciId, ...] = ()
+    nvswitch: bool = False
+    module: int | None = Field(default=None, ge=1, le=8)
+    label: str = ""
+    ecc: bool = True
+
+    @model_validator(mode="after")
+    def _one_address_one_gpu(self) -> GpuPart:
+        if self.count > 1 and self.pci_id is not None:
+            raise ValueError(
+                "one pci_id cannot be that of several GPUs: leave it out, or write them one by one"
+            )
+        if self.module is not None and (self.count > 1 or not self.nvswitch):
+            raise ValueError("a module is one GPU's place on an NVSwitch baseboard")
+        return self
+
+
+class NicPart(SlotPart):
+    """One NIC port. `switch` names the switch it is an uplink of.
+
+    `firmware` are parameters in mlxconfig's words, None for one that the firmware does not have;
+    `cold_boot` says that they hold only after the power was off.
+    """
+
+    model: NicModel = "ConnectX-6 Dx"
+    vmnic: str = ""
+    speed_gbps: int = Field(default=100, gt=0)
+    switch: str = ""
+    passthrough: bool = False
+    label: str = ""
+    ats: bool = False
+    firmware: dict[str, str | None] = Field(default_factory=dict)
+    cold_boot: bool = False
+
+
+class CpuPart(Part):
+    """The processors: `cores` are those of one socket."""
+
+    model: str = "AMD EPYC 7543 32-Core Processor"
+    sockets: int = Field(default=2, ge=1)
+    cores: int = Field(default=32, ge=1)
+    hyperthreading: bool = True
+    mhz: int = Field(default=2794, gt=0)
+
+
+class BiosPart(Part):
+    """BIOS facts."""
+
+    vendor: str = "Dell Inc."
+    model: str = "PowerEdge R7525"
+    sriov: bool = True
+    above_4g: bool = True
+    iommu: bool = True
+
+
+class DriverPart(Part):
+    """The NVIDIA host driver."""
+
+    kind: Literal["nvd-aie", "vgpu"] = "nvd-aie"
+    version: str = "580.95.02"
+    gpu_daemon: bool = True
+
+
+class BundlePart(Part):
+    """An offline bundle on a datastore, and the NVIDIA driver in it."""
+
+    path: str
+    driver: DriverPart = DriverPart()
+
+
+class HostPart(Part):
+    """One host, or several alike under `names`. `driver: none` has no NVIDIA driver."""
+
+    name: str = ""
+    names: tuple[str, ...] = ()
+    esxi: Release = "8.0 U3"
+    cpu: CpuPart = CpuPart()
+    bios: BiosPart = BiosPart()
+    memory: Size = 1024 * 1024
+    numa_nodes: int | None = Field(default=None, ge=1)
+    numa_tells_pci: bool = True
+    driver: DriverPart | Literal["none"] = DriverPart()
+    graphics_type: HostGraphics | GraphicsSetting = "sharedDirect"
+    assignment_policy: Literal["performance", "consolidation"] = "performance"
+    ats: bool = True
+    connection: Literal["connected", "disconnected", "notResponding"] = "connected"
+    maintenance: bool = False
+    lockdown: Literal["lockdownDisabled", "lockdownNormal", "lockdownStrict"] = "lockdownDisabled"
+    licence: str = ""
+    host_profile: str = ""
+    rebinds_without_reboot: bool = True
+    mft: bool = False
+    bundles: tuple[BundlePart, ...] = ()
+    gpus: tuple[GpuPart, ...] = ()
+    nics: tuple[NicPart, ...] = ()
+    datastores: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
+
+    @model_validator(mode="after")
+    def _named_once(self) -> HostPart:
+        if bool(self.name) == bool(self.names):
+            raise ValueError("a host has either name or names")
+        return self
+
+    @model_validator(mode="after")
+    def _on_its_nodes(self) -> HostPart:
+        nodes = self.numa_nodes or self.cpu.sockets
+        devices: tuple[GpuPart | NicPart, ...] = (*self.gpus, *self.nics)
+        for device in devices:
+            if device.numa >= nodes:
+                raise ValueError(f"there is no NUMA node {device.numa}: the host has {nodes}, counted from 0")
+        return self
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Every host that this entry stands for."""
+        return self.names or (self.name,)
+
+
+class ClusterPart(Part):
+    """A cluster. `standalone` makes each host a compute resource of its own instead."""
+
+    name: str
+    standalone: bool = False
+    drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] = "manual"
+    ha: bool = True
+    drs_options: dict[str, str] = Field(default_factory=dict)
+    image_managed: bool = False
+    config_managed: bool = False
+    resource_pools: tuple[str, ...] = ()
+    hosts: tuple[HostPart, ...]
+
+
+class DatastorePart(Part):
+    """A datastore."""
+
+    name: str
+    kind: Literal["vsan", "VMFS", "NFS"] = "vsan"
+    capacity: Size = 50 * 1024 * 1024
+    free: Size = 40 * 1024 * 1024
+
+
+class SwitchPart(Part):
+    """A distributed switch."""
+
+    name: str
+    mtu: int = Field(default=1500, ge=1280, le=9190)
+
+
+class NetworkPart(Part):
+    """A portgroup: distributed where it names a switch."""
+
+    name: str
+    switch: str = ""
+    vlan: int = Field(default=0, ge=0, le=4095)
+
+
+class MachinePart(Part):
+    """What templates and VMs have in common. `boot_delay` is in milliseconds, `cpu_reservation` in MHz."""
+
+    folder: str = ""
+    guest_id: str = "ubuntu64Guest"
+    firmware: Literal["bios", "efi"] = "efi"
+    secure_boot: bool = False
+    boot_delay: int = Field(default=0, ge=0)
+    vtpm: bool = False
+    hardware_version: int = Field(default=19, ge=4, le=22)
+    cpus: int = Field(default=4, ge=1)
+    memory: Size = 8192
+    reserve_memory: bool | None = None
+    cpu_reservation: int = Field(default=0, ge=0)
+    cpu_hot_add: bool = False
+    memory_hot_add: bool = False
+    latency: Literal["low", "normal", "medium", "high"] = "normal"
+    disks: tuple[Size, ...] = (40 * 1024,)
+    networks: tuple[str, ...] | None = None
+    datastore: str = ""
+    annotation: str = ""
+    extra_config: dict[str, str] = Field(default_factory=dict)
+    guest: GuestPart = GuestPart()
+
+
+class TemplatePart(MachinePart):
+    """A template."""
+
+    name: str
+    host: str = ""
+
+
+class PlacedVgpu(Part):
+    """A vGPU of a VM, and on which GPU it runs."""
+
+    profile: ProfileName
+    on: PciId | None = None
+
+
+class PlacedGroup(Part):
+    """A device group of a VM by its vendor's name, and on which GPUs it runs."""
+
+    group: str = Field(pattern=r"^Nvidia:[2-9]@[^%]+%NVLink$")
+    on: tuple[PciId, ...] = ()
+
+
+class LabelledDevice(Part):
+    """A dynamic passthrough device of a VM, by hardware label."""
+
+    label: str
+
+
+class FixedDevice(Part):
+    """A fixed passthrough device of a VM, by address."""
+
+    pci_id: PciId
+
+
+def _kind_of_gpu(value: object) -> str:
+    """Tell which form a VM's GPU is written in, so that only that form's faults are told."""
+    if not isinstance(value, dict):
+        return "profile"
+    return next((key for key in ("label", "pci_id", "group") if key in value), "placed")
+
+
+VmGpu = Annotated[
+    Annotated[ProfileName, Tag("profile")]
+    | Annotated[PlacedVgpu, Tag("placed")]
+    | Annotated[PlacedGroup, Tag("group")]
+    | Annotated[LabelledDevice, Tag("label")]
+    | Annotated[FixedDevice, Tag("pci_id")],
+    Discriminator(_kind_of_gpu),
+]
+
+
+class VmPart(MachinePart):
+    """A VM, or several alike under `names`. `host` may be left to the lab.
+
+    `cpu_mhz` is what it uses of its CPUs while it runs; a quarter of them where that is left out. `drs`,
+    `restart_priority` and `vm_monitoring` are what its cluster sets for it alone.
+    """
+
+    name: str = ""
+    names: tuple[str, ...] = ()
+    cluster: str = ""
+    host: str = ""
+    resource_pool: str = ""
+    gpus: tuple[VmGpu, ...] = ()
+    power: Literal["on", "off"] = "on"
+    cpu_mhz: int | None = Field(default=None, ge=0)
+    attributes: dict[str, str] = Field(default_factory=dict)
+    drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] | None = None
+    restart_priority: RestartPriority | None = None
+    vm_monitoring: VmMonitoring | None = None
+
+    @model_validator(mode="after")
+    def _named_once(self) -> VmPart:
+        if bool(self.name) == bool(self.names):
+            raise ValueError("a VM has either name or names")
+        return self
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Every VM that this entry stands for."""
+        return self.names or (self.name,)
+
+
+class KeyProviderPart(Part):
+    """A key provider. `standard` has key servers of its own, `native` is vCenter's own."""
+
+    name: str
+    kind: Literal["native", "standard"] = "native"
+    default: bool = True
+
+
+class VcenterPart(Part):
+    """The server's own name and release."""
+
+    name: str = "lab"
+    release: Release = "8.0 U3"
+    settings: dict[str, bool | int | str] = Field(default_factory=dict)
+    licences: tuple[str, ...] = ()
+    key_providers: tuple[KeyProviderPart, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_default_provider(self) -> VcenterPart:
+        if sum(provider.default for provider in self.key_providers) > 1:
+            raise ValueError("one key provider is the default: give the others `default: false`")
+        return self
+
+
+class Estate(Part):
+    """The whole file."""
+
+    about: str
+    vcenter: VcenterPart = VcenterPart()
+    datacenter: str = "dc1"
+    clusters: tuple[ClusterPart, ...]
+    datastores: tuple[DatastorePart, ...] = (DatastorePart(name="vsan"),)
+    switches: tuple[SwitchPart, ...] = ()
+    networks: tuple[NetworkPart, ...] = (NetworkPart(name="vm-network"),)
+    folders: tuple[str, ...] = ()
+    templates: tuple[TemplatePart, ...] = ()
+    vms: tuple[VmPart, ...] = ()
+    internet: InternetPart = InternetPart()

@@ -1,0 +1,89 @@
+"""When a guest comes and goes: booting after a power-on, up, restarting for itself, gone with its power.
+
+What a guest does in its own time (a boot, a module being staged) is an event of the lab's clock, beside the
+tasks: it is done when somebody waits for that long.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.lab.guest import cloud_init
+from vgpu_cfg.lab.guest.shell.processes import finish
+from vgpu_cfg.lab.guest.staging import command as staging
+from vgpu_cfg.lab.guest.system.creation import guest_of, stop
+from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
+from vgpu_cfg.lab.guest.tools.table import find
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import VirtualMachine
+
+GOING_SECONDS = 2.0
+"""How long a guest that restarts for a module still answers."""
+
+
+def boot(lab: Simulation, vm: VirtualMachine) -> None:
+    """Let a guest begin to boot: its VM was just powered on or reset, or it restarts for itself.
+
+    The firmware waits for the boot delay first, at a power-on as at a restart (VirtualMachineBootOptions).
+    """
+    guest = guest_of(vm)
+    stop(guest, goes_on=guest.staging is not None and staging.PENDING in guest.files)
+    guest.phase = "booting"
+    seconds = guest.boot_seconds + vm.boot_delay_ms / 1000
+    guest.boot_due = lab.clock.now() + lab.clock.scaled(seconds * lab.task_seconds)
+    lab.state.waking[vm.moid] = guest.boot_due
+    lab.state.touch(vm)
+
+
+def halt(lab: Simulation, vm: VirtualMachine) -> None:
+    """Let a guest be gone: its VM lost its power."""
+    lab.state.waking.pop(vm.moid, None)
+    if vm.made_guest is not None:
+        stop(vm.made_guest)
+        lab.state.touch(vm)
+
+
+def settle(lab: Simulation) -> None:
+    """Let happen in guests what is due, in the order it was due."""
+    now = lab.clock.now()
+    while True:
+        due = [(at, moid) for moid, at in lab.state.waking.items() if at <= now]
+        if not due:
+            return
+        _, moid = min(due)
+        del lab.state.waking[moid]
+        vm = lab.state.find(moid, VirtualMachine)
+        if vm is not None and vm.is_on:
+            _wake(lab, vm)
+
+
+def next_event(lab: Simulation) -> float | None:
+    """Return when something happens in a guest next, None where nothing does."""
+    return min(lab.state.waking.values(), default=None)
+
+
+def _wake(lab: Simulation, vm: VirtualMachine) -> None:
+    guest = guest_of(vm)
+    if guest.phase == "booting":
+        guest.phase, guest.boots = "up", guest.boots + 1
+        guest.has_nouveau = guest.nouveau and not guest.driver and bool(gpus_of_guest(lab.state, vm))
+        cloud_init.boot(lab, vm)
+        staging.resume(lab, vm)
+        if guest.staging is not None and guest.staging.is_over:
+            guest.staging = None  # it is of the boot before, and nothing is installed that goes on with it
+    elif guest.staging is not None and guest.staging.status == staging.REBOOT:
+        boot(lab, vm)
+        return
+    else:
+        staging.advance(lab, vm)
+    _after(lab, vm)
+    lab.state.touch(vm)
+
+
+def _after(lab: Simulation, vm: VirtualMachine) -> None:
+    """Finish who waited for a staging that is over, and restart where it asked for that."""
+    running = guest_of(vm).staging
+    if running is None or not running.is_over:
+        return
+    finish(lab, vm, staging.STAGING, find)
+    finish(lab, vm, staging.LOCK, find)
+    if running.status == staging.REBOOT:
+        lab.state.waking[vm.moid] = lab.clock.now() + lab.clock.scaled(GOING_SECONDS * lab.task_seconds)

@@ -1,0 +1,253 @@
+"""The stage command of a bundle, as the lab's guests run it: module by module, each in its time.
+
+It reads the manifest that was written, wants every script to be there, and writes the report as it goes: into
+`report.json`, and where VMware's tools are into guestinfo. Nothing of a script is run: what becomes of a
+module is judged from its parameters and the guest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgpu_cfg.lab.guest.staging.modules import MODULES
+from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Outcome, Work
+from vgpu_cfg.lab.guest.system import files, guestinfo
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.guest import Guest, Staging, Step
+from vgpu_cfg.lab.state.inventory import VirtualMachine
+
+STAGE = "/usr/local/sbin/vgpu-cfg-stage"
+MANIFEST, REPORT, PENDING = f"{FOLDER}/manifest.json", f"{FOLDER}/report.json", f"{FOLDER}/pending"
+UNIT = "vgpu-cfg-stage.service"
+UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
+LOG = "/var/log/vgpu-cfg.log"
+REPORT_NAME = "vgpu_cfg.report"
+WHY_AT_MOST, REPORT_AT_MOST = 200, 60_000
+DONE, REBOOT, HAND, FAILED, USAGE = 0, 10, 20, 1, 2
+STAGING, LOCK = "staging", "lock"
+"""What somebody waits for: the end of the run that he began, or of another that holds the lock."""
+RESUME = "--resume"
+_NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:/_+()'=-]")
+_DIGEST = re.compile(r"[0-9a-f]{10}")
+_VERSION = 1
+_EXECUTABLE = 0o100
+
+
+class BadManifestError(Exception):
+    """The manifest is none; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One module of the manifest."""
+
+    name: str
+    digest: str
+    script: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest that was read."""
+
+    spec: str
+    entries: tuple[Entry, ...]
+
+    def entry(self, name: str) -> Entry:
+        """Return a module that is in it."""
+        return next(one for one in self.entries if one.name == name)
+
+
+def begin_command(lab: Simulation, vm: VirtualMachine, arguments: Sequence[str]) -> int | None:
+    """Start the stage command; return its status where it ends at once, None where it runs on."""
+    guest = guest_of(vm)
+    command = guest.files.get(STAGE)
+    if command is None or not command.mode & _EXECUTABLE:
+        return 127
+    run, wanted = "", []
+    words = iter(arguments)
+    for word in words:
+        if word == RESUME:
+            resume(lab, vm)
+            return DONE
+        if word == "--run":
+            run = next(words, "")
+        elif word.startswith("-"):
+            return USAGE
+        else:
+            wanted.append(word)
+    try:
+        manifest = read_manifest(guest)
+        known = [one.name for one in manifest.entries]
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            raise BadManifestError(f"the manifest has no module {unknown[0]}")
+    except BadManifestError as error:
+        note(lab, guest, str(error))
+        return FAILED
+    chosen = [one for one in manifest.entries if not wanted or one.name in wanted]
+    guest.staging = Staging(
+        run,
+        tuple(one.name for one in chosen),
+        manifest.spec,
+        [Step(one.name, one.digest) for one in chosen],
+    )
+    _keep_pending(lab, guest, guest.staging)
+    _tell(lab, vm, "running")
+    return advance(lab, vm)
+
+
+def read_manifest(guest: Guest) -> Manifest:
+    """Read the manifest, and see that the lab knows all that is in it. Raises BadManifestError."""
+    found = guest.files.get(MANIFEST)
+    if found is None:
+        raise BadManifestError(f"there is no {MANIFEST}")
+    try:
+        data = json.loads(found.content)
+        if data["v"] != _VERSION:
+            raise BadManifestError(f"{MANIFEST} is of version {data['v']}")
+        parts = [
+            Entry(str(one["name"]), str(one["digest"]), str(one["script"]), dict(one["parameters"]))
+            for one in data["modules"]
+        ]
+        spec = str(data["spec"])
+        _ = data["plan"], data["vm"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadManifestError(f"{MANIFEST} cannot be read: {type(error).__name__} {error}") from error
+    for one in parts:
+        if one.name not in MODULES:
+            raise BadManifestError(f"nobody knows the module {one.name}")
+        if not _DIGEST.fullmatch(one.digest):
+            raise BadManifestError(f"the digest of {one.name} is {one.digest!r}")
+    return Manifest(spec, tuple(parts))
+
+
+def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
+    """Go on until a module takes time, or all is done; return the exit status then."""
+    guest, now = guest_of(vm), lab.clock.now()
+    staging = guest.staging
+    if staging is None or staging.is_over:
+        return None
+    manifest = read_manifest(guest)
+    while staging.step < len(staging.steps):
+        step = staging.steps[staging.step]
+        module = MODULES[step.name]
+        try:
+            work = _work(lab, vm, manifest.entry(step.name))
+            if staging.due == 0.0:
+                if module.check(work):
+                    work.drop_secrets()
+                    _next(staging, step, "done" if step.state == "reboot" else "present", "")
+                    continue
+                if step.state == "reboot":
+                    raise ModuleFailedError("it asks for another restart")
+                staging.due = now + lab.clock.scaled(module.seconds(work) * lab.task_seconds)
+                lab.state.waking[vm.moid] = staging.due
+                _tell(lab, vm, "running")
+                return None
+            if staging.due > now:
+                lab.state.waking[vm.moid] = staging.due
+                return None
+            outcome = _applied(work, step)
+        except ModuleFailedError as error:
+            outcome = Outcome("failed", str(error))
+        _next(staging, step, outcome.word, outcome.why)
+        note(lab, guest, f"{step.name}: {outcome.word} {outcome.why}".rstrip())
+        if outcome.word == "failed":
+            return _end(lab, vm, staging, FAILED, "failed")
+        if outcome.word == "reboot":
+            staging.step -= 1
+            return _end(lab, vm, staging, REBOOT, "reboot")
+    by_hand = any(step.state == "hand" for step in staging.steps)
+    return _end(lab, vm, staging, HAND if by_hand else DONE, "hand" if by_hand else "done")
+
+
+def _work(lab: Simulation, vm: VirtualMachine, entry: Entry) -> Work:
+    script = guest_of(vm).files.get(entry.script)
+    if script is None or not script.content.strip():
+        raise ModuleFailedError(f"its script {entry.script} is not in the guest: stage this module again")
+    return Work(lab, vm, entry.name, entry.parameters, script.content)
+
+
+def _applied(work: Work, step: Step) -> Outcome:
+    """Apply a module, and check it again, as the stage command does."""
+    module = MODULES[step.name]
+    outcome = module.apply(work)
+    if outcome.word == "done" and not module.check(work):
+        raise ModuleFailedError(f"{step.name} is still not as wanted")
+    if outcome.word == "done":
+        work.drop_secrets()
+    return outcome
+
+
+def _next(staging: Staging, step: Step, word: str, why: str) -> None:
+    step.state, step.why = word, said(why)
+    staging.step += 1
+    staging.due = 0.0
+
+
+def said(why: str) -> str:
+    """Return a reason in the characters that a report may have."""
+    return _NOT_SAID.sub("_", why)[:WHY_AT_MOST]
+
+
+def _keep_pending(lab: Simulation, guest: Guest, staging: Staging) -> None:
+    words = [*(["--run", staging.run] if staging.run else []), *staging.wanted]
+    guest.touch_file(PENDING, " ".join(words) + "\n", mode=0o600, now=lab.clock.now())
+
+
+def _end(lab: Simulation, vm: VirtualMachine, staging: Staging, status: int, word: str) -> int:
+    staging.status = status
+    if status != REBOOT:
+        guest_of(vm).files.pop(PENDING, None)
+    _tell(lab, vm, word)
+    return status
+
+
+def resume(lab: Simulation, vm: VirtualMachine) -> None:
+    """Go on after a restart, where something is pending and the unit that goes on is installed."""
+    guest = guest_of(vm)
+    pending = guest.files.get(PENDING)
+    if pending is None or not any(f"{folder}/{UNIT}" in guest.files for folder in UNIT_FOLDERS):
+        return
+    if guest.staging is None:
+        begin_command(lab, vm, pending.content.split())
+        return
+    guest.staging.status, guest.staging.due = None, 0.0
+    _tell(lab, vm, "running")
+    advance(lab, vm)
+
+
+def _tell(lab: Simulation, vm: VirtualMachine, state: str) -> None:
+    """Write the report."""
+    guest = guest_of(vm)
+    staging = guest.staging
+    if staging is None:
+        return
+    report = {
+        "spec": staging.spec,
+        "run": staging.run,
+        "state": state,
+        "modules": [
+            {"name": one.name, "state": one.state, "digest": one.digest, "why": one.why}
+            for one in staging.steps
+        ],
+    }
+    text = json.dumps(report, separators=(",", ":"))
+    guest.touch_file(REPORT, f"{text}\n", now=lab.clock.now())
+    if vm.tools_installed and len(text.encode()) < REPORT_AT_MOST:
+        guestinfo.write(vm, REPORT_NAME, text)
+    lab.state.touch(vm)
+
+
+def note(lab: Simulation, guest: Guest, line: str) -> None:
+    """Add a line to the stage command's log."""
+    before = guest.files[LOG].content if LOG in guest.files else ""
+    content = f"{before}{line}\n".encode("utf-8", "surrogateescape")
+    files.write(guest, LOG, content, mode=0o600, now=lab.clock.now(), parents=True)

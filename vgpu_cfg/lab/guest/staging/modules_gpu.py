@@ -1,0 +1,95 @@
+"""The modules about a guest's GPU: nouveau kept off, NVIDIA's driver, its licence."""
+
+from __future__ import annotations
+
+import re
+
+from vgpu_cfg.lab.guest.staging.internet import fetch, licence_refusal
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, names, plays
+from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
+
+DRIVER_MIB = 3072
+VERSION = re.compile(r"\d{3}\.\d+(?:\.\d+)?")
+GRIDD, TOKENS = "/etc/nvidia/gridd.conf", "/etc/nvidia/ClientConfigToken"
+TOKEN_MODE = 0o744
+FIRST_SENTENCE = "the client configuration token"
+
+
+def _is_without_nouveau(work: Work) -> bool:
+    return not work.guest.nouveau and not work.guest.has_nouveau
+
+
+@plays("nouveau", _is_without_nouveau, seconds=20.0)
+def keep_nouveau_off(work: Work) -> Outcome:
+    """Keep it from loading; where it drives a GPU the guest restarts."""
+    work.guest.nouveau = False
+    if work.guest.has_nouveau:
+        return Outcome("reboot", "the guest restarts without nouveau")
+    return DONE
+
+
+def _has_driver(work: Work) -> bool:
+    return bool(work.guest.driver) and _fits(work) and driver_loads(work.lab.state, work.vm)
+
+
+def _fits(work: Work) -> bool:
+    branches = work.texts("branches")
+    return not branches or str(branch_of(work.guest.driver)) in branches
+
+
+@plays("driver", _has_driver, seconds=120.0)
+def install_driver(work: Work) -> Outcome:
+    """Install the package's driver. Fails where it does not fit the host's, or nothing would bring one."""
+    package, branches = work.text("package"), work.texts("branches")
+    if not package:
+        if not work.guest.driver:
+            raise ModuleFailedError("the template has no NVIDIA driver, and no package is named")
+        raise ModuleFailedError(_wrong_branch(work.guest.driver, branches))
+    version = VERSION.search(package.rpartition("/")[2])
+    if version is None:
+        raise ModuleFailedError("the name of the package tells no driver version")
+    if branches and str(branch_of(version[0])) not in branches:
+        raise ModuleFailedError(_wrong_branch(version[0], branches))
+    if work.guest.free_mib < DRIVER_MIB:
+        raise ModuleFailedError(f"the disk has {work.guest.free_mib // 1024} GiB free, the driver needs 3")
+    fetch(work, package, work.text("sha256"))
+    work.guest.driver = version[0]
+    work.guest.free_mib -= DRIVER_MIB
+    if work.guest.has_nouveau:
+        raise ModuleFailedError("nouveau drives the GPU")
+    if gpus_of_guest(work.lab.state, work.vm) and not driver_loads(work.lab.state, work.vm):
+        raise ModuleFailedError(f"the driver {version[0]} does not load: the host runs another branch")
+    return DONE
+
+
+def _wrong_branch(version: str, branches: tuple[str, ...]) -> str:
+    wanted = names(branches) or "another"
+    return f"the guest driver {version} is of branch {branch_of(version)}, the host takes {wanted}"
+
+
+def _has_licence(work: Work) -> bool:
+    return work.is_written() and bool(work.guest.licence)
+
+
+@plays("licence", _has_licence, seconds=15.0)
+def set_licence(work: Work) -> Outcome:
+    """Write gridd.conf and the token, and see that the guest gets its licence."""
+    if not work.guest.driver:
+        raise ModuleFailedError("there is no NVIDIA driver to be licensed")
+    token = work.secret(work.text("token"))
+    if token is None:
+        raise ModuleFailedError(f"{FIRST_SENTENCE} is not there")
+    now = work.lab.clock.now()
+    feature = work.text("feature_type")
+    work.guest.touch_file(GRIDD, f"FeatureType={feature}\n", now=now)
+    work.guest.folders.setdefault("/etc/nvidia", 0o755)
+    work.guest.folders.setdefault(TOKENS, 0o755)
+    path = f"{TOKENS}/client_configuration_token_vgpu-cfg.tok"
+    work.guest.touch_file(path, token, mode=TOKEN_MODE, now=now)
+    work.guest.licence = token
+    work.wrote()
+    refusal = licence_refusal(work.lab.state.internet, token)
+    if refusal is not None:
+        work.guest.blocks.pop(work.kind, None)
+        raise ModuleFailedError(refusal)
+    return DONE

@@ -1,0 +1,139 @@
+"""The modules about RDMA: the OFED stack, a handed-through NIC's firmware, RoCE settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host, fetch
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, plays
+from vgpu_cfg.lab.guest.system.gpus import driver_loads
+from vgpu_cfg.lab.guest.system.nics import SeenNic
+from vgpu_cfg.lab.nvidia.mlxconfig import canonical
+from vgpu_cfg.lab.state.guest import RoceSetting
+from vgpu_cfg.lab.state.host import Host, Nic
+
+OFED_MIB = 4096
+NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA stack"}
+FULL_STACKS = frozenset({"mlnx", "doca"})
+
+
+def _has_ofed(work: Work) -> bool:
+    guest, stack = work.guest, work.text("stack")
+    has_stack = guest.ofed == stack or (stack == "inbox" and guest.ofed != "none")
+    return has_stack and guest.peermem == _wants_peermem(work)
+
+
+def _wants_peermem(work: Work) -> bool:
+    return bool(work.value("peermem"))
+
+
+@plays("ofed", _has_ofed, seconds=240.0)
+def install_ofed(work: Work) -> Outcome:
+    """Install the stack, and load nvidia-peermem at boot where that is wanted."""
+    guest, stack, package = work.guest, work.text("stack"), work.text("package")
+    if guest.ofed != stack and not (stack == "inbox" and guest.ofed != "none"):
+        if stack == "inbox":
+            check_host(work.lab.state.internet, DISTRIBUTION)
+        elif not package:
+            raise ModuleFailedError(f"the template has no {NAMES[stack]}, and no package is named")
+        else:
+            if guest.free_mib < OFED_MIB:
+                raise ModuleFailedError(
+                    f"the disk has {guest.free_mib // 1024} GiB free, {NAMES[stack]} needs 4"
+                )
+            fetch(work, package, work.text("sha256"))
+            guest.free_mib -= OFED_MIB
+        guest.ofed = stack
+    wanted = _wants_peermem(work)
+    if wanted and not (guest.driver and driver_loads(work.lab.state, work.vm)):
+        raise ModuleFailedError("nvidia-peermem needs the NVIDIA driver")
+    guest.peermem = wanted
+    return DONE
+
+
+def _whole(work: Work, part: Mapping[str, object]) -> tuple[SeenNic, Nic]:
+    seen = work.nic(part)
+    if not seen.is_whole or seen.nic is None:
+        raise ModuleFailedError(f"{seen.name} is not handed through whole: its firmware is the host's")
+    return seen, seen.nic
+
+
+def _wanted_firmware(work: Work) -> dict[str, str]:
+    found = work.value("parameters")
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _values(nic: Nic, wanted: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, text in wanted.items():
+        known = nic.firmware.get(name)
+        if known is None:
+            raise ModuleFailedError(f"the firmware does not know {name}: it is too old")
+        value = canonical(known, text)
+        if value is None:
+            raise ModuleFailedError(f"the firmware takes no {name}={text}")
+        found[name] = value
+    return found
+
+
+def _has_firmware(work: Work) -> bool:
+    try:
+        for part in work.parts("nics"):
+            _, nic = _whole(work, part)
+            if any(
+                nic.firmware[name].current != value
+                for name, value in _values(nic, _wanted_firmware(work)).items()
+            ):
+                return False
+    except ModuleFailedError:
+        return False
+    return True
+
+
+@plays("nic-firmware", _has_firmware, seconds=10.0)
+def set_firmware(work: Work) -> Outcome:
+    """Set firmware parameters of the handed-through NICs; they hold after the host's restart."""
+    changed: list[str] = []
+    for part in work.parts("nics"):
+        seen, nic = _whole(work, part)
+        for name, value in _values(nic, _wanted_firmware(work)).items():
+            if nic.firmware[name].next_boot != value:
+                nic.firmware[name].next_boot = value
+            if nic.firmware[name].current != value:
+                changed.append(f"{name} of {seen.name}")
+    work.lab.state.touch(work.lab.state.get(work.vm.host, Host))
+    if not changed:
+        return DONE
+    return Outcome(
+        "hand", f"restart the host (or power it off and on): {', '.join(changed)} is set and not in force"
+    )
+
+
+def _wanted_roce(work: Work) -> dict[str, RoceSetting]:
+    found: dict[str, RoceSetting] = {}
+    for part in work.parts("nics"):
+        nic = work.nic(part)
+        owns = bool(work.value("owns_port")) and work.guest.ofed in FULL_STACKS
+        dscp, priority = int(work.value("dscp")), int(work.value("priority"))
+        found[nic.mac] = (
+            RoceSetting(work.text("trust"), priority, dscp) if owns else RoceSetting("pcp", None, dscp)
+        )
+    return found
+
+
+def _has_roce(work: Work) -> bool:
+    try:
+        wanted = _wanted_roce(work)
+    except ModuleFailedError:
+        return False
+    return all(work.guest.roce.get(mac) == setting for mac, setting in wanted.items())
+
+
+@plays("roce", _has_roce, seconds=3.0)
+def set_roce(work: Work) -> Outcome:
+    """Set trust, PFC and marking; without OFED only what applications' packets are marked with."""
+    if work.guest.ofed == "none":
+        raise ModuleFailedError("there is no RDMA stack")
+    work.guest.roce |= _wanted_roce(work)
+    work.guest.services["vgpu-cfg-roce"] = True
+    return DONE

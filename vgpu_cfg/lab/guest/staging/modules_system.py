@@ -1,0 +1,180 @@
+"""The modules that make a system: its name, accounts, networks, limits, shared folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, is_written, plays
+from vgpu_cfg.lab.guest.system.accounts import add_account
+from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
+from vgpu_cfg.lab.guest.system.nics import SeenNic
+from vgpu_cfg.lab.state.guest import NicSetting
+
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+PUBLIC_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/=]{20,}")
+HOSTS = "/etc/hosts"
+BEGIN, END = "# vgpu-cfg: begin", "# vgpu-cfg: end"
+
+
+def _has_host_name(work: Work) -> bool:
+    return work.guest.host_name == work.text("host_name")
+
+
+@plays("host-name", _has_host_name, seconds=0.5)
+def set_host_name(work: Work) -> Outcome:
+    """Set the host name."""
+    name = work.text("host_name")
+    if not HOST_NAME.fullmatch(name):
+        raise ModuleFailedError(f"{name} is no host name")
+    work.guest.host_name = name
+    return DONE
+
+
+def _wanted_users(work: Work) -> list[CloudUser]:
+    users = [
+        CloudUser(
+            str(part.get("name", "")),
+            tuple(" ".join(str(key).split()[:2]) for key in part.get("keys", ())),
+            bool(part.get("sudo", True)),
+            str(part.get("shell", "/bin/bash")),
+            tuple(str(each) for each in part.get("groups", ())),
+        )
+        for part in work.parts("users")
+    ]
+    machine = work.text("machine_user")
+    if machine:
+        known = {key for user in users for key in user.keys}
+        told = "\n".join([work.bundle_file(f"keys.{machine}"), work.script])
+        keys = [key for key in dict.fromkeys(PUBLIC_KEY.findall(told)) if key not in known]
+        account = work.guest.accounts.get(machine)
+        before = account.keys if account is not None else ()
+        users.append(CloudUser(machine, tuple(keys) or before, sudo=True))
+    return users
+
+
+def _has_users(work: Work) -> bool:
+    for user in _wanted_users(work):
+        account = work.guest.accounts.get(user.name)
+        if account is None or not {" ".join(key.split()[:2]) for key in user.keys} <= _plain(account.keys):
+            return False
+    return True
+
+
+def _plain(keys: tuple[str, ...]) -> set[str]:
+    return {" ".join(key.split()[:2]) for key in keys}
+
+
+@plays("users", _has_users)
+def make_users(work: Work) -> Outcome:
+    """Make the accounts, and give them their keys."""
+    for user in _wanted_users(work):
+        if not USER_NAME.fullmatch(user.name):
+            raise ModuleFailedError(f"{user.name!r} is no name of an account")
+        if user.name == work.text("machine_user") and not user.keys:
+            raise ModuleFailedError(f"no key was given for {user.name}")
+        password = ""
+        if user.name in work.guest.accounts:
+            password = work.guest.accounts[user.name].password
+        add_account(work.guest, CloudUser(user.name, user.keys, user.sudo, user.shell, user.groups, password))
+    work.wrote()
+    return DONE
+
+
+def _hosts_block(work: Work) -> str:
+    lines = [f"{part.get('address')} {' '.join(part.get('names', ()))}" for part in work.parts("entries")]
+    return "\n".join([BEGIN, *lines, END])
+
+
+def _has_hosts(work: Work) -> bool:
+    found = work.guest.files.get(HOSTS)
+    return found is not None and _hosts_block(work) in found.content
+
+
+@plays("hosts", _has_hosts, seconds=0.5)
+def write_hosts(work: Work) -> Outcome:
+    """Put the block into /etc/hosts; what else stands there stays."""
+    found = work.guest.files.get(HOSTS)
+    text = found.content if found is not None else "127.0.0.1 localhost\n"
+    rest = re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}\n?", "", text, flags=re.DOTALL)
+    work.guest.touch_file(HOSTS, f"{rest.rstrip()}\n{_hosts_block(work)}\n", now=work.lab.clock.now())
+    return DONE
+
+
+def _setting(part: Mapping[str, Any], nic: SeenNic) -> NicSetting:
+    mtu = part.get("mtu")
+    return NicSetting(
+        str(part.get("name") or "") or nic.name,
+        tuple(str(each) for each in part.get("addresses", ())),
+        bool(part.get("dhcp", False)),
+        int(mtu) if mtu is not None else None,
+        str(part.get("gateway") or ""),
+        tuple(str(each) for each in part.get("dns", ())),
+    )
+
+
+def _settings(work: Work) -> dict[str, NicSetting]:
+    found: dict[str, NicSetting] = {}
+    for part in work.parts("nics"):
+        try:
+            nic = work.nic(part)
+        except ModuleFailedError:
+            if part.get("optional"):
+                continue
+            raise
+        found[nic.mac] = _setting(part, nic)
+    return found
+
+
+def _has_network(work: Work) -> bool:
+    try:
+        wanted = _settings(work)
+    except ModuleFailedError:
+        return False
+    now = {nic.mac: nic for nic in work.seen_nics()}
+    return all(
+        mac in work.guest.settings
+        and set(setting.addresses) <= set(now[mac].addresses)
+        and (setting.mtu in (None, now[mac].mtu))
+        and setting.name == now[mac].name
+        for mac, setting in wanted.items()
+    )
+
+
+@plays("network", _has_network, seconds=3.0)
+def set_network(work: Work) -> Outcome:
+    """Apply netplan to the NICs; other interfaces are left alone."""
+    work.guest.settings |= _settings(work)
+    work.wrote()
+    return DONE
+
+
+@plays("limits", is_written)
+def set_limits(work: Work) -> Outcome:
+    """Write the limits."""
+    work.wrote()
+    return DONE
+
+
+@plays("traffic", is_written, seconds=2.0)
+def set_traffic(work: Work) -> Outcome:
+    """Set the traffic classes of the management NIC."""
+    nic = work.value("nic")
+    work.nic(nic if isinstance(nic, dict) else {})
+    work.guest.services["vgpu-cfg-traffic"] = True
+    work.wrote()
+    return DONE
+
+
+@plays("shared-folder", is_written, seconds=15.0)
+def share_folder(work: Work) -> Outcome:
+    """Export the folder, or mount it at its first use."""
+    check_host(work.lab.state.internet, DISTRIBUTION)
+    if work.text("role") == "client" and not work.text("server"):
+        raise ModuleFailedError("the server of the shared folder is not known")
+    work.guest.folders.setdefault(work.text("path"), 0o755)
+    work.wrote()
+    return DONE

@@ -1,0 +1,215 @@
+"""The modules about training: container runtimes, images, the ssh mesh, workers, launcher, metrics."""
+
+from __future__ import annotations
+
+from vgpu_cfg.lab.guest.staging.internet import (
+    DISTRIBUTION,
+    check_host,
+    fetch,
+    find_image,
+    holds_horovod,
+    image_facts,
+    log_in,
+)
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, is_written, plays
+from vgpu_cfg.lab.guest.system import files
+from vgpu_cfg.lab.guest.system.gpus import driver_loads
+
+RUNTIME_MIB = 1024
+UNPACKED = 2
+"""How much room an image takes, measured in its size in the registry: a number of the lab's own."""
+MESH, OPT, TRAIN = "/etc/vgpu-cfg/mesh", "/opt/vgpu-cfg", "/usr/local/bin/train"
+WORKER = "vgpu-cfg-worker"
+
+
+def _has_runtime(work: Work) -> bool:
+    return work.text("runtime") in work.guest.runtimes and _has_room(work)
+
+
+def _has_room(work: Work) -> bool:
+    return work.guest.free_mib >= int(work.value("minimum_free_gib")) * 1024
+
+
+@plays("containers", _has_runtime, seconds=60.0)
+def install_runtime(work: Work) -> Outcome:
+    """Install a container runtime from the distribution."""
+    runtime, guest = work.text("runtime"), work.guest
+    if not _has_room(work):
+        raise ModuleFailedError(_no_room(work))
+    if runtime not in guest.runtimes:
+        check_host(work.lab.state.internet, DISTRIBUTION)
+        if guest.free_mib < RUNTIME_MIB:
+            raise ModuleFailedError(f"the disk has {guest.free_mib} MiB free, {runtime} needs {RUNTIME_MIB}")
+        guest.free_mib -= RUNTIME_MIB
+        guest.runtimes.append(runtime)
+        if not _has_room(work):
+            raise ModuleFailedError(_no_room(work))
+    return DONE
+
+
+def _no_room(work: Work) -> str:
+    return f"the disk has {work.guest.free_mib // 1024} GiB free, {work.value('minimum_free_gib')} are needed"
+
+
+def _has_toolkit(work: Work) -> bool:
+    return work.text("runtime") in work.guest.toolkit
+
+
+@plays("toolkit", _has_toolkit, seconds=40.0)
+def install_toolkit(work: Work) -> Outcome:
+    """Install NVIDIA Container Toolkit, and configure the runtime for it."""
+    runtime = work.text("runtime")
+    if runtime not in work.guest.runtimes:
+        raise ModuleFailedError(f"there is no {runtime}")
+    fetch(work, work.text("repository"))
+    work.guest.toolkit.append(runtime)
+    return DONE
+
+
+def _is_logged_in(work: Work) -> bool:
+    return work.text("server") in work.guest.logins and work.is_written()
+
+
+@plays("registry", _is_logged_in, seconds=3.0)
+def log_in_to_registry(work: Work) -> Outcome:
+    """Log in to a container registry with the password that lies ready."""
+    password = work.secret(work.text("password"))
+    if password is None:
+        raise ModuleFailedError(f"the password for {work.text('server')} is not there")
+    log_in(work, work.text("server"), work.text("user"), password)
+    work.guest.logins[work.text("server")] = password
+    work.wrote()
+    return DONE
+
+
+def _has_image(work: Work) -> bool:
+    image = work.text("image")
+    return image in work.guest.images and (not _wants_horovod(work) or holds_horovod(work, image))
+
+
+def _wants_horovod(work: Work) -> bool:
+    return work.text("framework") == "horovod"
+
+
+def _image_seconds(work: Work) -> float:
+    try:
+        size = image_facts(work.lab.state.internet, work.text("image")).size
+    except ModuleFailedError:
+        return 5.0
+    return 5.0 + size / work.lab.state.internet.mib_per_second
+
+
+@plays("image", _has_image, seconds=_image_seconds)
+def get_image(work: Work) -> Outcome:
+    """Pull an image, or load it from an archive, and prove that it holds what it shall."""
+    guest, image, runtime = work.guest, work.text("image"), work.text("runtime")
+    if runtime not in guest.runtimes:
+        raise ModuleFailedError(f"there is no {runtime}")
+    if image not in guest.images:
+        least = int(work.value("minimum_free_gib")) * 1024
+        if guest.free_mib < least:
+            raise ModuleFailedError(
+                f"the disk has {guest.free_mib // 1024} GiB free, the image wants {least // 1024}"
+            )
+        if work.text("archive"):
+            fetch(work, work.text("archive"))
+            size = 8192
+        else:
+            size = find_image(work, image).size
+        if guest.free_mib < size * UNPACKED:
+            raise ModuleFailedError(f"no space left on device: the image needs {size * UNPACKED // 1024} GiB")
+        guest.free_mib -= size * UNPACKED
+        guest.images.append(image)
+    if _wants_horovod(work) and not holds_horovod(work, image):
+        raise ModuleFailedError("the image does not hold Horovod: horovodrun --check-build fails in it")
+    return DONE
+
+
+@plays("ssh-mesh", is_written)
+def make_mesh(work: Work) -> Outcome:
+    """Put keys and configuration of the mesh where containers find them."""
+    if not work.parts("peers"):
+        raise ModuleFailedError("the mesh has no host")
+    now = work.lab.clock.now()
+    secrets = {path.rpartition("/")[2]: file.content for path, file in work.secret_files().items()}
+    names = " ".join(str(name) for part in work.parts("peers") for name in part.get("names", ()))
+    texts = {
+        "sshd_config": f"Port {work.text('port')}\n",
+        "ssh_config": "".join(f"Host {name}\n    Port {work.text('port')}\n" for name in names.split()),
+        "known_hosts": f"# {names}\n",
+        "authorized_keys": "# the mesh's\n",
+        "id.pub": "# the mesh's\n",
+    }
+    for name in ("host_key.pub", *texts):
+        text = work.bundle_file(f"mesh/{name}") or texts.get(name, "")
+        files.write(work.guest, f"{MESH}/{name}", text.encode(), now=now, parents=True)
+    for name in ("host_key", "id"):
+        kept = work.guest.files.get(f"{MESH}/{name}")
+        before = kept.content if kept is not None else ""
+        text = next((content for secret, content in secrets.items() if secret.endswith(name)), before)
+        if not text:
+            raise ModuleFailedError(f"the mesh's {name} is not there: stage this module again")
+        files.write(work.guest, f"{MESH}/{name}", text.encode(), mode=0o600, now=now, parents=True)
+    work.wrote()
+    return DONE
+
+
+def _has_worker(work: Work) -> bool:
+    return work.is_written() and work.guest.services.get(WORKER, False)
+
+
+@plays("worker", _has_worker, seconds=8.0)
+def start_worker(work: Work) -> Outcome:
+    """Start the container that waits for work."""
+    guest, runtime, image = work.guest, work.text("runtime"), work.text("image")
+    if runtime not in guest.runtimes:
+        raise ModuleFailedError(f"there is no {runtime}")
+    if image not in guest.images:
+        raise ModuleFailedError(f"the image {image} is not there")
+    if work.value("gpus"):
+        if runtime not in guest.toolkit:
+            raise ModuleFailedError(f"{runtime} is not configured for NVIDIA Container Toolkit")
+        if not driver_loads(work.lab.state, work.vm) or not guest.driver:
+            raise ModuleFailedError("the container gets no GPU: the NVIDIA driver is not loaded")
+    if work.value("rdma") and not any(nic.rdma for nic in work.seen_nics()):
+        raise ModuleFailedError("there is no RDMA device for the container")
+    guest.services[WORKER] = True
+    work.wrote()
+    return DONE
+
+
+def _has_launcher(work: Work) -> bool:
+    return work.is_written() and TRAIN in work.guest.files
+
+
+@plays("launcher", _has_launcher)
+def write_launcher(work: Work) -> Outcome:
+    """Write the host file, the environment and the command `train`."""
+    now = work.lab.clock.now()
+    hosts = "".join(f"{part.get('name')} slots={part.get('slots')}\n" for part in work.parts("workers"))
+    if not hosts:
+        raise ModuleFailedError("there is no worker to launch on")
+    environment = work.value("environment")
+    pairs = environment.items() if isinstance(environment, dict) else ()
+    files.write(work.guest, f"{OPT}/hostfile", hosts.encode(), now=now, parents=True)
+    text = "".join(f"{name}={value}\n" for name, value in pairs)
+    files.write(work.guest, f"{OPT}/training.env", text.encode(), now=now, parents=True)
+    for name, path in (("launcher/4", f"{OPT}/train"), ("launcher/5", TRAIN)):
+        text = work.bundle_file(name) or "#!/bin/sh\n"
+        files.write(work.guest, path, text.encode(), mode=0o755, now=now, parents=True)
+    work.wrote()
+    return DONE
+
+
+@plays("monitoring", is_written, seconds=20.0)
+def start_monitoring(work: Work) -> Outcome:
+    """Start exporters, or Prometheus and Grafana, as containers."""
+    runtime = work.text("runtime")
+    if runtime not in work.guest.runtimes:
+        raise ModuleFailedError(f"there is no {runtime}")
+    images = work.value("images")
+    for image in images.values() if isinstance(images, dict) else ():
+        find_image(work, str(image))
+    work.guest.services[f"vgpu-cfg-{work.text('role')}"] = True
+    work.wrote()
+    return DONE

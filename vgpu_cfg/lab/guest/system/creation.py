@@ -1,0 +1,106 @@
+"""How guests come to be: from an estate file, as the copy of a template's, or as nobody said anything of."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from vgpu_cfg.lab.estates.guests import GuestPart
+from vgpu_cfg.lab.state.devices import disks_of
+from vgpu_cfg.lab.state.guest import Account, File, Guest
+from vgpu_cfg.lab.state.vm import VirtualMachine
+
+SYSTEM_MIB = 8192
+"""What an installed system takes of its disk."""
+
+IMAGE_NAME = "ubuntu"
+"""The host name that a cloud image has before anybody gives it one."""
+
+ROOT = "root"
+RUNTIME_FOLDERS = ("/", "/etc", "/etc/ssh", "/home", "/opt", "/root", "/tmp", "/usr", "/usr/local")  # noqa: S108 - of a simulated guest
+MORE_FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/var", "/var/lib", "/var/log", "/var/tmp", "/run")  # noqa: S108 - of one, too
+
+
+def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
+    """Return the guest that an estate file describes, on disks of these sizes."""
+    account = part.account
+    free = part.free if part.free is not None else max(0, sum(disks_mib) - SYSTEM_MIB)
+    accounts = {ROOT: Account(home="/root")}
+    accounts[account.user] = Account(
+        account.password,
+        account.keys,
+        account.sudo,
+        home=f"/home/{account.user}" if account.user != ROOT else "/root",
+    )
+    guest = Guest(
+        os=part.os,
+        kernel=part.kernel,
+        cloud_init=part.cloud_init,
+        boot_seconds=part.boot_seconds,
+        free_mib=free,
+        disk_mib=disks_mib[0] if disks_mib else 0,
+        accounts=accounts,
+        host_name=name,
+        driver="" if part.driver == "none" else part.driver,
+        nouveau=part.nouveau and part.driver == "none",
+        ofed=part.ofed,
+        runtimes=list(part.runtimes),
+        toolkit=list(part.runtimes) if part.toolkit else [],
+        images=list(part.images),
+    )
+    for folder in (*RUNTIME_FOLDERS, *MORE_FOLDERS):
+        guest.folders[folder] = 0o1777 if folder.endswith("tmp") else 0o755
+    for each, account_of in accounts.items():
+        guest.folders[account_of.home] = 0o700 if each == ROOT else 0o755
+    for path, content in part.files.items():
+        guest.files[path] = File(content)
+    return guest
+
+
+def guest_of(vm: VirtualMachine) -> Guest:
+    """Return a VM's guest, made on first use: an ordinary one, that is up where the VM runs."""
+    if vm.made_guest is None:
+        vm.made_guest = make_guest(GuestPart(), _disks_of(vm) or (SYSTEM_MIB * 5,), vm.name)
+        if vm.is_on:
+            run_since_long(vm)
+    return vm.made_guest
+
+
+def _disks_of(vm: VirtualMachine) -> tuple[int, ...]:
+    return tuple(disk.capacityInKB // 1024 for disk in disks_of(vm.devices))
+
+
+def grow_root(vm: VirtualMachine) -> None:
+    """Let the file system fill a first disk that has grown, as cloud-init's growpart does at each boot."""
+    guest, disks = guest_of(vm), _disks_of(vm)
+    if disks and guest.disk_mib and disks[0] > guest.disk_mib:
+        guest.free_mib += disks[0] - guest.disk_mib
+        guest.disk_mib = disks[0]
+
+
+def run_since_long(vm: VirtualMachine) -> None:
+    """Let the guest of a VM that an estate powered on be up: its first boot is long over."""
+    guest = guest_of(vm) if vm.made_guest is None else vm.made_guest
+    guest.phase, guest.boots = "up", 1
+    guest.instance_id = vm.instance_uuid
+    guest.cloud_state = "done" if guest.cloud_init else ""
+
+
+def copy_of(guest: Guest | None) -> Guest | None:
+    """Return the guest on a copy of a VM's disks: what only runs is not on them."""
+    if guest is None:
+        return None
+    made = copy.deepcopy(guest)
+    stop(made)
+    made.boots = 0
+    return made
+
+
+def stop(guest: Guest, *, goes_on: bool = False) -> None:
+    """Drop what does not outlast the power; a staging that `goes_on` after a restart is told by its files."""
+    guest.phase, guest.boot_due, guest.has_nouveau = "off", 0.0, False
+    guest.processes, guest.listening = [], {}
+    if not goes_on:
+        guest.staging = None
+    for path in [path for path in guest.files if path.startswith("/run/")]:
+        del guest.files[path]

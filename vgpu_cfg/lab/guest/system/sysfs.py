@@ -1,0 +1,102 @@
+"""Files that the kernel makes up: RDMA devices and their GIDs, interfaces, the release of the system.
+
+Paths and contents are the kernel's (documentation of sysfs ABIs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.gpus import driver_loads
+from vgpu_cfg.lab.guest.system.nics import nics_of_guest
+from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, rdma_nics
+from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+
+MADE = ("/sys/", "/proc/", "/etc/os-release", "/etc/hostname")
+FULL_STACKS = frozenset({"mlnx", "doca"})
+NAMES = {
+    "ubuntu": "Ubuntu",
+    "debian": "Debian GNU/Linux",
+    "rhel": "Red Hat Enterprise Linux",
+    "rocky": "Rocky Linux",
+}
+GID_SLOTS = 16
+NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+FIRMWARE = "22.36.1010"
+
+
+def read(state: LabState, vm: VirtualMachine, path: str) -> str | None:
+    """Return the content of a made-up file, None where the path is none."""
+    if not path.startswith(MADE):
+        return None
+    return dict(_files(state, vm)).get(path)
+
+
+def exists(state: LabState, vm: VirtualMachine, path: str) -> bool:
+    """Whether a made-up file or folder is at a path."""
+    return path.startswith(MADE) and any(
+        each == path or each.startswith(path.rstrip("/") + "/") for each, _ in _files(state, vm)
+    )
+
+
+def paths(state: LabState, vm: VirtualMachine) -> set[str]:
+    """Return every made-up path, folders included."""
+    found: set[str] = set()
+    for path, _ in _files(state, vm):
+        above = path
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found
+
+
+def listing(state: LabState, vm: VirtualMachine, folder: str) -> list[str]:
+    """Return what a made-up folder holds, by name; nothing where there is none."""
+    if not folder.startswith(MADE):
+        return []
+    prefix = folder.rstrip("/") + "/"
+    return sorted(
+        {each[len(prefix) :].partition("/")[0] for each, _ in _files(state, vm) if each.startswith(prefix)}
+    )
+
+
+def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
+    guest = guest_of(vm)
+    name, _, version = guest.os.partition("-")
+    yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
+    yield "/etc/hostname", f"{guest.host_name}\n"
+    yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
+    if driver_loads(state, vm):
+        text = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {guest.driver}  Release Build\n"
+        yield "/proc/driver/nvidia/version", text
+    for nic in nics_of_guest(state, vm):
+        folder = f"/sys/class/net/{nic.name}"
+        yield f"{folder}/address", f"{nic.mac}\n"
+        yield f"{folder}/mtu", f"{nic.mtu}\n"
+        yield f"{folder}/operstate", "up\n"
+        if nic.rdma and guest.ofed in FULL_STACKS:
+            roce = guest.roce.get(nic.mac)
+            for priority in range(8):
+                is_on = roce is not None and roce.priority == priority
+                for side in ("roce_np", "roce_rp"):
+                    yield f"{folder}/ecn/{side}/enable/{priority}", f"{int(is_on)}\n"
+    for nic in rdma_nics(state, vm):
+        folder = f"/sys/class/infiniband/{nic.rdma}"
+        yield f"{folder}/fw_ver", f"{FIRMWARE}\n"
+        yield f"{folder}/ports/1/state", "4: ACTIVE\n"
+        yield f"{folder}/ports/1/link_layer", "Ethernet\n"
+        yield f"{folder}/ports/1/rate", f"{gbps_of(nic):g} Gb/sec (4X EDR)\n"
+        yield f"{folder}/device/net/{nic.name}/address", f"{nic.mac}\n"
+        gids = {gid.index: gid for gid in gids_of(nic)}
+        for index in range(GID_SLOTS):
+            gid = gids.get(index)
+            yield f"{folder}/ports/1/gids/{index}", f"{gid.gid if gid else NO_GID}\n"
+            if gid is not None:
+                kind = "RoCE v2" if gid.version == "v2" else "IB/RoCE v1"
+                yield f"{folder}/ports/1/gid_attrs/types/{index}", f"{kind}\n"
+                yield f"{folder}/ports/1/gid_attrs/ndevs/{index}", f"{nic.name}\n"
+        if guest.ofed in FULL_STACKS:
+            roce = guest.roce.get(nic.mac)
+            text = f"Global tclass={roce.dscp << 2 | 2}\n" if roce is not None and roce.dscp else ""
+            yield f"{folder}/tc/1/traffic_class", text

@@ -1,0 +1,162 @@
+"""NVIDIA's mlxconfig: a NIC's firmware parameters as they are by default, now, and from the next boot on.
+
+Its tables are those that MFT 4.26 to 4.30 print (recorded runs; mstflint prints the same). Recalled are
+the texts of refusals, but for the unsupported parameter's. That ESXi's build takes a PCI address beside
+mst's name, as Linux's does, is unproven; the lab takes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.lab.nvidia.mst import device_type, devices
+from vgpu_cfg.lab.nvidia.replies import Reply, say
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host, Nic
+from vgpu_cfg.lab.state.host_parts import FirmwareParameter
+
+FAILED = 3
+QUERIES = frozenset({"q", "query"})
+SETS = frozenset({"s", "set"})
+LINK_TYPES = {"IB": "IB(1)", "ETH": "ETH(2)", "1": "IB(1)", "2": "ETH(2)"}
+FLAGS = {"FALSE": "False(0)", "TRUE": "True(1)", "0": "False(0)", "1": "True(1)"}
+
+
+@dataclass(slots=True)
+class Order:
+    """A command line, taken apart."""
+
+    device: str = ""
+    verb: str = ""
+    words: list[str] = field(default_factory=list)
+    shows_all: bool = False
+    is_sure: bool = False
+
+
+def run_mlxconfig(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
+    """Query or set firmware parameters of one NIC."""
+    order, names = read_order(list(arguments)), devices(host)
+    nic = None
+    if order is not None:
+        nic = names.get(order.device.rpartition("/")[2]) or _by_address(names, order.device)
+    return answer(lab, host, order, nic)
+
+
+def answer(lab: Simulation, host: Host, order: Order | None, nic: Nic | None) -> Reply:
+    """Carry an order out on a NIC of a host; both are None where they were not understood or not found."""
+    if order is None:
+        return _failed("Invalid command line. Run mlxconfig -h for help")
+    if nic is None:
+        return _failed(f"Failed to open device: {order.device}. No such file or directory")
+    if order.verb in QUERIES:
+        return _query(order, nic)
+    return _set(lab, host, order, nic)
+
+
+def _by_address(names: dict[str, Nic], address: str) -> Nic | None:
+    return next((nic for nic in names.values() if nic.pci.pci_id in (address, f"0000:{address}")), None)
+
+
+def read_order(words: list[str]) -> Order | None:
+    """Take a command line apart; None where it makes no sense."""
+    order, rest = Order(), iter(words)
+    for word in rest:
+        match word:
+            case "-d" | "--dev":
+                order.device = next(rest, "")
+            case "-e" | "--enable_verbosity":
+                order.shows_all = True
+            case "-y" | "--yes":
+                order.is_sure = True
+            case _ if word.startswith("-"):
+                return None
+            case _ if order.verb:
+                order.words.append(word)
+            case _:
+                order.verb = word
+    is_known = order.verb in QUERIES or (order.verb in SETS and bool(order.words))
+    return order if order.device and is_known else None
+
+
+def _failed(message: str, *before: str) -> Reply:
+    return say(*before, f"-E- {message}", status=FAILED)
+
+
+def _heading(order: Order, nic: Nic, *columns: str) -> tuple[str, ...]:
+    return (
+        "",
+        "Device #1:",
+        "----------",
+        "",
+        f"{'Device type:':<20}{device_type(nic):<20}",
+        f"{'Name:':<20}{'N/A':<20}",
+        f"{'Description:':<20}{'N/A':<20}",
+        f"{'Device:':<20}{order.device:<20}",
+        "",
+        f"{'Configurations:':<57}" + "".join(f"{column:<16}" for column in columns),
+    )
+
+
+def _row(name: str, values: Sequence[str], *, differs: bool = False) -> str:
+    return f"{'*' if differs else ' '}       {name:<44}" + " ".join(f"{value:<20}" for value in values)
+
+
+def _query(order: Order, nic: Nic) -> Reply:
+    columns = ("Default", "Current", "Next Boot") if order.shows_all else ("Next Boot",)
+    lines = list(_heading(order, nic, *columns))
+    unknown = next((name for name in order.words if name not in nic.firmware), None)
+    if unknown is not None:
+        return _failed(_unsupported(unknown), *lines)
+    is_marked = False
+    is_marked = False
+    for name in order.words or nic.firmware:
+        known = nic.firmware[name]
+        differs = order.shows_all and {known.default, known.current} != {known.next_boot}
+        is_marked = is_marked or differs
+        values = (known.default, known.current, known.next_boot) if order.shows_all else (known.next_boot,)
+        lines.append(_row(name, values, differs=differs))
+    if is_marked:
+        lines.append("The '*' shows parameters with next value different from default/current value.")
+    return say(*lines)
+
+
+def _set(lab: Simulation, host: Host, order: Order, nic: Nic) -> Reply:
+    """Take over all assignments or none; they hold from the next boot on."""
+    lines = list(_heading(order, nic, "Next Boot", "New"))
+    wanted: dict[str, str] = {}
+    for word in order.words:
+        name, _, text = word.partition("=")
+        if name not in nic.firmware:
+            return _failed(_unsupported(name), *lines)
+        value = canonical(nic.firmware[name], text)
+        if value is None:
+            return _failed(f"Failed to parse {name}={text}: invalid value")
+        wanted[name] = value
+        lines.append(_row(name, (nic.firmware[name].next_boot, value)))
+    if not order.is_sure:
+        # Nobody sits at the keyboard: the question's own answer is no.
+        return _failed("Aborted by user.", *lines, "", " Apply new Configuration? (y/n) [n] : n")
+    for name, value in wanted.items():
+        nic.firmware[name].next_boot = value
+    lab.state.touch(host)
+    return say(
+        *lines,
+        "",
+        " Apply new Configuration? (y/n) [n] : y",
+        "Applying... Done!",
+        "-I- Please reboot machine to load new configurations.",
+    )
+
+
+def canonical(known: FirmwareParameter, text: str) -> str | None:
+    """Return a value as mlxconfig shows it (`True(1)`, `ETH(2)`, `8`), None for one it does not take."""
+    if known.default in FLAGS.values():
+        return FLAGS.get(text.upper())
+    if known.default in LINK_TYPES.values():
+        return LINK_TYPES.get(text.upper())
+    return str(int(text)) if text.isdecimal() else None
+
+
+def _unsupported(name: str) -> str:
+    return f"The Device doesn't support {name} parameter"

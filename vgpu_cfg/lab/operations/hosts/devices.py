@@ -1,0 +1,75 @@
+"""UpdatePassthruConfig: functions handed through whole, their labels, and virtual functions of NICs.
+
+Passthrough holds at once where the host can rebind a device without a reboot and the request does not
+say otherwise, else from the next reboot on; virtual functions always wait for it. That a NIC which the
+host itself uses is refused is the lab's own: what a real host does with it nobody wants to see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.operations import operation
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host, Nic, Passthrough, PciDevice, is_endpoint
+from vgpu_cfg.lab.state.host_restart import type_in_force
+
+
+@operation("HostPciPassthruSystem", "UpdatePassthruConfig")
+def update_passthru_config(lab: Simulation, host: Host, *, config: list[Any]) -> None:
+    """Configure PCI functions, all or none. Raises InvalidArgument, HostConfigFault."""
+    devices = {device.pci_id: device for device in host.pci_devices()}
+    nics = {nic.pci.pci_id: nic for nic in host.nics}
+    for entry in config:
+        if entry.id not in devices:
+            raise refusals.bad_argument("config.id")
+        _check(host, devices[entry.id], nics.get(entry.id), entry)
+    for entry in config:
+        _apply(host, nics.get(entry.id), entry)
+    lab.state.touch(host)
+
+
+def _check(host: Host, device: PciDevice, nic: Nic | None, entry: Any) -> None:
+    state = host.passthrough_of(entry.id)
+    if entry.passthruEnabled != state.enabled:
+        _check_free(host, device, nic, state)
+    if not isinstance(entry, vim.host.SriovConfig):
+        return
+    if nic is None or not nic.max_vfs:
+        raise _refused(f"The device {entry.id} has no virtual functions.")
+    if entry.sriovEnabled and (entry.passthruEnabled or state.active):
+        raise _refused(f"The device {entry.id} cannot be passed through and have virtual functions.")
+    if entry.sriovEnabled and not 0 < entry.numVirtualFunction <= nic.max_vfs:
+        raise _refused(f"The device {entry.id} has from 1 to {nic.max_vfs} virtual functions.")
+
+
+def _check_free(host: Host, device: PciDevice, nic: Nic | None, state: Passthrough) -> None:
+    """Refuse where something uses the function now: a VM, vGPUs, or the host itself."""
+    if not is_endpoint(device) or not state.capable:
+        raise _refused(f"The device {device.pci_id} cannot be passed through.")
+    gpu = host.gpu(device.pci_id)
+    if state.vm is not None or (gpu is not None and gpu.uses):
+        raise _refused(f"The device {device.pci_id} is in use by a running virtual machine.")
+    if nic is not None and nic.uplink_of:
+        raise _refused(f"The device {device.pci_id} is an uplink of a switch: {nic.device}.")
+
+
+def _apply(host: Host, nic: Nic | None, entry: Any) -> None:
+    state = host.passthrough.setdefault(entry.id, Passthrough())
+    state.enabled = bool(entry.passthruEnabled)
+    if entry.hardwareLabel is not None:
+        state.label = entry.hardwareLabel
+    if host.rebinds_without_reboot and entry.applyNow is not False:
+        state.active = state.enabled
+        gpu = host.gpu(entry.id)
+        if gpu is not None:
+            gpu.graphics_type = type_in_force(host, gpu)
+    if nic is not None and isinstance(entry, vim.host.SriovConfig):
+        nic.requested_vfs = entry.numVirtualFunction if entry.sriovEnabled else 0
+
+
+def _refused(reason: str) -> Exception:
+    return vim.fault.HostConfigFault(msg=reason)

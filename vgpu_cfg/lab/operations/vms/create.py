@@ -1,0 +1,102 @@
+"""CreateVM_Task: a VM made from nothing but a ConfigSpec."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from vgpu_cfg.lab.operations.refs import required, resolve_or_none
+from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, relink_networks, stamp_change
+from vgpu_cfg.lab.operations.vms.place import (
+    check_in_pool,
+    check_usable,
+    choose_host,
+    datastore_of,
+    profiles_in,
+)
+from vgpu_cfg.lab.operations.vms.settings import hardware_version
+from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import SCSI_CONTROLLER, standard_devices
+from vgpu_cfg.lab.state.inventory import Datastore, Folder, Host, ResourcePool, VirtualMachine
+
+SMALLEST_MEMORY_MIB = 32
+
+
+def _check_arguments(lab: Simulation, folder: Folder, *, config: Any, pool: Any, host: Any = None) -> None:
+    required(lab.state, pool, ResourcePool, "pool")
+    resolve_or_none(lab.state, host, Host)
+    if "VirtualMachine" not in folder.child_types:
+        raise refusals.bad_argument("folder")
+    if config.files is None or not config.files.vmPathName:
+        raise refusals.bad_argument("configSpec.files.vmPathName")
+
+
+@task("Folder", "CreateVM_Task", description_id="VirtualMachine.create", seconds=3.0, check=_check_arguments)
+def create_vm(lab: Simulation, folder: Folder, *, config: Any, pool: Any, host: Any = None) -> VirtualMachine:
+    """Make a VM with the devices that every VM has, and those of its ConfigSpec."""
+    state = lab.state
+    into = required(state, pool, ResourcePool, "pool")
+    asked = resolve_or_none(state, host, Host)
+    check_name(state, folder, config.name or "")
+    store = datastore_of(lab, config.files.vmPathName, asked)
+    vm = _new_vm(lab, config.name)
+    version = hardware_version(config.version, asked) if config.version else 0
+    chosen = asked or choose_host(lab, into, store, profiles_in(vm, config), version)
+    check_usable(chosen)
+    check_in_pool(chosen, into)
+    vm.hardware_version = version or hardware.max_hardware_version(chosen)
+    vm.host_is_chosen = asked is None
+    vm.datastore, vm.home = store.moid, config.name
+    apply_spec(lab, vm, chosen, config)
+    return register(lab, vm, folder=folder, pool=into, host=chosen, store=store)
+
+
+def register(
+    lab: Simulation,
+    vm: VirtualMachine,
+    *,
+    folder: Folder,
+    pool: ResourcePool | None,
+    host: Host,
+    store: Datastore,
+) -> VirtualMachine:
+    """Put a new VM into the inventory."""
+    vm.parent, vm.host, vm.datastore = folder.moid, host.moid, store.moid
+    folder.children[vm.moid] = None
+    host.vms[vm.moid] = None
+    store.vms[vm.moid] = None
+    if pool is not None:
+        vm.resource_pool = pool.moid
+        pool.vms[vm.moid] = None
+        lab.state.touch(pool)
+    lab.state.add(vm)
+    lab.state.touch(folder, host, store)
+    relink_networks(lab.state, vm, set())
+    stamp_change(lab, vm)
+    return vm
+
+
+def new_uuids(lab: Simulation, moid: str) -> tuple[str, str]:
+    """Return a BIOS uuid and an instance uuid, the same for the same history."""
+    seed = f"{lab.state.instance_uuid}.{moid}"
+    return str(uuid5(NAMESPACE_URL, f"bios.{seed}")), str(uuid5(NAMESPACE_URL, f"instance.{seed}"))
+
+
+def _new_vm(lab: Simulation, name: str) -> VirtualMachine:
+    moid = lab.state.new_moid("vm")
+    uuid, instance_uuid = new_uuids(lab, moid)
+    devices = {key: device for key, device in standard_devices().items() if key != SCSI_CONTROLLER}
+    return VirtualMachine(
+        moid=moid,
+        name=name,
+        uuid=uuid,
+        instance_uuid=instance_uuid,
+        created=lab.clock.now(),
+        memory_mib=SMALLEST_MEMORY_MIB,
+        firmware="bios",
+        guest_id="otherGuest",
+        tools_installed=False,
+        made_devices=devices,
+    )

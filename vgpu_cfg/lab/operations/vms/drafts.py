@@ -1,0 +1,88 @@
+"""A VM being changed: a draft that takes a whole ConfigSpec, and becomes the VM only if all of it can be."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.operations.vms.device_groups import change_devices
+from vgpu_cfg.lab.operations.vms.settings import apply_settings
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import network_of, nics_of
+from vgpu_cfg.lab.state.inventory import Folder, Host, LabState, Network, VirtualMachine
+
+_FIELDS = tuple(field.name for field in fields(VirtualMachine))
+
+
+def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
+    """Return a copy of a VM whose every container is its own."""
+    copied = replace(
+        vm,
+        extra_config=dict(vm.extra_config),
+        extra=dict(vm.extra),
+        device_groups=dict(vm.device_groups),
+        log=list(vm.log),
+        events=list(vm.events),
+        snapshots=list(vm.snapshots),
+        made_devices=dict(vm.devices),
+        seed=None,
+    )
+    for name, value in changes.items():
+        setattr(copied, name, value)
+    return copied
+
+
+def apply_spec(lab: Simulation, draft: VirtualMachine, host: Host | None, spec: Any) -> None:
+    """Apply everything of a ConfigSpec but name and version to a draft."""
+    apply_settings(draft, spec)
+    change_devices(lab.state, draft, host, spec.deviceChange or [], spec.deviceGroups)
+
+
+def commit(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
+    """Make a draft what the VM is, with a new change version."""
+    before = _networks_of(vm)
+    for name in _FIELDS:
+        if name not in ("moid", "revision"):
+            setattr(vm, name, getattr(draft, name))
+    relink_networks(lab.state, vm, before)
+    lab.state.touch(vm)
+    stamp_change(lab, vm)
+
+
+def stamp_change(lab: Simulation, vm: VirtualMachine) -> None:
+    """Give a VM a change version that it never had."""
+    moment = as_datetime(lab.clock.now())
+    vm.change_version = f"{moment:%Y-%m-%dT%H:%M:%S}.{lab.state.revision % 1_000_000:06}Z"
+
+
+def relink_networks(state: LabState, vm: VirtualMachine, before: set[str]) -> None:
+    """Let networks know which VMs are on them."""
+    after = _networks_of(vm)
+    for moid in before ^ after:
+        network = state.find(moid, Network)
+        if network is None:
+            continue
+        if moid in after:
+            network.vms[vm.moid] = None
+        else:
+            network.vms.pop(vm.moid, None)
+        state.touch(network)
+
+
+def check_name(state: LabState, folder: Folder, name: str, me: str = "") -> None:
+    """Raise InvalidName for an empty name, DuplicateName where the folder has another of that name."""
+    if not name:
+        raise vim.fault.InvalidName(name=name, msg=f"The name '{name}' is invalid.")
+    for moid in folder.children:
+        thing = state.objects[moid]
+        if moid != me and thing.name == name:
+            raise refusals.duplicate_name(name, reference(thing))
+
+
+def _networks_of(vm: VirtualMachine) -> set[str]:
+    return {network_of(nic) for nic in nics_of(vm.devices)}

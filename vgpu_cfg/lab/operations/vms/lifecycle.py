@@ -1,0 +1,199 @@
+"""What else becomes of a VM: renamed, turned into a template and back, snapshots, unregistered, destroyed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.operations.refs import required, resolve_or_none
+from vgpu_cfg.lab.operations.vms.drafts import check_name, stamp_change
+from vgpu_cfg.lab.operations.vms.place import check_reachable
+from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.simulation.tasks import cancel
+from vgpu_cfg.lab.state.devices import network_of, nics_of
+from vgpu_cfg.lab.state.inventory import (
+    Cluster,
+    Datastore,
+    Folder,
+    Host,
+    Managed,
+    Network,
+    ResourcePool,
+    Snapshot,
+    Task,
+    VirtualMachine,
+)
+
+
+@task("ManagedEntity", "Rename_Task", description_id="ManagedEntity.rename", seconds=1.0)
+def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
+    """Rename anything that stands in a folder."""
+    folder = lab.state.find(thing.parent, Folder)
+    if folder is not None:
+        check_name(lab.state, folder, newName, thing.moid)
+    thing.name = newName
+    lab.state.touch(thing)
+    if isinstance(thing, VirtualMachine):
+        stamp_change(lab, thing)
+
+
+def _may_destroy(lab: Simulation, thing: Managed) -> None:
+    if isinstance(thing, VirtualMachine):
+        lab.faults.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_DESTROY)
+
+
+@task(
+    "ManagedEntity",
+    "Destroy_Task",
+    description_id="ManagedEntity.destroy",
+    seconds=2.0,
+    check=_may_destroy,
+)
+def destroy(lab: Simulation, thing: Managed) -> None:
+    """Destroy a VM that is off with all its disks, or a folder with nothing in it but VMs that are off."""
+    match thing:
+        case VirtualMachine():
+            if thing.is_on:
+                raise refusals.wrong_power_state(thing, "poweredOff")
+            check_reachable(lab.state, thing)
+            forget_vm(lab, thing)
+        case Folder():
+            children = [lab.state.objects[moid] for moid in thing.children]
+            for vm in children:
+                if isinstance(vm, VirtualMachine) and vm.is_on:
+                    raise refusals.wrong_power_state(vm, "poweredOff")
+            for child in children:
+                destroy(lab, child)
+            above = lab.state.get(thing.parent, Folder)
+            above.children.pop(thing.moid, None)
+            lab.state.touch(above)
+            lab.state.remove(thing)
+        case _:
+            raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+
+
+@operation("VirtualMachine", "UnregisterVM")
+def unregister(lab: Simulation, vm: VirtualMachine) -> None:
+    """Take a VM out of the inventory; nobody can register it again in the lab."""
+    if vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    forget_vm(lab, vm)
+
+
+def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
+    """Take a VM out of everything that names it."""
+    state = lab.state
+    places: list[Managed | None] = [
+        state.find(vm.parent, Folder),
+        state.find(vm.host, Host),
+        state.find(vm.resource_pool, ResourcePool),
+        state.find(vm.datastore, Datastore),
+        *(state.find(network_of(nic), Network) for nic in nics_of(vm.devices)),
+    ]
+    for place in places:
+        match place:
+            case Folder():
+                place.children.pop(vm.moid, None)
+            case Host() | ResourcePool() | Datastore() | Network():
+                place.vms.pop(vm.moid, None)
+            case _:
+                continue
+        state.touch(place)
+    for cluster in state.all(Cluster):
+        forget_in_cluster(lab, cluster, vm.moid)
+    state.waking.pop(vm.moid, None)
+    state.custom_values.get("values", {}).pop(vm.moid, None)
+    for moid in vm.snapshots:
+        state.remove(state.objects[moid])
+    state.remove(vm)
+
+
+def forget_in_cluster(lab: Simulation, cluster: Cluster, moid: str) -> None:
+    """Drop a VM from rules, groups and overrides. A rule with fewer than two VMs stays, and does nothing."""
+    touched = cluster.overrides.pop(moid, None) is not None
+    for rule in cluster.rules:
+        if moid in rule.vms:
+            rule.vms = tuple(other for other in rule.vms if other != moid)
+            touched = True
+    for group in cluster.groups:
+        if moid in group.members:
+            group.members = tuple(other for other in group.members if other != moid)
+            touched = True
+    if touched:
+        lab.state.touch(cluster)
+
+
+@operation("VirtualMachine", "MarkAsTemplate")
+def mark_as_template(lab: Simulation, vm: VirtualMachine) -> None:
+    """Make a template of a VM that is off."""
+    if vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    _leave_pool(lab, vm)
+    vm.is_template = True
+    lab.state.touch(vm)
+
+
+@operation("VirtualMachine", "MarkAsVirtualMachine")
+def mark_as_vm(lab: Simulation, vm: VirtualMachine, *, pool: Any, host: Any = None) -> None:
+    """Make a VM of a template again."""
+    if not vm.is_template:
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+    into = required(lab.state, pool, ResourcePool, "pool")
+    wanted = resolve_or_none(lab.state, host, Host)
+    before = lab.state.get(vm.host, Host)
+    if wanted is not None and wanted is not before:
+        before.vms.pop(vm.moid, None)
+        wanted.vms[vm.moid] = None
+        vm.host = wanted.moid
+        lab.state.touch(before, wanted)
+    vm.is_template = False
+    vm.resource_pool = into.moid
+    into.vms[vm.moid] = None
+    lab.state.touch(vm, into)
+
+
+def _leave_pool(lab: Simulation, vm: VirtualMachine) -> None:
+    pool = lab.state.find(vm.resource_pool, ResourcePool)
+    if pool is not None:
+        pool.vms.pop(vm.moid, None)
+        lab.state.touch(pool)
+    vm.resource_pool = None
+
+
+@task("VirtualMachine", "CreateSnapshot_Task", description_id="VirtualMachine.createSnapshot", seconds=3.0)
+def create_snapshot(
+    lab: Simulation,
+    vm: VirtualMachine,
+    *,
+    name: str,
+    description: str | None = None,
+    memory: bool = False,
+    quiesce: bool = False,
+) -> Snapshot:
+    """Keep a snapshot's name and place; disks are not copied."""
+    del memory, quiesce
+    made = Snapshot(
+        moid=lab.state.new_moid("snapshot"),
+        name=name,
+        parent=vm.moid,
+        number=len(vm.snapshots) + 1,
+        created=lab.clock.now(),
+        description=description or "",
+        previous=vm.current_snapshot,
+    )
+    lab.state.add(made)
+    vm.snapshots.append(made.moid)
+    vm.current_snapshot = made.moid
+    lab.state.touch(vm)
+    stamp_change(lab, vm)
+    return made
+
+
+@operation("Task", "CancelTask")
+def cancel_task(lab: Simulation, task_: Task) -> None:
+    """Cancel a task that can be."""
+    cancel(lab, task_)

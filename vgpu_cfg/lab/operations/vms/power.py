@@ -1,0 +1,128 @@
+"""Power: on where the rules let a VM run, off, reset, and the guest's own shutdown.
+
+A power-on and a power-off move the VM's change version, as on a real vCenter (vmware/vic, pull
+request 2510, for the power-on; for the power-off it is assumed).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.guest import lifecycle as life
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.operations.refs import resolve_or_none
+from vgpu_cfg.lab.operations.vms.drafts import stamp_change
+from vgpu_cfg.lab.operations.vms.place import check_reachable
+from vgpu_cfg.lab.rules import admission, drs, refusals
+from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import Cluster, Host, ResourcePool, VirtualMachine
+
+
+@task(
+    "VirtualMachine", "PowerOnVM_Task", description_id="VirtualMachine.powerOn", seconds=4.0, cancelable=True
+)
+def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
+    """Start a VM on the host that is named, else where DRS wants it, else on the one it was put on.
+
+    DRS at any level but manual chooses the host at power-on (vSphere API reference, DrsBehavior).
+    Where the lab chose the VM's host, any of the cluster will do.
+    """
+    if vm.is_template:
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    if vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOn")
+    asked = resolve_or_none(lab.state, host, Host)
+    registered = lab.state.get(vm.host, Host)
+    candidates = [asked or registered]
+    cluster = lab.state.cluster_of(registered)
+    is_placed_anew = asked is None and drs.places_at_power_on(cluster, vm)
+    if is_placed_anew or (asked is None and vm.host_is_chosen):
+        others = (lab.state.get(moid, Host) for moid in cluster.hosts)
+        candidates += [other for other in others if other is not registered and can_carry(lab, vm, other)]
+    if is_placed_anew:
+        candidates.sort(key=lambda host: admission.reserved_mib(lab.state, host) / host.memory_mib)
+    start_on_one_of(lab, vm, candidates)
+
+
+def start_on_one_of(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) -> None:
+    """Start a VM on the first host that takes it, registering it there."""
+    before = lab.state.get(vm.host, Host)
+    vm.log.clear()
+    try:
+        chosen, admitted = drs.place(
+            lab.state, vm, candidates, lambda host: admission.admit(lab.state, vm, host, lab.pick)
+        )
+    finally:
+        lab.state.touch(vm)
+    move_to(lab, vm, before, chosen)
+    admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
+    life.boot(lab, vm)
+    stamp_change(lab, vm)
+
+
+def move_to(lab: Simulation, vm: VirtualMachine, before: Host, after: Host) -> None:
+    """Register a VM at another host."""
+    if before is not after:
+        before.vms.pop(vm.moid, None)
+        after.vms[vm.moid] = None
+        vm.host = after.moid
+        lab.state.touch(before, after, vm)
+
+
+def can_carry(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
+    """Whether a host reaches the VM's datastore and stands in its pool's cluster."""
+    pool = lab.state.find(vm.resource_pool, ResourcePool)
+    in_cluster = pool is None or lab.state.get(pool.owner, Cluster).moid == host.parent
+    return host.is_usable and in_cluster and vm.datastore in host.datastores
+
+
+@task("VirtualMachine", "PowerOffVM_Task", description_id="VirtualMachine.powerOff", seconds=2.0)
+def power_off(lab: Simulation, vm: VirtualMachine) -> None:
+    """Stop a VM at once."""
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    check_reachable(lab.state, vm)
+    admission.stop(lab.state, vm)
+    life.halt(lab, vm)
+    stamp_change(lab, vm)
+
+
+@task("VirtualMachine", "ResetVM_Task", description_id="VirtualMachine.reset", seconds=2.0)
+def reset(lab: Simulation, vm: VirtualMachine) -> None:
+    """Restart a VM that runs; it keeps what it holds."""
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOn")
+    check_reachable(lab.state, vm)
+    vm.boot_time = lab.clock.now()
+    life.boot(lab, vm)
+    lab.state.touch(vm)
+
+
+@operation("VirtualMachine", "ShutdownGuest")
+def shut_down_guest(lab: Simulation, vm: VirtualMachine) -> None:
+    """Ask the guest to stop; it does so at once where its tools run."""
+    _check_tools(lab, vm)
+    admission.stop(lab.state, vm)
+    life.halt(lab, vm)
+    stamp_change(lab, vm)
+
+
+@operation("VirtualMachine", "RebootGuest")
+def reboot_guest(lab: Simulation, vm: VirtualMachine) -> None:
+    """Ask the guest to restart; it is down at once where its tools run."""
+    _check_tools(lab, vm)
+    life.boot(lab, vm)
+
+
+def _check_tools(lab: Simulation, vm: VirtualMachine) -> None:
+    """Raise unless a running guest's tools can be asked for something."""
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    check_reachable(lab.state, vm)
+    if not vm.tools_installed or not guest_of(vm).is_up:
+        raise vim.fault.ToolsUnavailable(
+            msg="Cannot complete operation because VMware Tools is not running in this virtual machine."
+        )

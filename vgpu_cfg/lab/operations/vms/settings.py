@@ -1,0 +1,188 @@
+"""A ConfigSpec's settings on a VM: which field is which, what a running VM takes, extraConfig's merge.
+
+Changes are incremental: a property that is unset, be it of the spec or of an object in it, is not changed
+(VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from the next power-on, so a
+running VM takes them; secure boot wants it off ("Enable or Disable UEFI Secure Boot", vSphere Security).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from vgpu_cfg.lab.rules import hardware, refusals
+from vgpu_cfg.lab.state.devices import copy_with, is_passthrough, is_set, merged
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
+
+NEEDS_OFF_KEYS = re.compile(r"pciPassthru|numa\.|sched\.|svga\.|cpuid\.", re.IGNORECASE)
+"""extraConfig keys that a running VM does not take: VMware's and NVIDIA's guides set them with the VM off."""
+
+NOT_JUDGED = (
+    "alternateGuestName", "tools", "flags", "consolePreferences", "powerOpInfo", "rebootPowerOff",
+    "vcpuConfig", "cpuHotRemoveEnabled", "cpuAllocation", "memoryAllocation", "latencySensitivity",
+    "cpuAffinity", "memoryAffinity", "cpuFeatureMask", "swapPlacement", "bootOptions", "vAppConfig",
+    "vAssertsEnabled", "changeTrackingEnabled", "maxMksConnections", "guestAutoLockEnabled",
+    "managedBy", "nestedHVEnabled", "vPMCEnabled", "messageBusTunnelEnabled", "migrateEncryption",
+    "sevEnabled", "motherboardLayout", "pmemFailoverEnabled",
+    "vmxStatsCollectionEnabled", "vmOpNotificationToAppEnabled", "vmOpNotificationTimeout",
+    "simultaneousThreads", "fixedPassthruHotPlugEnabled",
+)  # fmt: skip
+"""Fields that are kept in `VirtualMachine.extra` as they came."""
+
+NEEDS_OFF = (
+    "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled",
+    "virtualNuma",
+    "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId",
+    "latencySensitivity", "uuid", "instanceUuid",
+)  # fmt: skip
+"""Fields that a running VM does not take."""
+
+_VERSION = re.compile(r"vmx-(\d+)")
+
+
+def apply_settings(vm: VirtualMachine, spec: Any) -> None:
+    """Set everything of a ConfigSpec but name, version, devices and device groups.
+
+    Raises InvalidPowerState for what a running VM does not take, InvalidVmConfig for what makes no sense.
+    """
+    if vm.is_on:
+        _check_running(vm, spec)
+    if spec.numCPUs is not None:
+        vm.cpus = _positive(spec.numCPUs, "numCPUs")
+    if spec.numCoresPerSocket is not None:
+        vm.cores_per_socket = spec.numCoresPerSocket or 1
+    if spec.memoryMB is not None:
+        vm.memory_mib = _positive(spec.memoryMB, "memoryMB")
+    if vm.cpus % vm.cores_per_socket:
+        if spec.numCoresPerSocket is not None:
+            raise refusals.bad_config("configSpec.numCoresPerSocket")
+        vm.cores_per_socket = 1
+    _apply_flags(vm, spec)
+    _apply_boot(vm, spec)
+    _apply_reservation(vm, spec)
+    _apply_virtual_numa(vm, spec.virtualNuma)
+    for name in NOT_JUDGED:
+        value = getattr(spec, name, None)
+        if is_set(value):
+            vm.extra[name] = merged(vm.extra.get(name), value)
+    apply_extra_config(vm, spec.extraConfig or [])
+
+
+def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
+    if spec.firmware:
+        if spec.firmware not in ("bios", "efi"):
+            raise refusals.bad_config("configSpec.firmware")
+        vm.firmware = spec.firmware
+    if spec.guestId:
+        vm.guest_id = spec.guestId
+    if spec.annotation is not None:
+        vm.annotation = spec.annotation
+    if spec.uuid:
+        vm.uuid = spec.uuid
+    if spec.instanceUuid:
+        vm.instance_uuid = spec.instanceUuid
+    if spec.cpuHotAddEnabled is not None:
+        vm.cpu_hot_add = bool(spec.cpuHotAddEnabled)
+    if spec.memoryHotAddEnabled is not None:
+        vm.memory_hot_add = bool(spec.memoryHotAddEnabled)
+
+
+def _apply_boot(vm: VirtualMachine, spec: Any) -> None:
+    """Set what a VM boots with. Secure boot wants EFI and hardware version 13.
+
+    A spec that leaves a VM with BIOS and secure boot is refused when it is sent, and not at the power-on
+    (ansible-collections/community.vmware, issue 351); which fault says so is recalled.
+    """
+    boot = spec.bootOptions
+    if boot is not None and boot.bootDelay is not None:
+        if boot.bootDelay < 0:
+            raise refusals.bad_config("configSpec.bootOptions.bootDelay")
+        vm.boot_delay_ms = int(boot.bootDelay)
+    if boot is not None and boot.efiSecureBootEnabled is not None:
+        vm.secure_boot = bool(boot.efiSecureBootEnabled)
+    is_asked = spec.firmware or (boot is not None and boot.efiSecureBootEnabled)
+    if vm.secure_boot and is_asked and not hardware.can_secure_boot(vm):
+        raise refusals.bad_config("configSpec.bootOptions.efiSecureBootEnabled")
+
+
+def _apply_reservation(vm: VirtualMachine, spec: Any) -> None:
+    if spec.memoryReservationLockedToMax is not None:
+        vm.memory_reservation_locked = bool(spec.memoryReservationLockedToMax)
+    wanted = spec.memoryAllocation.reservation if spec.memoryAllocation is not None else None
+    if wanted is not None:
+        if wanted > vm.memory_mib:
+            raise refusals.bad_config("configSpec.memoryAllocation.reservation")
+        vm.memory_reservation_mib = int(wanted)
+    if vm.memory_reservation_locked:
+        vm.memory_reservation_mib = vm.memory_mib
+    cpu = spec.cpuAllocation.reservation if spec.cpuAllocation is not None else None
+    if cpu is not None:
+        if cpu < 0:
+            raise refusals.bad_config("configSpec.cpuAllocation.reservation")
+        vm.cpu_reservation_mhz = int(cpu)
+    if spec.latencySensitivity is not None:
+        vm.latency_sensitivity = str(spec.latencySensitivity.level)
+
+
+def _apply_virtual_numa(vm: VirtualMachine, sent: Any) -> None:
+    """Keep the virtual NUMA nodes' size, from hardware version 20 on; what is unset stays as it was."""
+    if sent is None:
+        return
+    if vm.hardware_version < hardware.OLDEST_VNUMA_VERSION or (sent.coresPerNumaNode or 0) < 0:
+        raise refusals.bad_config("configSpec.virtualNuma")
+    before = vm.extra.get("virtualNuma")
+    changes = {
+        name: getattr(before, name)
+        for name in ("coresPerNumaNode", "exposeVnumaOnCpuHotadd")
+        if before is not None and getattr(sent, name) is None
+    }
+    vm.extra["virtualNuma"] = copy_with(sent, **changes)
+
+
+def apply_extra_config(vm: VirtualMachine, options: list[Any]) -> None:
+    """Merge extraConfig: a key with an empty value is removed, the rest is kept as text."""
+    for option in options:
+        value = _as_text(option.value)
+        if value:
+            vm.extra_config[option.key] = value
+        else:
+            vm.extra_config.pop(option.key, None)
+
+
+def hardware_version(text: str, host: Host | None) -> int:
+    """Return the number in `vmx-19`. Raises for what no host, or not this host, runs."""
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise refusals.bad_argument("version")
+    number = int(found[1])
+    if host is not None and number > hardware.max_hardware_version(host):
+        raise refusals.too_new(host)
+    return number
+
+
+def _check_running(vm: VirtualMachine, spec: Any) -> None:
+    refused = [name for name in NEEDS_OFF if getattr(spec, name, None) is not None]
+    if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
+        refused.append("bootOptions.efiSecureBootEnabled")
+    keys = [option.key for option in spec.extraConfig or () if NEEDS_OFF_KEYS.match(option.key)]
+    grows_cpus = spec.numCPUs is not None and spec.numCPUs != vm.cpus
+    grows_memory = spec.memoryMB is not None and spec.memoryMB != vm.memory_mib
+    pinned = any(is_passthrough(device) for device in vm.devices.values())
+    bad_cpus = grows_cpus and not (vm.cpu_hot_add and spec.numCPUs > vm.cpus)
+    bad_memory = grows_memory and (pinned or not (vm.memory_hot_add and spec.memoryMB > vm.memory_mib))
+    if refused or keys or bad_cpus or bad_memory:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+
+
+def _positive(value: int, path: str) -> int:
+    if value < 1:
+        raise refusals.bad_config(f"configSpec.{path}")
+    return int(value)
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return str(value)

@@ -1,0 +1,1 @@
+"""How ESXi hosts show: hardware, GPUs, networks, options."""

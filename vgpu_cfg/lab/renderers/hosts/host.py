@@ -1,0 +1,230 @@
+"""How an ESXi host shows: its state, its summary, its configuration, and the managers it offers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.api.versions import version_name
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
+from vgpu_cfg.lab.renderers.hosts.graphics import GRAPHICS, host_of
+from vgpu_cfg.lab.renderers.hosts.hardware import HARDWARE, SYSTEM, pci_passthru_info
+from vgpu_cfg.lab.renderers.hosts.network import NETWORK_INFO, VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.hosts.options import host_options
+from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.rules.admission import reserved_mib
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.simulation.context import Context, referred
+from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.state.inventory import Host, Managed
+
+MIB = 1024 * 1024
+HYPERVISOR_MIB = 4096
+"""What the lab shows as used on an idle host."""
+
+CONFIG_MANAGER = {
+    "graphicsManager": "graphicsManager",
+    "pciPassthruSystem": "pciPassthruSystem",
+    "assignableHardwareManager": "assignableHardwareManager",
+    "networkSystem": "networkSystem",
+    "serviceSystem": "serviceSystem",
+    "advancedOption": "EsxHostAdvSettings",
+    "kernelModuleSystem": "kernelModuleSystem",
+    "firewallSystem": "firewallSystem",
+    "imageConfigManager": "imageConfigManager",
+    "virtualNicManager": "virtualNicManager",
+    "hostAccessManager": "hostAccessManager",
+}
+"""vim `HostConfigManager` property → what the manager's moid begins with."""
+
+
+def host_version(thing: Managed) -> str | None:
+    """Return the API version (pyvmomi's name) behind which a host, or a manager of it, has no properties."""
+    return version_name(host_of(thing).api_version)
+
+
+def product(thing: Host) -> Any:
+    """Return what the host runs."""
+    return vim.AboutInfo(
+        name="VMware ESXi",
+        fullName=f"VMware ESXi {thing.version} build-{thing.build}",
+        vendor="VMware, Inc.",
+        version=thing.version,
+        build=thing.build,
+        localeVersion="INTL",
+        localeBuild="000",
+        osType="vmnix-x86",
+        productLineId="embeddedEsx",
+        apiType="HostAgent",
+        apiVersion=thing.api_version,
+        licenseProductName="VMware ESX Server",
+        licenseProductVersion=thing.version.partition(".")[0] + ".0",
+    )
+
+
+def _power_state(_context: Context, thing: Host) -> str:
+    return thing.power_state if thing.connection == "connected" else "unknown"
+
+
+def _booted(thing: Host) -> float:
+    """Return when a host was started; one that the estate never restarted runs for some weeks."""
+    return thing.boot_time or VIRTUAL_START - 40 * 86_400
+
+
+def _boot_time(_context: Context, thing: Host) -> Any:
+    return as_datetime(_booted(thing)) if thing.connection == "connected" else None
+
+
+def _uptime(context: Context, thing: Host) -> int:
+    return max(0, int(context.lab.clock.now() - _booted(thing)))
+
+
+def _is_reboot_required(_context: Context, thing: Host) -> bool:
+    """Tell what the host knows to wait for a restart: passthrough, virtual functions, packages.
+
+    Of kernel settings and module options it does not tell, nor of what nvidia-smi and mlxconfig set.
+    """
+    return (
+        any(state.enabled != state.active for state in thing.passthrough.values())
+        or any(nic.requested_vfs != nic.num_vfs for nic in thing.nics)
+        or bool(thing.staged)
+    )
+
+
+def services(_context: Context, thing: Managed) -> list[Any]:
+    """Render the services of a host; `xorg` is what a changed graphics type waits for."""
+    return [
+        vim.host.Service(
+            key=key,
+            label=service.label,
+            required=False,
+            uninstallable=False,
+            running=service.running,
+            policy=service.policy,
+            ruleset=["sshServer"] if key == "TSM-SSH" else [],
+        )
+        for key, service in host_of(thing).services.items()
+    ]
+
+
+def rulesets(_context: Context, thing: Managed) -> list[Any]:
+    """Render the rulesets of a host's firewall."""
+    return [
+        vim.host.Ruleset(
+            key=key,
+            label=ruleset.label,
+            required=False,
+            rule=[
+                vim.host.Ruleset.Rule(
+                    port=ruleset.port,
+                    endPort=ruleset.end_port,
+                    direction="inbound",
+                    portType="dst",
+                    protocol="tcp",
+                )
+            ],
+            service=ruleset.service or None,
+            enabled=ruleset.enabled,
+            allowedHosts=vim.host.Ruleset.IpList(allIp=True),
+        )
+        for key, ruleset in host_of(thing).rulesets.items()
+    ]
+
+
+FIREWALL: dict[str, Render] = {
+    "defaultPolicy": constant(
+        vim.host.FirewallInfo.DefaultPolicy(incomingBlocked=True, outgoingBlocked=True)
+    ),
+    "ruleset": rulesets,
+}
+
+
+def _licensable(key: str, value: int) -> Any:
+    return vmodl.KeyAnyValue(key=key, value=value)
+
+
+def _manager(prefix: str) -> Render:
+    return lambda _context, thing: reference(service_of(thing, prefix))
+
+
+_RUNTIME: dict[str, Render] = {
+    "connectionState": attribute(lambda thing: thing.connection),
+    "powerState": _power_state,
+    "standbyMode": constant("none"),
+    "inMaintenanceMode": attribute(lambda thing: thing.in_maintenance),
+    "inQuarantineMode": constant(value=False),
+    "bootTime": _boot_time,
+}
+
+_SUMMARY: dict[str, Render] = {
+    "host": itself,
+    **under("hardware", SYSTEM),
+    "hardware.memorySize": attribute(lambda thing: thing.memory_mib * MIB),
+    "hardware.cpuModel": attribute(lambda thing: thing.cpu_model),
+    "hardware.cpuMhz": attribute(lambda thing: thing.cpu_mhz),
+    "hardware.numCpuPkgs": attribute(lambda thing: thing.sockets),
+    "hardware.numCpuCores": attribute(lambda thing: thing.cores),
+    "hardware.numCpuThreads": attribute(lambda thing: thing.threads),
+    "hardware.numNics": attribute(lambda thing: len(thing.nics)),
+    "hardware.numHBAs": constant(1),
+    **under("runtime", _RUNTIME),
+    "config.name": attribute(lambda thing: thing.name),
+    "config.port": constant(443),
+    "config.product": attribute(product),
+    "config.vmotionEnabled": constant(value=True),
+    "config.faultToleranceEnabled": constant(value=False),
+    "quickStats.overallCpuUsage": constant(500),
+    "quickStats.overallMemoryUsage": lambda context, thing: (
+        HYPERVISOR_MIB + reserved_mib(context.state, thing)
+    ),
+    "quickStats.uptime": _uptime,
+    "overallStatus": GREEN,
+    "rebootRequired": _is_reboot_required,
+}
+
+_CONFIG: dict[str, Render] = {
+    "host": itself,
+    "product": attribute(product),
+    "hyperThread": attribute(
+        lambda thing: vim.host.CpuSchedulerSystem.HyperThreadScheduleInfo(
+            available=True, active=thing.hyperthreading, config=thing.hyperthreading
+        )
+    ),
+    **under("network", NETWORK_INFO),
+    "service.service": services,
+    "option": lambda _context, thing: host_options(thing),
+    **under("firewall", FIREWALL),
+    **under("virtualNicManagerInfo", VNIC_MANAGER_INFO),
+    "lockdownMode": attribute(lambda thing: thing.lockdown),
+    "pciPassthruInfo": pci_passthru_info,
+    **GRAPHICS,
+}
+
+_CAPABILITY: dict[str, Render] = {
+    "maintenanceModeSupported": constant(value=True),
+    "rebootSupported": constant(value=True),
+    "vmotionSupported": constant(value=True),
+    "latencySensitivitySupported": constant(value=True),
+    "deviceRebindWithoutRebootSupported": attribute(lambda thing: thing.rebinds_without_reboot),
+    "assignableHardwareSupported": constant(value=True),
+}
+"""What of HostCapability somebody asks for; the rest shows as not supported. Plausible, not recorded."""
+
+HOST: dict[str, Render] = {
+    **ENTITY,
+    **under("runtime", _RUNTIME),
+    **under("summary", _SUMMARY),
+    **under("hardware", HARDWARE),
+    **under("capability", _CAPABILITY),
+    "licensableResource.resource": lambda _context, thing: [
+        _licensable("numCpuPackages", thing.sockets),
+        _licensable("numCpuCores", thing.cores),
+    ],
+    **{f"configManager.{name}": _manager(prefix) for name, prefix in CONFIG_MANAGER.items()},
+    **under("config", _CONFIG),
+    "vm": lambda context, thing: referred(context, thing.vms),
+    "datastore": lambda context, thing: referred(context, thing.datastores),
+    "network": lambda context, thing: referred(context, thing.networks),
+}

@@ -1,0 +1,1 @@
+"""How VMs show: configuration, devices, guests."""

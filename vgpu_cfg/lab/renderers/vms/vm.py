@@ -1,0 +1,232 @@
+"""How a VM shows: what runs where, its summary, what its guest tells, its snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, custom_values, itself, under
+from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.renderers.vms.config import (
+    VM_CONFIG,
+    cpu_allocation,
+    guest_full_name,
+    memory_allocation,
+    version_key,
+    vmx_path,
+)
+from vgpu_cfg.lab.renderers.vms.devices import committed, datastores, networks
+from vgpu_cfg.lab.renderers.vms.guest import GUEST, TOOLS
+from vgpu_cfg.lab.rules.hardware import reservation_mib
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context, reference_to
+from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.state.devices import disks_of, nics_of, vgpus_of
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, Snapshot, VirtualMachine
+
+FIRST_DEVICE_GROUP_VERSION = 20
+
+
+def _connection(context: Context, thing: VirtualMachine) -> str:
+    host = context.state.find(thing.host, Host)
+    return "connected" if host is None or host.connection == "connected" else "disconnected"
+
+
+def _boot_time(_context: Context, thing: VirtualMachine) -> Any:
+    return as_datetime(thing.boot_time) if thing.boot_time is not None and thing.is_on else None
+
+
+def _uptime(context: Context, thing: VirtualMachine) -> int:
+    if thing.boot_time is None or not thing.is_on:
+        return 0
+    return max(0, int(context.lab.clock.now() - thing.boot_time))
+
+
+def _max_cpu(context: Context, thing: VirtualMachine) -> int | None:
+    host = context.state.find(thing.host, Host)
+    return thing.cpus * host.cpu_mhz if host is not None else None
+
+
+def _cpu_use(context: Context, thing: VirtualMachine) -> int:
+    """Return what a VM uses of its CPUs; one of which the estate says nothing is busy."""
+    if not thing.is_on:
+        return 0
+    most = _max_cpu(context, thing) or 0
+    return most // 4 if thing.cpu_mhz is None else min(thing.cpu_mhz, most)
+
+
+def _on(value: Any, otherwise: Any = None) -> Render:
+    return lambda _context, thing: value if thing.is_on else otherwise
+
+
+_RUNTIME: dict[str, Render] = {
+    "device": constant([]),
+    "host": lambda context, thing: reference_to(context, thing.host),
+    "connectionState": _connection,
+    "powerState": attribute(lambda thing: thing.power_state),
+    "faultToleranceState": constant("notConfigured"),
+    "toolsInstallerMounted": constant(value=False),
+    "bootTime": _boot_time,
+    "suspendInterval": constant(0),
+    "maxCpuUsage": _max_cpu,
+    "maxMemoryUsage": attribute(lambda thing: thing.memory_mib),
+    "numMksConnections": constant(0),
+    "recordReplayState": constant("inactive"),
+    "cleanPowerOff": attribute(lambda thing: None if thing.is_on else True),
+    "onlineStandby": constant(value=False),
+    "consolidationNeeded": constant(value=False),
+    "paused": constant(value=False),
+    "snapshotInBackground": constant(value=False),
+    "iommuActive": _on(value=False),
+}
+
+_SUMMARY: dict[str, Render] = {
+    "vm": itself,
+    **under("runtime", _RUNTIME),
+    **under("guest", TOOLS),
+    "config.name": attribute(lambda thing: thing.name),
+    "config.template": attribute(lambda thing: thing.is_template),
+    "config.vmPathName": vmx_path,
+    "config.memorySizeMB": attribute(lambda thing: thing.memory_mib),
+    "config.cpuReservation": attribute(lambda thing: thing.cpu_reservation_mhz),
+    "config.memoryReservation": attribute(reservation_mib),
+    "config.numCpu": attribute(lambda thing: thing.cpus),
+    "config.numEthernetCards": attribute(lambda thing: len(nics_of(thing.devices))),
+    "config.numVirtualDisks": attribute(lambda thing: len(disks_of(thing.devices))),
+    "config.uuid": attribute(lambda thing: thing.uuid),
+    "config.instanceUuid": attribute(lambda thing: thing.instance_uuid),
+    "config.guestId": attribute(lambda thing: thing.guest_id),
+    "config.guestFullName": attribute(lambda thing: guest_full_name(thing.guest_id)),
+    "config.annotation": attribute(lambda thing: thing.annotation),
+    "config.managedBy": attribute(lambda thing: thing.extra.get("managedBy")),
+    "config.numVmiopBackings": attribute(lambda thing: len(vgpus_of(thing.devices))),
+    "config.hwVersion": attribute(lambda thing: version_key(thing.hardware_version)),
+    "storage.committed": attribute(committed),
+    "storage.uncommitted": constant(0),
+    "storage.unshared": attribute(committed),
+    "storage.timestamp": lambda context, _thing: as_datetime(context.lab.clock.now()),
+    "quickStats.overallCpuUsage": _cpu_use,
+    "quickStats.guestMemoryUsage": _on(1024, 0),
+    "quickStats.hostMemoryUsage": attribute(lambda thing: thing.memory_mib if thing.is_on else 0),
+    "quickStats.guestHeartbeatStatus": _on("green", "gray"),
+    "quickStats.uptimeSeconds": _uptime,
+    "overallStatus": GREEN,
+    "customValue": custom_values,
+}
+
+
+def _browser(context: Context, thing: VirtualMachine) -> Any:
+    """Render the environment browser of the VM's compute resource, any one where it has no host."""
+    host = context.state.find(thing.host, Host)
+    clusters = [context.state.cluster_of(host)] if host is not None else context.state.all(Cluster)
+    owner = next(iter(clusters), None)
+    return None if owner is None else reference(service_of(owner, "envbrowser"))
+
+
+def _storage(context: Context, thing: VirtualMachine) -> Any:
+    used = committed(thing)
+    usage = [
+        vim.vm.StorageInfo.UsageOnDatastore(datastore=datastore, committed=used, uncommitted=0, unshared=used)
+        for datastore in datastores(context, thing)[:1]
+    ]
+    return vim.vm.StorageInfo(perDatastoreUsage=usage, timestamp=as_datetime(context.lab.clock.now()))
+
+
+def _layout(context: Context, _thing: VirtualMachine) -> Any:
+    return vim.vm.FileLayoutEx(timestamp=as_datetime(context.lab.clock.now()))
+
+
+def _resource_config(context: Context, thing: VirtualMachine) -> Any:
+    return vim.ResourceConfigSpec(
+        entity=vim.VirtualMachine(thing.moid),
+        cpuAllocation=cpu_allocation(context, thing),
+        memoryAllocation=memory_allocation(context, thing),
+    )
+
+
+def _snapshot_info(context: Context, thing: VirtualMachine) -> Any:
+    if not thing.snapshots:
+        return None
+    current = reference_to(context, thing.current_snapshot)
+    return vim.vm.SnapshotInfo(currentSnapshot=current, rootSnapshotList=_tree(context, thing, None))
+
+
+def _tree(context: Context, thing: VirtualMachine, previous: str | None) -> list[Any]:
+    """Render the snapshots that follow another one, None for the first."""
+    found = (context.state.get(moid, Snapshot) for moid in thing.snapshots)
+    return [
+        vim.vm.SnapshotTree(
+            snapshot=reference(snapshot),
+            vm=vim.VirtualMachine(thing.moid),
+            name=snapshot.name,
+            description=snapshot.description,
+            id=snapshot.number,
+            createTime=as_datetime(snapshot.created),
+            state="poweredOff",
+            quiesced=False,
+            childSnapshotList=_tree(context, thing, snapshot.moid),
+        )
+        for snapshot in found
+        if snapshot.previous == previous
+    ]
+
+
+def _root_snapshots(context: Context, thing: VirtualMachine) -> list[Any]:
+    found = (context.state.get(moid, Snapshot) for moid in thing.snapshots)
+    return [reference(snapshot) for snapshot in found if snapshot.previous is None]
+
+
+def vm_capability(hardware_version: int) -> Any:
+    """Return what can be done with a VM of a hardware version, as far as somebody asks."""
+    return vim.vm.Capability(
+        snapshotOperationsSupported=True,
+        multipleSnapshotsSupported=True,
+        snapshotConfigSupported=True,
+        poweredOffSnapshotsSupported=True,
+        memorySnapshotsSupported=True,
+        revertToSnapshotSupported=True,
+        bootOptionsSupported=True,
+        multipleCoresPerSocketSupported=True,
+        memoryReservationLockSupported=True,
+        secureBootSupported=True,
+        vendorDeviceGroupSupported=hardware_version >= FIRST_DEVICE_GROUP_VERSION,
+    )
+
+
+def _url_pairs(context: Context, thing: VirtualMachine) -> list[Any]:
+    datastore = context.state.find(thing.datastore, Datastore)
+    pair: Any = vim.vm.ConfigInfo.DatastoreUrlPair
+    return [] if datastore is None else [pair(name=datastore.name, url=datastore.url)]
+
+
+VIRTUAL_MACHINE: dict[str, Render] = {
+    **ENTITY,
+    "capability": attribute(lambda thing: vm_capability(thing.hardware_version)),
+    **under("config", VM_CONFIG),
+    "config.datastoreUrl": _url_pairs,
+    "layoutEx": _layout,
+    "storage": _storage,
+    "environmentBrowser": _browser,
+    "resourcePool": lambda context, thing: reference_to(context, thing.resource_pool),
+    "resourceConfig": _resource_config,
+    **under("runtime", _RUNTIME),
+    **under("guest", GUEST),
+    **under("summary", _SUMMARY),
+    "datastore": datastores,
+    "network": networks,
+    "snapshot": _snapshot_info,
+    "rootSnapshot": _root_snapshots,
+    "guestHeartbeatStatus": _on("green", "gray"),
+}
+
+SNAPSHOT: dict[str, Render] = {
+    "value": constant([]),
+    "availableField": constant([]),
+    "vm": attribute(lambda thing: vim.VirtualMachine(thing.parent)),
+    "childSnapshot": lambda context, thing: [
+        reference(other) for other in context.state.all(Snapshot) if other.previous == thing.moid
+    ],
+}
+"""Without `config`: the lab keeps no copy of it."""

@@ -1,0 +1,81 @@
+"""Where a reference leads: to inventory, the vCenter's managers, a host's managers, a session's own."""
+
+from __future__ import annotations
+
+from vgpu_cfg.lab.api.references import Service
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.host_profiles import PREFIX, profiles_of
+from vgpu_cfg.lab.state.inventory import Cluster, Host, Managed
+
+SINGLETONS = {
+    "ServiceInstance": "ServiceInstance",
+    "propertyCollector": "PropertyCollector",
+    "ViewManager": "ViewManager",
+    "SessionManager": "SessionManager",
+    "SearchIndex": "SearchIndex",
+    "AuthorizationManager": "AuthorizationManager",
+    "TaskManager": "TaskManager",
+    "CustomFieldsManager": "CustomFieldsManager",
+    "CryptoManager": "CryptoManagerKmip",
+    "VpxSettings": "OptionManager",
+    "AlarmManager": "AlarmManager",
+    "EventManager": "EventManager",
+    "LicenseManager": "LicenseManager",
+    "LicenseAssignmentManager": "LicenseAssignmentManager",
+    "HostProfileManager": "HostProfileManager",
+    "guestOperationsManager": "GuestOperationsManager",
+    "guestOperationsAuthManager": "GuestAuthManager",
+    "guestOperationsProcessManager": "GuestProcessManager",
+    "guestOperationsFileManager": "GuestFileManager",
+}
+"""The vCenter's own managers: moid → wsdl type."""
+
+OF_HOST = {
+    "graphicsManager": "HostGraphicsManager",
+    "pciPassthruSystem": "HostPciPassthruSystem",
+    "assignableHardwareManager": "HostAssignableHardwareManager",
+    "networkSystem": "HostNetworkSystem",
+    "serviceSystem": "HostServiceSystem",
+    "EsxHostAdvSettings": "OptionManager",
+    "kernelModuleSystem": "HostKernelModuleSystem",
+    "firewallSystem": "HostFirewallSystem",
+    "imageConfigManager": "HostImageConfigManager",
+    "virtualNicManager": "HostVirtualNicManager",
+    "hostAccessManager": "HostAccessManager",
+    "managedMethodExecuter": "ReflectManagedMethodExecuter",
+}
+"""A host's managers: what their moid begins with → wsdl type. `graphicsManager-12` is that of `host-12`."""
+
+OF_CLUSTER = {"envbrowser": "EnvironmentBrowser"}
+"""A compute resource's managers, named likewise."""
+
+
+def find(context: Context, moid: str) -> Managed | None:
+    """Return what a moid names, None where there is no such thing."""
+    thing = context.state.objects.get(moid)
+    if thing is not None:
+        return thing
+    if context.session is not None and moid in context.session.objects:
+        return context.session.objects[moid]
+    if moid in SINGLETONS:
+        return Service(moid=moid, name=moid, kind=SINGLETONS[moid])
+    if moid.startswith(PREFIX):
+        return next((found for found in profiles_of(context.state) if found.moid == moid), None)
+    return _owned(context, moid)
+
+
+def service_of(owner: Host | Cluster, prefix: str) -> Service:
+    """Return a manager of a host or of a compute resource."""
+    kind = OF_HOST[prefix] if isinstance(owner, Host) else OF_CLUSTER[prefix]
+    moid = f"{prefix}-{owner.moid.partition('-')[2]}"
+    return Service(moid=moid, name=moid, kind=kind, owner=owner, revision=owner.revision)
+
+
+def _owned(context: Context, moid: str) -> Service | None:
+    prefix, dash, number = moid.partition("-")
+    owner: Host | Cluster | None = None
+    if dash and prefix in OF_HOST:
+        owner = context.state.find(f"host-{number}", Host)
+    elif dash and prefix in OF_CLUSTER:
+        owner = context.state.find(f"domain-{number}", Cluster)
+    return None if owner is None else service_of(owner, prefix)

@@ -1,0 +1,84 @@
+"""What happened: an event of an entity sets or clears the alarms above it; how a VM was made is kept with it.
+
+Other events are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyVmomi import VmomiSupport, vim
+
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, Managed, Task, VirtualMachine
+from vgpu_cfg.lab.state.vm import PastEvent
+
+GREEN = "green"
+
+
+def tell(lab: Simulation, thing: Managed, event: str) -> None:
+    """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
+    above = {each.moid for each in _chain(lab, thing)}
+    for moid in lab.state.alarms:
+        alarm = lab.state.get(moid, Alarm)
+        if alarm.parent not in above or not alarm.spec.enabled:
+            continue
+        for expression in _expressions(alarm.spec.expression):
+            if _listens(expression, event):
+                _set(lab, alarm, thing, str(expression.status or "red"))
+
+
+def keep_making(lab: Simulation, task: Task, vm: VirtualMachine) -> None:
+    """Keep who made a VM by the task that ends now.
+
+    vim `VmCreatedEvent`, `VmClonedEvent`, or `VmDeployedEvent` where it came from a template.
+    """
+    source = lab.state.find(task.entity, VirtualMachine) if task.name == "CloneVM_Task" else None
+    if task.name not in ("CreateVM_Task", "CloneVM_Task"):
+        return
+    kind = "VmCreatedEvent"
+    if source is not None:
+        kind = "VmDeployedEvent" if source.is_template else "VmClonedEvent"
+    vm.events.append(
+        PastEvent(
+            kind=kind,
+            key=task.event_chain_id,
+            chain_id=task.event_chain_id,
+            at=lab.clock.now(),
+            user=task.user,
+            source=source.moid if source is not None else "",
+            source_name=source.name if source is not None else "",
+        )
+    )
+
+
+def _chain(lab: Simulation, thing: Managed) -> Iterator[Managed]:
+    at: Managed | None = thing
+    while at is not None:
+        yield at
+        at = lab.state.objects.get(at.parent or "")
+
+
+def _expressions(expression: Any) -> Iterator[Any]:
+    if isinstance(expression, vim.alarm.OrAlarmExpression):
+        for inner in expression.expression or ():
+            yield from _expressions(inner)
+    elif isinstance(expression, vim.alarm.EventAlarmExpression):
+        yield expression
+
+
+def _listens(expression: Any, event: str) -> bool:
+    if expression.eventTypeId:
+        return bool(expression.eventTypeId == f"vim.event.{event}")
+    wanted = expression.eventType
+    happened = VmomiSupport.GetWsdlType("urn:vim25", event)
+    return isinstance(wanted, type) and issubclass(happened, wanted)
+
+
+def _set(lab: Simulation, alarm: Alarm, thing: Managed, status: str) -> None:
+    if status == GREEN:
+        alarm.triggered.pop(thing.moid, None)
+    else:
+        alarm.triggered[thing.moid] = AlarmState(status, lab.clock.now())
+    lab.state.touch(alarm, thing)

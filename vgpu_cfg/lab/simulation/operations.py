@@ -1,0 +1,80 @@
+"""Which methods of which types the lab carries out; a task's work is told from the call that starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vgpu_cfg.lab.simulation import tasks
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import Managed, Task
+
+Operation = Callable[..., Any]
+
+OPERATIONS: dict[tuple[str, str], Operation] = {}
+"""(wsdl type, wsdl method) → `op(lab, subject, **arguments)`, which answers a value, an object, or a Task."""
+
+FALLBACK = {
+    "ClusterComputeResource": "ComputeResource",
+    "VmwareDistributedVirtualSwitch": "DistributedVirtualSwitch",
+}
+"""Where a type does not have a method of its own; everything else falls back to ManagedEntity."""
+
+Seconds = float | Callable[..., float]
+Check = Callable[..., None]
+
+
+def operation(wsdl_type: str, method: str) -> Callable[[Operation], Operation]:
+    """Register a method that answers at once."""
+
+    def register(function: Operation) -> Operation:
+        OPERATIONS[wsdl_type, method] = function
+        return function
+
+    return register
+
+
+def task(
+    wsdl_type: str,
+    method: str,
+    *,
+    description_id: str,
+    seconds: Seconds,
+    check: Check | None = None,
+    cancelable: bool = False,
+) -> Callable[[Operation], Operation]:
+    """Register a method that starts a task; the function decorated is the work, done when it is due.
+
+    `check` is called with the same arguments when the method is, and may refuse it then.
+    `seconds` is how long it takes, or a function of the same arguments.
+    """
+
+    def register(work: Operation) -> Operation:
+        def begin(lab: Simulation, subject: Managed, **arguments: Any) -> Task:
+            if check is not None:
+                check(lab, subject, **arguments)
+            lasts = seconds(lab, subject, **arguments) if callable(seconds) else seconds
+            return tasks.start(
+                lab,
+                subject,
+                method,
+                work=wsdl_type,
+                description_id=description_id,
+                arguments=arguments,
+                seconds=lasts,
+                cancelable=cancelable,
+            )
+
+        OPERATIONS[wsdl_type, method] = begin
+        tasks.WORK[wsdl_type, method] = work
+        return work
+
+    return register
+
+
+def find_operation(wsdl_type: str, method: str) -> Operation:
+    """Return what carries a method out on a type or on what it descends from. KeyError where nothing does."""
+    for name in (wsdl_type, FALLBACK.get(wsdl_type, ""), "ManagedEntity"):
+        if (name, method) in OPERATIONS:
+            return OPERATIONS[name, method]
+    raise KeyError(f"{wsdl_type}.{method}")

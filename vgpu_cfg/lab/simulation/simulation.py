@@ -1,0 +1,153 @@
+"""The state as time passes: transactions, waiting for what is due next, and saving what changed."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Protocol
+
+from vgpu_cfg.lab.rules.gpu_choice import GpuChoice, picker
+from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
+from vgpu_cfg.lab.simulation.faults import Faults
+from vgpu_cfg.lab.simulation.sessions import Sessions
+from vgpu_cfg.lab.simulation.transfers import Transfers
+from vgpu_cfg.lab.state.inventory import LabState
+from vgpu_cfg.lab.state.store import Store
+
+LONGEST_NAP = 0.5
+"""Seconds that a lab with a state file waits at most before it looks at what other processes did."""
+
+
+class Timeline(Protocol):
+    """One kind of things that happen as time passes: tasks end, hosts boot, guests boot."""
+
+    def settle(self, lab: Simulation) -> None:
+        """Do what is due by now."""
+        ...
+
+    def next_event(self, lab: Simulation) -> float | None:
+        """Return when something is due next, None where nothing is."""
+        ...
+
+
+class Simulation:
+    """A simulated vCenter as time passes. Everything that happens to it happens inside `transaction`.
+
+    `counters` counts calls, tasks and saves, for whoever measures.
+    """
+
+    timelines: ClassVar[tuple[Timeline, ...]] = ()
+    """What happens by itself, in the order in which it is done. Set by the class that has the parts."""
+
+    state: LabState
+    clock: LabClock
+    changed: threading.Condition
+
+    def __init__(
+        self,
+        state: LabState,
+        *,
+        clock: LabClock,
+        store: Store | None = None,
+        gpu_choice: GpuChoice = "least_loaded",
+        seed: int = 0,
+        task_seconds: float = 1.0,
+        task_limit: int | None = None,
+    ) -> None:
+        self.state = state
+        self.clock = clock
+        self.store = store
+        self.pick = picker(gpu_choice, random.Random(seed))
+        self.task_seconds = task_seconds
+        self.task_limit = task_limit
+        self.faults = Faults()
+        self.transfers = Transfers()
+        self.sessions = Sessions()
+        self.counters: Counter[str] = Counter()
+        self.tried_at: dict[str, int] = {}
+        """At which revision the work of a task that is blocked was tried last (moid of the task)."""
+        self.user = "Administrator@VSPHERE.LOCAL"
+        self.changed = threading.Condition(threading.RLock())
+        self._depth = 0
+        self._saved_revision = state.revision
+        self._announced_revision = state.revision
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the lab: see what others saved, settle what is due, and save what changed."""
+        with self.changed:
+            if self._depth:
+                yield
+                return
+            self._depth += 1
+            try:
+                with self._stored():
+                    self._settle()
+                    try:
+                        yield
+                    finally:
+                        self._settle()
+                        self.save()
+            finally:
+                self._depth -= 1
+                self._announce()
+
+    def _settle(self) -> None:
+        for timeline in self.timelines:
+            timeline.settle(self)
+
+    def _announce(self) -> None:
+        """Wake who waits, if there is something new: else two who wait would wake each other for ever."""
+        if self.state.revision != self._announced_revision:
+            self._announced_revision = self.state.revision
+            self.changed.notify_all()
+
+    def settle(self) -> None:
+        """Complete what is due."""
+        with self.transaction():
+            pass
+
+    def wait(self, until: float | None = None) -> bool:
+        """Wait for the next event, for another's change, or until a time.
+
+        Call it inside no transaction. Returns False where there is nothing to wait for.
+        """
+        with self.changed:
+            known = (*(timeline.next_event(self) for timeline in self.timelines), until)
+            moments = [moment for moment in known if moment is not None]
+            if not moments:
+                return False
+            moment = min(moments)
+            if self.store is not None and not isinstance(self.clock, VirtualClock):
+                moment = min(moment, self.clock.now() + LONGEST_NAP)
+            self.clock.wait(moment, self.changed)
+        self.settle()
+        return True
+
+    def run_until_idle(self) -> None:
+        """Wait until no task is open, or those that are wait for something that nobody does."""
+        while self.state.open_tasks and self.wait():
+            continue
+
+    def save(self) -> None:
+        """Write the state if it changed and there is a place for it."""
+        if self.store is not None and self.state.revision != self._saved_revision:
+            self.store.save(self.state, self.clock.now())
+            self.counters["saves"] += 1
+        self._saved_revision = self.state.revision
+
+    @contextmanager
+    def _stored(self) -> Iterator[None]:
+        if self.store is None:
+            yield
+            return
+        with self.store.locked():
+            newer = self.store.load_if_newer()
+            if newer is not None:
+                self.state, saved_at = newer
+                self.clock.catch_up(saved_at)
+                self._saved_revision = self.state.revision
+            yield

@@ -1,0 +1,255 @@
+"""Tasks: what is under way, when it ends, and who does the work when it does.
+
+A task's work is done, and judged, at the moment it is due: two power-ons that compete for
+one GPU are decided in the order of their due times. Due times are part of the state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.simulation import events
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.inventory import Managed, Task, VirtualMachine
+
+Work = Callable[..., Any]
+
+WORK: dict[tuple[str, str], Work] = {}
+"""(wsdl type, method) → what is done when the task is due; filled by `operations.registry`."""
+
+EXCLUSIVE = frozenset(
+    {
+        "PowerOnVM_Task",
+        "PowerOffVM_Task",
+        "ReconfigVM_Task",
+        "Destroy_Task",
+        "UpgradeVM_Task",
+        "CreateSnapshot_Task",
+        "MigrateVM_Task",
+        "RelocateVM_Task",
+    }
+)
+"""Methods that refuse to run beside each other on one VM."""
+
+ENDED: dict[tuple[str, str], Work] = {}
+"""(wsdl type, method) → what is done when such a task is over, however it ended: `ended(lab, subject)`."""
+
+PROGRESS_STEPS = 4
+KEPT_TASKS = 2000
+
+
+class Blocked(Exception):
+    """A task's work cannot be done yet: it is tried again whenever something changed.
+
+    It ends in `fault` where that has not come `timeout` seconds after the task began; 0 waits for ever.
+    """
+
+    def __init__(self, timeout: float, fault: Exception) -> None:
+        super().__init__("the task waits")
+        self.timeout = timeout
+        self.fault = fault
+
+
+def start(
+    lab: Simulation,
+    subject: Managed,
+    method: str,
+    *,
+    work: str,
+    description_id: str,
+    arguments: dict[str, Any],
+    seconds: float,
+    cancelable: bool = False,
+) -> Task:
+    """Begin a task and return it at once."""
+    state, now = lab.state, lab.clock.now()
+    task = Task(
+        moid=state.new_moid("task"),
+        name=method,
+        subject=subject.moid,
+        work=work,
+        entity=subject.moid,
+        entity_name=subject.name,
+        description_id=description_id,
+        event_chain_id=state.last_number,
+        cancelable=cancelable,
+        queued_at=now,
+        due=seconds,
+        user=lab.user,
+        arguments=arguments,
+    )
+    state.add(task)
+    state.tasks.append(task.moid)
+    state.open_tasks[task.moid] = None
+    lab.counters["tasks"] += 1
+    _run_queued(lab)
+    _forget_old(lab)
+    return task
+
+
+def cancel(lab: Simulation, task: Task) -> None:
+    """Cancel a task that can be. Raises NotSupported, or InvalidState where it is over."""
+    if task.state in ("success", "error"):
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+    if not task.cancelable:
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    task.cancelled = True
+    _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="The task was canceled by a user."))
+
+
+def settle(lab: Simulation) -> None:
+    """Do what is due by now, in the order it was due, and update the progress of the rest."""
+    now = lab.clock.now()
+    while True:
+        due = [task for task in _open(lab) if task.state == "running" and _is_due(lab, task, now)]
+        if not due:
+            break
+        _finish(lab, min(due, key=lambda task: (task.due, task.event_chain_id)))
+        _run_queued(lab)
+    for task in _open(lab):
+        if task.state != "running" or task.is_blocked:
+            continue
+        if (progress := _progress(task, now)) != task.progress:
+            task.progress = progress
+            lab.state.touch(task)
+
+
+def next_event(lab: Simulation) -> float | None:
+    """Return when a task ends or makes progress next; None while nothing runs."""
+    moments = [_next_moment(task) for task in _open(lab) if task.state == "running"]
+    return min((moment for moment in moments if moment != math.inf), default=None)
+
+
+def _is_due(lab: Simulation, task: Task, now: float) -> bool:
+    """Whether a task ends now, or is to be tried again because something changed since it was blocked."""
+    return task.due <= now or (task.is_blocked and lab.tried_at.get(task.moid) != lab.state.revision)
+
+
+def _open(lab: Simulation) -> list[Task]:
+    return [lab.state.get(moid, Task) for moid in lab.state.open_tasks]
+
+
+def _run_queued(lab: Simulation) -> None:
+    running = sum(task.state == "running" for task in _open(lab))
+    for task in _open(lab):
+        if task.state != "queued":
+            continue
+        if lab.task_limit is not None and running >= lab.task_limit:
+            break
+        running += 1
+        now = lab.clock.now()
+        task.state, task.started_at, task.progress = "running", now, 0
+        task.due = now + lab.clock.scaled(task.due * lab.task_seconds)
+        lab.state.touch(task)
+        if (other := _rival(lab, task)) is not None:
+            in_progress = vim.fault.TaskInProgress(
+                task=vim.Task(other.moid),
+                msg="The operation is not allowed because another task is already in progress.",
+            )
+            _end(lab, task, fault=in_progress)
+
+
+def _rival(lab: Simulation, task: Task) -> Task | None:
+    if task.name not in EXCLUSIVE or lab.state.find(task.subject, VirtualMachine) is None:
+        return None
+    return next(
+        (
+            other
+            for other in _open(lab)
+            if other.subject == task.subject
+            and other.state == "running"
+            and other is not task
+            and other.name in EXCLUSIVE
+        ),
+        None,
+    )
+
+
+def _finish(lab: Simulation, task: Task) -> None:
+    subject = lab.state.objects.get(task.subject)
+    if subject is None:
+        gone = vmodl.fault.ManagedObjectNotFound(
+            msg="The object has already been deleted or has not been completely created."
+        )
+        _end(lab, task, fault=gone)
+        return
+    scripted = lab.faults.on_task(task.name)
+    if scripted is not None:
+        _end(lab, task, fault=scripted.make())
+        return
+    try:
+        result = WORK[task.work, task.name](lab, subject, **task.arguments)
+    except Blocked as wait:
+        _block(lab, task, wait)
+    except vmodl.MethodFault as fault:
+        _end(lab, task, fault=fault)
+    except Exception as error:  # noqa: BLE001 - a mistake of the lab's ends its task, as vpxd's own do
+        reason = f"{type(error).__name__}: {error}"
+        _end(
+            lab,
+            task,
+            fault=vmodl.fault.SystemError(reason=reason, msg=f"A general system error occurred: {reason}"),
+        )
+    else:
+        if isinstance(result, VirtualMachine):
+            events.keep_making(lab, task, result)
+        _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
+
+
+def _block(lab: Simulation, task: Task, wait: Blocked) -> None:
+    if task.is_blocked and task.due <= lab.clock.now():
+        _end(lab, task, fault=wait.fault)
+        return
+    if not task.is_blocked:
+        task.is_blocked = True
+        begun = task.started_at or 0.0
+        task.due = max(lab.clock.now(), begun + lab.clock.scaled(wait.timeout)) if wait.timeout else math.inf
+        lab.state.touch(task)
+    lab.tried_at[task.moid] = lab.state.revision
+
+
+def _end(lab: Simulation, task: Task, *, result: Any = None, fault: Any = None) -> None:
+    task.state = "success" if fault is None else "error"
+    task.result, task.fault = result, fault
+    task.progress = 100 if fault is None else task.progress
+    task.ended_at = max(task.started_at or 0.0, min(lab.clock.now(), task.due))
+    task.arguments = {}
+    task.is_blocked = False
+    lab.tried_at.pop(task.moid, None)
+    del lab.state.open_tasks[task.moid]
+    lab.state.touch(task)
+    ended = ENDED.get((task.work, task.name))
+    subject = lab.state.objects.get(task.subject)
+    if ended is not None and subject is not None:
+        ended(lab, subject)
+
+
+def _progress(task: Task, now: float) -> int:
+    begun = task.started_at or 0.0
+    share = (now - begun) / (task.due - begun) if task.due > begun else 1.0
+    return min(99, int(share * PROGRESS_STEPS) * 100 // PROGRESS_STEPS)
+
+
+def _next_moment(task: Task) -> float:
+    if task.is_blocked:
+        return task.due
+    begun, step = task.started_at or 0.0, (task.due - (task.started_at or 0.0)) / PROGRESS_STEPS
+    if step <= 0:
+        return task.due
+    done = math.ceil((task.progress or 0) * PROGRESS_STEPS / 100)
+    return task.due if done + 1 >= PROGRESS_STEPS else begun + (done + 1) * step
+
+
+def _forget_old(lab: Simulation) -> None:
+    state = lab.state
+    if len(state.tasks) <= KEPT_TASKS:
+        return
+    for moid in [moid for moid in state.tasks if moid not in state.open_tasks][
+        : len(state.tasks) - KEPT_TASKS
+    ]:
+        state.tasks.remove(moid)
+        state.remove(state.objects[moid])

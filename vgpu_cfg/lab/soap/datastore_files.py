@@ -1,0 +1,125 @@
+"""Files of datastores over HTTPS, `GET /folder/<path>?dcPath=…&dsName=…`: the lab has each VM's vmware.log.
+
+A log has the reason of a power-on that failed. What its lines begin with, on 7.0 and from 8.0 on, is
+recorded (Dell 000199172 and field reports), as are `PCIPassthru: total number …` and the lines about the
+power-on module; the head of the log and its DICT lines are recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.inventory import Datastore, Task, VirtualMachine
+
+PREFIX = "/folder/"
+LOG = "vmware.log"
+PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
+POWER_ON = "PowerOnVM_Task"
+FIRST_NEW_FORM = 8
+"""The major release of ESXi from which log lines say `In(05) vmx -`."""
+
+Answer = tuple[int, Mapping[str, str], bytes]
+
+
+def fetch(lab: Simulation, url: str, cookie: str | None) -> Answer:
+    """Answer a GET of a file: 401 without a session, 404 for what is not there."""
+    with lab.transaction():
+        if lab.sessions.find(cookie, lab.clock.now()) is None:
+            asks = {"WWW-Authenticate": 'Basic realm="VMware HTTP server"'}
+            return 401, {**PLAIN, **asks}, b"401 Unauthorized\n"
+        text = _find(lab, url)
+    if text is None:
+        return 404, PLAIN, b"404 Not Found\n"
+    return 200, PLAIN, text.encode()
+
+
+def _find(lab: Simulation, url: str) -> str | None:
+    parts = urlsplit(url)
+    query = parse_qs(parts.query)
+    wanted = (query.get("dcPath", [""])[0].strip("/"), query.get("dsName", [""])[0])
+    folder, _, name = unquote(parts.path).removeprefix(PREFIX).rpartition("/")
+    if name != LOG:
+        return None
+    for vm in lab.state.all(VirtualMachine):
+        if (vm.home or vm.name) == folder and _place(lab, vm) == wanted:
+            return log_text(lab, vm)
+    return None
+
+
+def _place(lab: Simulation, vm: VirtualMachine) -> tuple[str, str]:
+    """Return the inventory path of a VM's datacenter, and the name of its datastore."""
+    datastore = lab.state.find(vm.datastore, Datastore)
+    at = lab.state.datacenter_of(vm)
+    names: list[str] = []
+    while at is not None and at.parent is not None:
+        names.insert(0, at.name)
+        at = lab.state.objects.get(at.parent)  # type: ignore[assignment]  # above a datacenter are folders
+    return "/".join(names), datastore.name if datastore is not None else ""
+
+
+def log_text(lab: Simulation, vm: VirtualMachine) -> str | None:
+    """Return a VM's vmware.log; None for one that no host ever tried to run."""
+    tried = _last_try(lab, vm)
+    if tried is None and vm.boot_time is None:
+        return None
+    host = lab.state.find(vm.host, Host)
+    moment = (tried.ended_at if tried is not None else vm.boot_time) or lab.clock.now()
+    stamp = _stamp(as_datetime(moment), host)
+    return "".join(f"{stamp}{line}\n" for line in _lines(vm, host, tried))
+
+
+def _last_try(lab: Simulation, vm: VirtualMachine) -> Task | None:
+    """Return the last power-on that reached a host: one without a message failed before it did."""
+    for moid in reversed(lab.state.tasks):
+        task = lab.state.get(moid, Task)
+        if task.entity != vm.moid or task.name != POWER_ON or task.state not in ("success", "error"):
+            continue
+        if task.state == "success" or _messages(task) or vm.log:
+            return task
+    return None
+
+
+def _messages(task: Task) -> list[tuple[str, str]]:
+    """Return key and text of what the host said of a failure."""
+    return [(each.key, each.message or "") for each in getattr(task.fault, "faultMessage", None) or ()]
+
+
+def _stamp(moment: datetime, host: Host | None) -> str:
+    """Return what a log line begins with."""
+    time = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    is_new = host is None or int(host.version.partition(".")[0]) >= FIRST_NEW_FORM
+    return f"{time} In(05) vmx - " if is_new else f"{time}| vmx| | I005: "
+
+
+def _lines(vm: VirtualMachine, host: Host | None, tried: Task | None) -> Iterator[str]:
+    number = int(vm.moid.rpartition("-")[2])
+    if host is not None:
+        yield (
+            f"Log for VMware ESX pid={2_100_000 + number} version={host.version} build=build-{host.build} "
+            "option=Release"
+        )
+    settings = {
+        "displayName": vm.name,
+        "virtualHW.version": str(vm.hardware_version),
+        "firmware": vm.firmware,
+        "numvcpus": str(vm.cpus),
+        "memSize": str(vm.memory_mib),
+        **vm.extra_config,
+    }
+    yield "DICT --- CONFIGURATION"
+    yield from (f'DICT {key:>30} = "{value}"' for key, value in settings.items())
+    yield "PowerOn"
+    yield from vm.log
+    if tried is None or tried.state == "success":
+        yield "VMX_PowerOn: ModuleTable_PowerOn = 1"
+        return
+    posted = [(key, text) for key, text in _messages(tried) if text not in vm.log]
+    if posted:
+        yield "Msg_Post: Error"
+    yield from (f"[{key}] {text}" for key, text in posted)
+    yield "VMX_PowerOn: ModuleTable_PowerOn = 0"

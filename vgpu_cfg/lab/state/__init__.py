@@ -1,0 +1,1 @@
+"""What a simulated vCenter keeps of its objects, and how that is saved; it refuses nothing."""

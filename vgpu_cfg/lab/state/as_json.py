@@ -1,0 +1,139 @@
+"""How managed objects and the pyvmomi values in them become JSON, and come back.
+
+A pyvmomi value is kept as the XML that the wire would carry, so that nothing is kept that the
+wire does not know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from pyVmomi import SoapAdapter, VmomiSupport, vmodl
+
+from vgpu_cfg.lab.state import host as host_state
+from vgpu_cfg.lab.state import inventory as state
+from vgpu_cfg.lab.state import vm as vm_state
+from vgpu_cfg.lab.state.managed import Managed
+
+TYPE = "$type"
+VMODL = "$vmodl"
+TUPLE = "$tuple"
+KEYED = "$keyed"
+
+_KINDS: dict[str, type[Managed]] = {
+    kind.__name__: kind
+    for kind in (
+        state.Folder, state.Datacenter, state.Cluster, state.ResourcePool, state.Datastore,
+        state.DistributedSwitch, state.Network, state.Task, state.Alarm, host_state.Host, vm_state.Snapshot,
+        vm_state.VirtualMachine,
+    )
+}  # fmt: skip
+
+_HINTS: dict[type, dict[str, Any]] = {}
+
+_NOT_KEPT = frozenset({"seed"})
+
+
+def encode_object(thing: Managed) -> dict[str, Any]:
+    """Return a managed object as JSON values. A VM's devices are made if they were not yet."""
+    if isinstance(thing, vm_state.VirtualMachine):
+        _ = thing.devices
+    fields = (field.name for field in dataclasses.fields(thing) if field.name not in _NOT_KEPT)
+    return {TYPE: type(thing).__name__, **{name: _encode(getattr(thing, name)) for name in fields}}
+
+
+def decode_object(parts: dict[str, Any]) -> Managed:
+    """Return the managed object of JSON values."""
+    kind = _KINDS[parts[TYPE]]
+    hints = _hints(kind)
+    return kind(**{name: _decode(value, hints[name]) for name, value in parts.items() if name != TYPE})
+
+
+def encode_values(values: dict[str, Any]) -> Any:
+    """Return plain fields of the state as JSON values."""
+    return {name: _encode(value) for name, value in values.items()}
+
+
+def decode_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the state."""
+    hints = _hints(state.LabState)
+    return {name: _decode(value, hints[name]) for name, value in values.items()}
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(
+        value, (VmomiSupport.ManagedObject, VmomiSupport.DataObject, vmodl.MethodFault)
+    ) or _is_vmodl_list(value):
+        return {VMODL: _to_xml(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _encode(item) for key, item in value.items()}
+        return {KEYED: [[key, _encode(item)] for key, item in value.items()]}
+    if isinstance(value, tuple):
+        return {TUPLE: [_encode(item) for item in value]}
+    if isinstance(value, list):
+        return [_encode(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float, str)):
+        plain = type(value)
+        return value if plain in (int, float, str) else plain.__mro__[1](value)
+    return {VMODL: _to_xml(value)}
+
+
+def _decode(value: Any, hint: Any) -> Any:
+    if isinstance(value, dict):
+        if VMODL in value:
+            return _from_xml(value[VMODL])
+        if TUPLE in value:
+            inner = get_args(hint)
+            items = [_decode(item, inner[0] if inner else Any) for item in value[TUPLE]]
+            return tuple(items)
+        kind = _dataclass_of(hint)
+        if kind is not None:
+            hints = _hints(kind)
+            return kind(**{name: _decode(item, hints[name]) for name, item in value.items()})
+        inner = get_args(hint)
+        of = inner[1] if get_origin(hint) is dict and len(inner) > 1 else Any
+        if KEYED in value:
+            return {key: _decode(item, of) for key, item in value[KEYED]}
+        return {key: _decode(item, of) for key, item in value.items()}
+    if isinstance(value, list):
+        inner = get_args(hint)
+        return [_decode(item, inner[0] if inner else Any) for item in value]
+    return value
+
+
+def _dataclass_of(hint: Any) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return hint
+    if get_origin(hint) in (Union, types.UnionType):
+        return next((found for arg in get_args(hint) if (found := _dataclass_of(arg)) is not None), None)
+    return None
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]
+
+
+def _is_vmodl_list(value: Any) -> bool:
+    return isinstance(value, list) and type(value) is not list
+
+
+def _to_xml(value: Any) -> str:
+    info = VmomiSupport.Object(name="value", type=object, version=_VERSION, flags=0)
+    return str(SoapAdapter.SerializeToStr(value, info, _VERSION))
+
+
+def _from_xml(text: str) -> Any:
+    return SoapAdapter.Deserialize(text, object, None)
+
+
+_VERSION: typing.Final = VmomiSupport.newestVersions.GetName("vim")

@@ -1,0 +1,76 @@
+"""What a simulated cluster keeps: its services, DRS rules and groups, and what it sets for single VMs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from vgpu_cfg.lab.state.managed import Managed
+
+
+@dataclass(slots=True)
+class Rule:
+    """A DRS rule (vim `ClusterRuleInfo`): between VMs, or from a VM group to a host group.
+
+    `kind` vm_host uses `vm_group`, `host_group` and `affine`; the others use `vms`.
+    """
+
+    key: int
+    name: str
+    kind: Literal["affinity", "anti_affinity", "vm_host"]
+    uuid: str
+    enabled: bool = True
+    mandatory: bool = False
+    user_created: bool = True
+    vms: tuple[str, ...] = ()
+    vm_group: str = ""
+    host_group: str = ""
+    affine: bool = True
+
+
+@dataclass(slots=True)
+class Group:
+    """A DRS group (vim `ClusterGroupInfo`) of VMs or of hosts."""
+
+    name: str
+    kind: Literal["vm", "host"]
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VmOverride:
+    """What a cluster sets for one VM. None follows the cluster; `das_settings` is a vim `DasVmSettings`."""
+
+    drs_enabled: bool | None = None
+    drs_behavior: str | None = None
+    das_settings: Any = None
+
+    @property
+    def has_drs(self) -> bool:
+        """Whether DRS is told something of the VM."""
+        return self.drs_enabled is not None or self.drs_behavior is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class Cluster(Managed):
+    """A cluster or, where `is_standalone`, the compute resource of a single host. `parent` is a folder."""
+
+    wsdl_type: ClassVar[str] = "ClusterComputeResource"
+    moid_prefix: ClassVar[str] = "domain"
+
+    resource_pool: str = ""
+    hosts: list[str] = field(default_factory=list)
+    datastores: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
+    is_standalone: bool = False
+    drs_enabled: bool = True
+    drs_behavior: str = "manual"
+    ha_enabled: bool = True
+    rules: list[Rule] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    overrides: dict[str, VmOverride] = field(default_factory=dict)
+    drs_options: dict[str, str] = field(default_factory=dict)
+    image_managed: bool = False
+    """A lifecycle image owns the software of its hosts."""
+    config_managed: bool = False
+    """A configuration profile owns the settings of its hosts."""

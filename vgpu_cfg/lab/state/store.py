@@ -1,0 +1,150 @@
+"""Where a lab's state is kept between commands: one JSON file, replaced whole, under a lock.
+
+Only what changed since the estate was built is written; the rest is built again from the estate,
+whose digest the file carries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_object, encode_values
+from vgpu_cfg.lab.state.inventory import LabState, Managed
+
+FORMAT = 4
+STATE_FILE = "state.json"
+LOCK_FILE = "state.lock"
+PLAIN_FIELDS = (
+    "revision",
+    "last_number",
+    "tasks",
+    "open_tasks",
+    "removed",
+    "custom_values",
+    "settings",
+    "licences",
+    "key_providers",
+    "leaving",
+    "booting",
+    "waking",
+    "alarms",
+)
+
+
+class Store:
+    """The state file of one lab. `build` makes the estate's unchanged state."""
+
+    def __init__(self, folder: Path, estate: str, digest: str, build: Callable[[], LabState]) -> None:
+        self.path = folder / STATE_FILE
+        self._lock = FileLock(folder / LOCK_FILE)
+        self._estate = estate
+        self._digest = digest
+        self._build = build
+        self._stamp: tuple[int, int] | None = None
+        self._written: dict[str, tuple[int, str]] = {}
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the file: no other process reads or writes it meanwhile.
+
+        Raises DocumentError where it cannot be held.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except (OSError, RuntimeError) as error:  # the latter from a file system without locks
+            raise self._unwritable(error) from error
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def load_if_newer(self) -> tuple[LabState, float] | None:
+        """Return the state and the time it was saved, where the file is not the one we last read or wrote.
+
+        A file that is gone was reset by somebody: everything is as the estate made it.
+        """
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        if stamp is None:
+            self._written.clear()
+            return self._build(), 0.0
+        return self._load()
+
+    def save(self, state: LabState, now: float) -> None:
+        """Replace the file. Raises DocumentError where it cannot be written; the old one is whole then."""
+        changed = [thing for thing in state.objects.values() if thing.revision]
+        parts = ",\n".join(f"{json.dumps(thing.moid)}: {self._text_of(thing)}" for thing in changed)
+        head = {
+            "format": FORMAT,
+            "estate": self._estate,
+            "digest": self._digest,
+            "saved_at": now,
+            "state": encode_values({name: getattr(state, name) for name in PLAIN_FIELDS}),
+        }
+        text = json.dumps(head)[:-1] + ',\n"objects": {\n' + parts + "\n}}\n"
+        scratch = self.path.with_suffix(".new")
+        try:
+            scratch.write_text(text, encoding="utf-8")
+            os.replace(scratch, self.path)  # noqa: PTH105 - the same as Path.replace, named for what it is
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._stamp = self._stamp_now()
+
+    def _text_of(self, thing: Managed) -> str:
+        known = self._written.get(thing.moid)
+        if known is not None and known[0] == thing.revision:
+            return known[1]
+        text = json.dumps(encode_object(thing))
+        self._written[thing.moid] = (thing.revision, text)
+        return text
+
+    def _load(self) -> tuple[LabState, float]:
+        self._written.clear()
+        try:
+            saved = json.loads(self.path.read_text(encoding="utf-8"))
+            if saved["format"] != FORMAT:
+                raise self._unusable(
+                    f"it was written in format {saved['format']}, this program reads {FORMAT}"
+                )
+            if (saved["estate"], saved["digest"]) != (self._estate, self._digest):
+                raise self._unusable(
+                    f"the estate {self._estate!r} is no longer what the lab was started with"
+                )
+            state = self._build()
+            for name, value in decode_values(saved["state"]).items():
+                setattr(state, name, value)
+            for moid, parts in saved["objects"].items():
+                state.objects[moid] = decode_object(parts)
+            for moid in state.removed:
+                state.objects.pop(moid, None)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise self._unusable(f"it cannot be read ({type(error).__name__})") from error
+        return state, float(saved["saved_at"])
+
+    def _unusable(self, reason: str) -> DocumentError:
+        fault = DocumentFault(str(self.path), 1, 1, f"the lab's state cannot be used: {reason}")
+        return DocumentError([fault], remedy=f"start over with `vgpu-cfg lab reset {self._estate}`")
+
+    def _unwritable(self, error: Exception) -> DocumentError:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        fault = DocumentFault(str(self.path), 1, 1, f"the lab cannot keep its state here: {reason}")
+        return DocumentError(
+            [fault], remedy="let VGPU_CFG_STATE_FOLDER name a folder that you may write to, with room in it"
+        )
+
+    def _stamp_now(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_ino
