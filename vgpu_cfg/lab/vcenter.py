@@ -34,7 +34,7 @@ class Lab(Simulation):
             thing = self.state.objects[subject] if isinstance(subject, str) else subject
             return find_operation(type_on_wire(thing), method)(self, thing, **arguments)
 
-    def hand(self, host: Managed | str, what: host_life.HandWork, **facts: bool) -> None:
+    def operate_server(self, host: Managed | str, what: host_life.ServerWork, **facts: bool) -> None:
         """Do what only a person at the server can: `power_on`, or `bios` with facts (`sriov=True`).
 
         `host` is a host or its name. Raises ValueError where it is on already, or is on for the BIOS.

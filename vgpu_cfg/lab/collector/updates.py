@@ -27,7 +27,7 @@ _Collector = vmodl.query.PropertyCollector
 
 
 @dataclass(slots=True)
-class Told:
+class ReportedObject:
     """What a filter last told of one object: its reference, its revision, each property as text."""
 
     reference: Any
@@ -42,7 +42,7 @@ class Filter(Service):
     kind: str = "PropertyFilter"
     collector: str
     spec: Any
-    told: dict[str, Told] = field(default_factory=dict)
+    told: dict[str, ReportedObject] = field(default_factory=dict)
     checked_at: tuple[int, int] | None = None
     """The revisions (of the state, of the session's views) at which nothing was left to tell."""
 
@@ -214,7 +214,7 @@ def _tell(each: Filter, reading: Reading, content: Any, texts: dict[str, str]) -
     ]
     changes += [_Collector.Change(name=name, op="assign") for name in before if name not in texts]
     revision = reading.thing.revision if reading.thing is not None else 0
-    each.told[moid] = Told(content.obj, revision, texts)
+    each.told[moid] = ReportedObject(content.obj, revision, texts)
     return _Collector.ObjectUpdate(
         kind="enter" if told is None else "modify",
         obj=content.obj,

@@ -21,7 +21,7 @@ import paramiko
 
 from vgpu_cfg.lab.shell.access import ANY_PASSWORD, ShellAccess, why_closed
 from vgpu_cfg.lab.shell.shell import is_there
-from vgpu_cfg.lab.shell.ssh_session import HostTransport, Manners
+from vgpu_cfg.lab.shell.ssh_session import HostTransport, SshServerInterface
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Host
 
@@ -170,9 +170,9 @@ class LabSshServer:
         transport = HostTransport(connection)
         transport.add_server_key(self._keys[name])
         self._transports[name] = [each for each in self._transports[name] if each.is_active()] + [transport]
-        manners = Manners(self._lab, self._hosts[name], self._access, transport)
+        interface = SshServerInterface(self._lab, self._hosts[name], self._access, transport)
         with suppress(OSError, EOFError, paramiko.SSHException):  # it left during the greeting
-            transport.start_server(event=threading.Event(), server=manners)
+            transport.start_server(event=threading.Event(), server=interface)
 
     def _hang_up(self, name: str) -> None:
         for transport in self._transports[name]:

@@ -21,7 +21,7 @@ GOING_SECONDS = 20.0
 BOOT_SECONDS = 300.0
 """How long a server takes from the power button to an answer: a number of the lab's own."""
 
-HandWork = Literal["power_on", "bios"]
+ServerWork = Literal["power_on", "bios"]
 
 
 def leave(lab: Simulation, host: Host, *, for_good: bool) -> None:
@@ -45,7 +45,7 @@ def next_event(lab: Simulation) -> float | None:
     return min((*lab.state.leaving.values(), *lab.state.booting.values()), default=None)
 
 
-def by_hand(lab: Simulation, host: Managed | str, what: HandWork, facts: Mapping[str, bool]) -> None:
+def by_hand(lab: Simulation, host: Managed | str, what: ServerWork, facts: Mapping[str, bool]) -> None:
     """Press the power button, or set facts of the BIOS while the server is off. Raises ValueError."""
     found = next(
         (each for each in lab.state.all(Host) if host is each or host in (each.name, each.moid)), None
