@@ -19,7 +19,8 @@ from vgpu_cfg.documents import read_document
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.findings.checks import CHECKS, Code
+from vgpu_cfg.planning.findings.checks import CHECKS
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
