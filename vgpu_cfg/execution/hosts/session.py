@@ -66,7 +66,7 @@ class HostSession:
             raise NotConfirmed(
                 f"{ref.name} cannot be read: {facts.unread[FactGroup.BASE]}",
                 subject=ref.name,
-                remedy="mend that; then " + PLAN_AGAIN,
+                remedy="fix that; then " + PLAN_AGAIN,
             )
         self.marks.take(host, facts)
         if is_connected(host):

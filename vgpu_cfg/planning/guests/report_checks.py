@@ -30,7 +30,7 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         why = failed.why or "the guest does not say why"
         message = f"{failed.name} failed in its guest: {why}"
         remedy = (
-            "see /var/log/vgpu-cfg.log in the guest, mend it, and apply again: what is done is not repeated"
+            "see /var/log/vgpu-cfg.log in the guest, fix it, and apply again: what is done is not repeated"
         )
         findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:

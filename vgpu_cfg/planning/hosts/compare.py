@@ -182,7 +182,7 @@ def _assess_unread(
         else:
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
-            remedy = "mend that and plan again; nothing is guessed"
+            remedy = "fix that and plan again; nothing is guessed"
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
@@ -216,7 +216,7 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
         reason = next(text for group, text in resolved.view.facts.unread.items() if group in SHELL_GROUPS)
         message = f"the host's shell did not answer: {reason}"
         findings.add(
-            Code.SETTING_UNREAD, resolved.subject, message, "mend `access`, and plan again", Severity.ERROR
+            Code.SETTING_UNREAD, resolved.subject, message, "fix `access`, and plan again", Severity.ERROR
         )
         return
     else:

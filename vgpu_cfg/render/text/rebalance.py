@@ -77,7 +77,7 @@ def _result(found: Rebalance) -> str:
     homeless = fold_names(found.unplaced)
     match found.outcome:
         case RebalanceResult.FITS if found.errors:
-            return "what is noted keeps VMs of the plan away, and no move mends that"
+            return "what is noted keeps VMs of the plan away, and no move fixes that"
         case RebalanceResult.FITS:
             return "every VM of the plan has a place as things are: nothing has to move"
         case RebalanceResult.MOVES:

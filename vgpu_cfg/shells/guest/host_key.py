@@ -47,5 +47,5 @@ def _knows(path: Path, hostname: str, key: paramiko.PKey) -> bool:
         return paramiko.HostKeys(str(path)).check(hostname, key)
     except (OSError, ValueError, paramiko.SSHException) as error:
         raise GuestError(
-            f"cannot be read: {error}", subject=str(path), remedy="mend the file, or move it away"
+            f"cannot be read: {error}", subject=str(path), remedy="fix the file, or move it away"
         ) from error

@@ -162,7 +162,7 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     if errors:
         lines += hanging(
             "NEXT",
-            f"{counted(errors, 'error')} above must be mended first; nothing will be changed before",
+            f"{counted(errors, 'error')} above must be fixed first; nothing will be changed before",
             width,
             indent=0,
             label_width=6,
