@@ -210,7 +210,7 @@ class _Run:
             self._scheduler.succeed(change)
             return
         self._waiting_for.append(change.id)
-        self._close(change, OutcomeStatus.SKIPPED, message="waits for you", remedy=change.text)
+        self._close(change, OutcomeStatus.SKIPPED, message="needs a manual step", remedy=change.text)
         for dependent in self._scheduler.fail(change):
             self._skip(dependent, f"waits for {change.id!r}")
 

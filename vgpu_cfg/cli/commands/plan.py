@@ -43,7 +43,9 @@ _OpenShellOption = Annotated[
 ]
 _DoneOption = Annotated[
     list[str] | None,
-    typer.Option("--done", metavar="STEP", help="A step by hand that is done, and that nothing can show."),
+    typer.Option(
+        "--done", metavar="STEP", help="A manual step that you have done, where nothing else can show it."
+    ),
 ]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 

@@ -64,7 +64,7 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
     if report.state == "hand":
         raise NeedsManualStep(
-            f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
+            f"{spec.vm}: {name} needs a manual step: {why or 'it says no more'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
         )

@@ -243,7 +243,7 @@ CHECKS: dict[Code, Check] = {
         (Code.GUEST_NO_WAY_IN, "there is no way into a guest that cloud-init does not set up", _E, _V),
         (Code.GUEST_STAYS_OFF, "a VM is off, so its guest is not staged", _I, _V),
         (Code.GUEST_FAILED, "something failed in a guest", _W, _V),
-        (Code.GUEST_MANUAL_STEP, "a guest waits for a hand", _W, _V),
+        (Code.GUEST_MANUAL_STEP, "a guest waits for a manual step", _W, _V),
         (Code.GUEST_LEFTOVERS, "a guest has what the plan does not ask for any more", _I, _V),
         (Code.GUEST_KEYS_LOST, "a guest was staged with other keys than the plan has", _W, _V),
         (Code.GUEST_NOT_COMPARED, "a secret that was staged could not be compared", _I, _V),

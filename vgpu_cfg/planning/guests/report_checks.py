@@ -35,7 +35,9 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
-            message = f"{module.name} waits for a hand: {module.why or 'the guest does not say for what'}"
+            message = (
+                f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}"
+            )
             remedy = (
                 "restart the host, then apply goes on"
                 if module.name == FIRMWARE

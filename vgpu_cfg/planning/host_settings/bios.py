@@ -152,7 +152,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     def by_hand(view: HostView, desired: DesiredSetting) -> str:
         if impact(view, desired) is Impact.NONE:
             seen = f"see in the BIOS of {view.host.name} that {title} is {desired.value} ({menu})"
-            return f"{seen}; then give your word with `apply --done`"
+            return f"{seen}; then confirm it with `apply --done`"
         return f"set {title} to {desired.value} ({menu})"
 
     def how(view: HostView, desired: DesiredSetting) -> Instructions:

@@ -185,7 +185,7 @@ def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
 
 
 def _comes_first(drift: Drift) -> bool:
-    """Whether a step by hand is done before the tool takes the host down."""
+    """Whether a manual step is done before the tool takes the host down."""
     return drift.impact is Impact.HOST_REBOOT or drift.is_to_be_seen
 
 

@@ -28,9 +28,9 @@ def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
         found = f"is {drift.reading.configured}, and the plan needs {drift.desired.value}"
         if drift.reading.unread:
             found = f"does not show {drift.desired.value}: {drift.reading.unread}"
-        remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` takes your word"
+        remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` confirms it"
         if drift.is_to_be_seen:
-            remedy = "look into the BIOS before the host is worked on; `apply --done` takes your word"
+            remedy = "look into the BIOS before the host is worked on; `apply --done` confirms it"
         findings.add(Code.BIOS_DIFFERS, resolved.subject, f"{drift.setting.title} {found}", remedy)
 
 

@@ -205,7 +205,7 @@ class RdmaChecks:
             self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)
 
     def _restart_step(self, moid: str, names: Sequence[str]) -> ManualStep:
-        """Make the step by hand that restarts a host for the firmware which its guests have set."""
+        """Make the manual step that restarts a host for the firmware which its guests have set."""
         host = self._observed.host_by_moid[moid]
         guests = listed(sorted(names), shown=8)
         return ManualStep(
