@@ -35,7 +35,7 @@ def test_without_exit_code_nothing_that_fits_is_an_answer_like_others(vgpu_cfg: 
     by_name = {host["name"]: host for host in answer["hosts"]}
     assert by_name["esx-same-01.lab"]["limits"][0] == {
         "code": "VG104",
-        "text": "small-01, small-02 bind 2 GPUs to 4 GB",
+        "text": "small-01, small-02 lock 2 GPUs to 4 GB",
         "gpus": 2,
         "vms": ["small-01", "small-02"],
     }

@@ -81,7 +81,7 @@ def _stranded(gpus: Sequence[PooledGpu]) -> str:
     links = sum(any(one.kind == "nvlink" for one in gpu.stranded) for gpu in gpus)
     parts = [
         f"{size(lost)} lost" if lost else "",
-        f"{size(bound)} bound" if bound else "",
+        f"{size(bound)} locked" if bound else "",
         counted(slices, "compute slice") if slices else "",
         f"NVLink of {counted(links, 'GPU')}" if links else "",
     ]
