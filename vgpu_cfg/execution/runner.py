@@ -228,7 +228,7 @@ class _Run:
                 updates = self._writer.wait_for_tasks(list(by_task), timeout)
             except VCenterError as error:
                 self._session.is_stopping = True
-                self._abandon(f"lost sight of it: {error.message}", error.remedy)
+                self._abandon(f"lost track of it: {error.message}", error.remedy)
                 return
             for update in updates:
                 running = by_task.get(update.task)

@@ -135,7 +135,7 @@ def apply(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Make it so: show the plan, ask, carry it out, read back."""
+    """Apply a plan: show it, ask, carry it out, read back the result."""
     from vgpu_cfg.cli.flows import flow, run_flow
 
     names = names_to_delete(delete, prune=prune)

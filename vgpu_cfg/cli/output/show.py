@@ -42,7 +42,7 @@ def data(value: Any) -> None:
 
 
 def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
-    """Say that a plan file is sound, and what is in it."""
+    """Say that a plan file is valid, and what is in it."""
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import FORMAT
 
@@ -69,7 +69,7 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
         parts.append(counted(len(desired.networks), "network"))
     lines(
         lambda _: [
-            _text(f"{path}: sound. {', '.join(parts) or 'nothing in it'}."),
+            _text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."),
             _text(f"NEXT   vgpu-cfg plan {path}"),
         ]
     )

@@ -100,4 +100,4 @@ def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bo
 
 
 def _remedy(name: str) -> str:
-    return _REMEDIES.get(name, f"see what stands against {name} in the guest")
+    return _REMEDIES.get(name, f"see what keeps {name} from working in the guest")

@@ -39,7 +39,7 @@ class Scheduler:
         self._changes = tuple(changes)
         if len(self._index) != len(changes):
             twice = [name for name, count in Counter(change.id for change in changes).items() if count > 1]
-            raise PlanError(f"two changes have the id {twice[0]!r}", remedy="make the plan anew")
+            raise PlanError(f"two changes have the id {twice[0]!r}", remedy="make the plan again")
         self._unmet: dict[int, int] = {}
         self._needed_by: dict[int, list[int]] = {}
         self._ready: list[int] = []
@@ -175,7 +175,7 @@ class Scheduler:
             raise PlanError(
                 f"it needs {need!r}, which the plan does not hold",
                 subject=change.id,
-                remedy="make the plan anew",
+                remedy="make the plan again",
             )
         return self._index[need]
 
@@ -190,7 +190,7 @@ class Scheduler:
         stuck = [self._changes[index].id for index, count in unmet.items() if count > 0]
         if stuck:
             raise PlanError(
-                f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan anew"
+                f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan again"
             )
 
 

@@ -61,7 +61,7 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
             else "it was made without `guest`: cloud-init has had its first boot, and no other way in is "
             "named"
         )
-        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or make the VM anew"
+        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
         return False
     return True

@@ -39,7 +39,7 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
                 f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}"
             )
             remedy = (
-                "restart the host, then apply goes on"
+                "restart the host, then apply continues"
                 if module.name == FIRMWARE
                 else "do what it says, and apply again"
             )

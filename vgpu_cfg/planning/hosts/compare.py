@@ -202,7 +202,7 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     access = resolved.entry.access
     if access.ssh == "off":
         message = (
-            f"without the host's shell nobody can tell {listed(closed, shown=6)}: set and proven by hand"
+            f"{listed(closed, shown=6)} cannot be read without the host's shell: set and checked by hand"
         )
         remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
     elif resolved.view.facts.lockdown not in ("", NO_LOCKDOWN):

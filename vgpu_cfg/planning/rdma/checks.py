@@ -134,9 +134,7 @@ class RdmaChecks:
             if switch is not None and len(switch.uplinks) != 1:
                 has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplink"
                 message = f"{switch.name} has {has} on {view.host.name}, and PVRDMA needs its RDMA NIC alone"
-                remedy = (
-                    "leave the RDMA NIC as its only uplink; else the traffic falls back to TCP without a word"
-                )
+                remedy = "leave the RDMA NIC as its only uplink; else the traffic falls back to TCP silently"
                 self._findings.add_vm(Code.PVRDMA_UPLINKS, vm, message, remedy)
         self._check_vmknic(vm, view, changes)
 
@@ -195,7 +193,7 @@ class RdmaChecks:
         if lacking:
             states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
             why = "; ".join(one.text for one in lacking)
-            message = f"the ATS chain of NIC {pci_id} of {host.name} is not whole ({states}): {why}"
+            message = f"the ATS chain of NIC {pci_id} of {host.name} is incomplete ({states}): {why}"
             remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
             self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies))
         elif open_ones:

@@ -79,7 +79,7 @@ def _result(found: Rebalance) -> str:
         case RebalanceResult.FITS if found.errors:
             return "what is noted keeps VMs of the plan away, and no move fixes that"
         case RebalanceResult.FITS:
-            return "every VM of the plan has a place as things are: nothing has to move"
+            return "every VM of the plan has a place already: nothing has to move"
         case RebalanceResult.MOVES:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
             doubt = ", unless the doubt comes true" if found.uncertain_starts else ""

@@ -68,7 +68,7 @@ def changed_key(error: paramiko.BadHostKeyException, files: Sequence[Path]) -> C
         f"{shown.get_name()} {fingerprint(shown)} was shown",
         subject=error.hostname,
         remedy=(
-            "if the host was installed anew, compare the fingerprint with its console and remove its "
+            "if the host was reinstalled, compare the fingerprint with its console and remove its "
             f"old line from {' or '.join(str(path) for path in files)}; if not, somebody may stand between"
         ),
     )

@@ -244,7 +244,7 @@ class VCenterHostWriter:
                     f"the options of module {write.module} are {found!r} now; when it was planned they"
                     f" were {write.before!r}",
                     subject=host.name,
-                    remedy="run the same command again: it plans anew from what is there now",
+                    remedy="run the same command again: it plans again from what is there now",
                 )
             modules.UpdateModuleOptionString(write.module, write.options)
 

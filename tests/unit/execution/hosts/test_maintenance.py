@@ -79,7 +79,9 @@ def test_a_host_at_which_another_plan_works_is_refused_by_its_name() -> None:
     server = estate()
     server.host("esx-01").set_mark(plan="other", maintenance=True, reason="sets mig")
     report, _ = run(server, enter())
-    assert "the plan other is at work on esx-01 since 2026-03-02 21:04: sets mig" in only(report).message
+    assert (
+        "the plan other has been working on esx-01 since 2026-03-02 21:04: sets mig" in only(report).message
+    )
     assert server.asked() == []
 
 

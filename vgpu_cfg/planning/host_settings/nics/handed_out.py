@@ -95,7 +95,7 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        message = f"nobody can tell whether the host itself uses {desired.device}: {reason}"
+        message = f"it is not known whether the host itself uses {desired.device}: {reason}"
         return Objection(Code.SETTING_UNREAD, message, "fix that and plan again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:

@@ -84,7 +84,7 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
         why=(
             "Virtual RDMA adapters (PVRDMA) talk between hosts through one VMkernel NIC of each. Their RDMA "
             "NIC must be the only uplink of the distributed switch; else the traffic falls back to TCP "
-            "without a word. PVRDMA does no GPUDirect."
+            "silently. PVRDMA does no GPUDirect."
         ),
         client=f"host > Configure > System > Advanced System Settings > {OPTION}: {chosen or '(empty)'}",
         commands=(f"govc host.option.set -host {{host}} {OPTION} '{chosen}'", _call(view, desired).line),

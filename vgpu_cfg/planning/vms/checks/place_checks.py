@@ -287,10 +287,12 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
     elif fit.numa_level == 1:
         message = (
-            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is promised to other VMs: {size} are "
+            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} are "
             "more than is left"
         )
-        findings.add_vm(Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or accept that they share cores")
+        findings.add_vm(
+            Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or let them share cores with others"
+        )
     if len(fit.nodes) > 1 and resolved.cpus % len(fit.nodes):
         message = f"{resolved.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
         findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"take a multiple of {len(fit.nodes)}")

@@ -41,8 +41,11 @@ _DIFFERENCES = {
         "differs, and only a check was asked for",
         "differ, and only a check was asked for",
     ),
-    Code.CHECK_UNREAD: ("is not all read", "are not all read"),
-    Code.SHELL_CLOSED: ("is not all read, its shell is closed", "are not all read, their shells are closed"),
+    Code.CHECK_UNREAD: ("was not read completely", "were not read completely"),
+    Code.SHELL_CLOSED: (
+        "was not read completely, its shell is closed",
+        "were not read completely, their shells are closed",
+    ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
 }
 """What findings say of the one or of the several hosts that they are about, in a plan without changes."""
