@@ -110,7 +110,7 @@ def test_vms_with_gpus_that_use_almost_no_cpu_are_named_with_the_doubt(vgpu_cfg:
     assert "RUN WITH GPU DEVICES AND USE LESS THAN 1 % OF THEIR CPUS" in told_of
     assert "1×20c" in told_of
     assert "30 days" in told_of
-    assert "A hint, no proof: vCenter does not tell how busy a GPU is" in told_of
+    assert "A hint, no proof: vCenter does not report how busy a GPU is" in told_of
     busy = vgpu_cfg.done("inventory", "--gpus", "--server", server, "--idle-below", "0").told
     assert "OF THEIR CPUS" not in busy
     everyone = told(vgpu_cfg, "inventory", "--gpus", "--server", server, "--idle-below", "30")

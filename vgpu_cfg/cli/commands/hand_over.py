@@ -103,7 +103,7 @@ def hand_over(
             show.say(f"{to / name}: written")
     if hosts.absent:
         names = fold_names(hosts.absent)
-        show.say(f"NOTE   not there yet, and told from the plan file: {names}")
+        show.say(f"NOTE   not there yet, and described from the plan file: {names}")
     for note in exported.notes:
         show.say(f"NOTE   {note}")
 

@@ -54,7 +54,7 @@ class AssessedSetting:
     def __str__(self) -> str:
         found = self.reading
         if self.state is State.UNREAD:
-            return f"{self.target.id} could not be read: {self.why or 'no reason is told'}"
+            return f"{self.target.id} could not be read: {self.why or 'no reason given'}"
         if self.state is State.PENDING:
             return f"{self.target.id} is set to {found.wanted}, and waits for a {found.waits_for}"
         return f"{self.target.id} is {found.configured or 'not set'}, not {found.wanted}"

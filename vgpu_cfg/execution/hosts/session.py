@@ -56,7 +56,7 @@ class HostSession:
         """Read a host again, with the facts that some settings take: its shell only where it may be used.
 
         Raises StalePlan where it has gone, or carries another plan's mark; NotConfirmed where it answers
-        and vCenter does not tell what it is about, its mark included; HostShellError.
+        and vCenter does not report what it is about, its mark included; HostShellError.
         """
         groups = {FactGroup.BASE}.union(*(self.tools.settings(target.setting).facts for target in targets))
         host = self.look(ref)
@@ -264,7 +264,7 @@ class HostSession:
             if moid in self.given_back and mark.maintenance:
                 lines.append(f"{name}: out of maintenance mode, and its mark could not be cleared")
             elif self.is_down(HostRef(name=name, moid=moid)):
-                lines.append(f"{name}: in maintenance mode: {mark.reason or 'no reason is told'}")
+                lines.append(f"{name}: in maintenance mode: {mark.reason or 'no reason given'}")
             elif mark.waiting:
                 lines.append(f"{name}: waits for a restart: {', '.join(sorted(mark.waiting))}")
         lines += [f"{name}: its SSH service still runs: {why}" for name, why in self.shells.problems.items()]

@@ -132,7 +132,7 @@ CHECKS: dict[Code, Check] = {
         (Code.HOST_MEMORY, "the host cannot reserve that much memory", _E, _R),
         (Code.NUMA_TOO_SMALL, "the VM is larger than a NUMA node", _E, _R),
         (Code.NUMA_TAKEN, "the NUMA node is used by other VMs", _W, _R),
-        (Code.NUMA_UNKNOWN, "the host does not tell the NUMA node of its GPUs", _W, _V),
+        (Code.NUMA_UNKNOWN, "the host does not report the NUMA node of its GPUs", _W, _V),
         (Code.SPREAD_IMPOSSIBLE, "too few hosts or GPUs to keep the VMs apart", _E, _V),
         (Code.SPREAD_UNMET, "VMs that should run apart share a host or a NUMA node", _W, _V),
         (Code.NO_HOST_MATCHES, "no host matches `place.hosts`", _E, _V),

@@ -169,7 +169,7 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     wanted = values == {True}
     found = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION)
     if found is None:
-        message = f"vCenter {name} does not tell {HOT_MIGRATE_OPTION}"
+        message = f"vCenter {name} does not report {HOT_MIGRATE_OPTION}"
         findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read its settings")
         return None
     if (found.casefold() == "true") == wanted:

@@ -62,7 +62,7 @@ def _restart_text(found: Rebalance) -> str:
 
 def _cells(move: Move) -> list[Cell]:
     is_cold = move.how is MoveMethod.COLD
-    stun = "" if is_cold else "not told" if move.stun_ms is None else duration(move.stun_ms / 1000)
+    stun = "" if is_cold else "unknown" if move.stun_ms is None else duration(move.stun_ms / 1000)
     return [
         move.vm,
         move.source,

@@ -231,9 +231,9 @@ def test_an_entry_that_was_stopped_before_it_began_leaves_nothing() -> None:
 
 def test_a_host_of_which_vcenter_does_not_tell_the_mark_is_not_touched() -> None:
     server = estate()
-    server.host("esx-01").unread = "this vCenter does not tell its custom attributes"
+    server.host("esx-01").unread = "this vCenter does not report its custom attributes"
     report, _ = run(server, enter(), change(LIVE))
-    words = "esx-01 cannot be read: this vCenter does not tell its custom attributes"
+    words = "esx-01 cannot be read: this vCenter does not report its custom attributes"
     assert {outcome.message for outcome in report.outcomes} == {words}
     assert server.asked() == []
 

@@ -2,7 +2,7 @@
 
 Virtual functions are asked for through `SriovConfig`, function by function, as the
 vSphere Client does. The driver's own `max_vfs` option is the older way to the same end: one number
-per port in an order that the host does not tell, for all ports at once. It is left as it is;
+per port in an order that the host does not report, for all ports at once. It is left as it is;
 that both agree on a host where it stands is unproven. That a label alone takes no
 restart is recalled.
 """

@@ -137,7 +137,7 @@ def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
         remedy = "clone a Linux template, or remove `nvlink`"
         findings.add_vm(Code.NVLINK_NEEDS_LINUX, resolved.desired, message, remedy)
     elif verdict is None:
-        message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not tell"
+        message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not show"
         findings.add_vm(
             Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "see that it is Linux", Severity.INFO
         )

@@ -263,7 +263,7 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         return
     wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
     if wants_node and not fit.nodes:
-        message = f"{host.host.name} does not tell the NUMA nodes of its GPUs: the VM is not tied to one"
+        message = f"{host.host.name} does not report the NUMA nodes of its GPUs: the VM is not tied to one"
         remedy = (
             "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`"
         )
