@@ -230,7 +230,7 @@ def were_reset(names: Sequence[str]) -> None:
     text = (
         f"starts over: {', '.join(f'lab:{name}' for name in names)}"
         if names
-        else "there was nothing to forget"
+        else "there was nothing to reset"
     )
     lines(lambda _: [_text(text)])
 
