@@ -347,9 +347,9 @@ def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool],
             raise NotFound(f"lab:{estate} has no host {name!r}", subject="lab", remedy=remedy)
         try:
             if bios:
-                lab.operate_server(name, "bios", **bios)
+                lab.at_server(name, "bios", **bios)
             if power_on:
-                lab.operate_server(name, "power_on")
+                lab.at_server(name, "power_on")
                 while not lab_settings().speed and lab.state.booting and lab.wait():
                     continue  # where no time passes by itself, it passes here
         except ValueError as error:

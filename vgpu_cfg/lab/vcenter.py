@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from vgpu_cfg.lab.guest import lifecycle as life
-from vgpu_cfg.lab.operations.hosts import lifecycle as host_life
+from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.simulation.simulation import Simulation, Timeline
@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.inventory import Managed, type_on_wire
 class Lab(Simulation):
     """A vCenter with GPUs: it answers requests and carries out methods; its hosts, tasks and guests go on."""
 
-    timelines: ClassVar[tuple[Timeline, ...]] = (host_life, tasks, life)
+    timelines: ClassVar[tuple[Timeline, ...]] = (host_lifecycle, tasks, life)
 
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
@@ -34,10 +34,10 @@ class Lab(Simulation):
             thing = self.state.objects[subject] if isinstance(subject, str) else subject
             return find_operation(type_on_wire(thing), method)(self, thing, **arguments)
 
-    def operate_server(self, host: Managed | str, what: host_life.ServerWork, **facts: bool) -> None:
+    def at_server(self, host: Managed | str, what: host_lifecycle.ServerAction, **facts: bool) -> None:
         """Do what only a person at the server can: `power_on`, or `bios` with facts (`sriov=True`).
 
         `host` is a host or its name. Raises ValueError where it is on already, or is on for the BIOS.
         """
         with self.transaction():
-            host_life.by_hand(self, host, what, facts)
+            host_lifecycle.act_at_server(self, host, what, facts)

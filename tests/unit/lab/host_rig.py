@@ -76,7 +76,7 @@ class HostRig:
         """Shut a host in maintenance mode down, and press its button."""
         self.done(self.host(name).ShutdownHost_Task(force=False))
         self.settle()
-        self.lab.operate_server(name, "power_on")
+        self.lab.at_server(name, "power_on")
         self.settle()
 
     def settle(self) -> None:

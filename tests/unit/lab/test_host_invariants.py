@@ -47,7 +47,7 @@ class HostMachine(LabMachine):
     def press_the_button(self, name: str) -> None:
         host = self.rig.host(name)
         if host.is_off and host.moid not in self.lab.state.leaving:
-            self.lab.operate_server(host, "power_on")
+            self.lab.at_server(host, "power_on")
 
     @rule()
     def wait(self) -> None:

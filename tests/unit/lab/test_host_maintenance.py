@@ -223,7 +223,7 @@ def test_a_host_that_was_shut_down_waits_for_a_hand() -> None:
     assert rig.host().runtime.connectionState == "notResponding"
     assert rig.lab.wait(rig.lab.clock.now() + 600)
     assert rig.host().runtime.connectionState == "notResponding"
-    rig.lab.operate_server(A100_HOST, "power_on")
+    rig.lab.at_server(A100_HOST, "power_on")
     rig.settle()
     assert rig.host().runtime.bootTime > before
 
@@ -231,17 +231,17 @@ def test_a_host_that_was_shut_down_waits_for_a_hand() -> None:
 def test_a_hand_changes_the_bios_of_a_host_that_is_off_only() -> None:
     rig = HostRig()
     with pytest.raises(ValueError, match="is on"):
-        rig.lab.operate_server(L40S_HOST, "bios", sriov=True)
+        rig.lab.at_server(L40S_HOST, "bios", sriov=True)
     with pytest.raises(ValueError, match="is on"):
-        rig.lab.operate_server(L40S_HOST, "power_on")
+        rig.lab.at_server(L40S_HOST, "power_on")
     rig.rest(L40S_HOST)
     rig.done(rig.host(L40S_HOST).ShutdownHost_Task(force=False))
     rig.settle()
     with pytest.raises(ValueError, match="sriov"):
-        rig.lab.operate_server(L40S_HOST, "bios", nothing=True)
+        rig.lab.at_server(L40S_HOST, "bios", nothing=True)
     with pytest.raises(ValueError, match="no host"):
-        rig.lab.operate_server("nowhere", "power_on")
-    rig.lab.operate_server(L40S_HOST, "bios", sriov=True)
+        rig.lab.at_server("nowhere", "power_on")
+    rig.lab.at_server(L40S_HOST, "bios", sriov=True)
     assert rig.state(L40S_HOST).bios.sriov
 
 

@@ -278,8 +278,8 @@ def test_virtual_functions_need_the_bios_too() -> None:
     assert shown(rig, CX6_0, L40S_HOST).numVirtualFunction == 0
     rig.done(rig.host(L40S_HOST).ShutdownHost_Task(force=False))
     rig.settle()
-    rig.lab.operate_server(L40S_HOST, "bios", sriov=True)
-    rig.lab.operate_server(L40S_HOST, "power_on")
+    rig.lab.at_server(L40S_HOST, "bios", sriov=True)
+    rig.lab.at_server(L40S_HOST, "power_on")
     rig.settle()
     assert shown(rig, CX6_0, L40S_HOST).numVirtualFunction == 8
 

@@ -15,7 +15,7 @@ from vgpu_cfg.lab.building.host_maker import make_host
 from vgpu_cfg.lab.building.site import Site, new_site
 from vgpu_cfg.lab.estates import estate as file
 from vgpu_cfg.lab.estates.files import EstateFile
-from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, run_since_long
+from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, mark_long_running
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
@@ -157,7 +157,7 @@ class _Builder:
             self._complain(loc, f"{name} cannot run on {host.name}: {_text_of(fault)}")
         else:
             admission.start(self.state, vm, host, admitted, now=VMS_RUN_SINCE)
-            run_since_long(vm)
+            mark_long_running(vm)
 
     def _override(self, part: file.VmPart, vm: VirtualMachine, cluster: Cluster, loc: Loc) -> None:
         """Let the cluster set for a VM what the estate says of it."""

@@ -21,7 +21,7 @@ from vgpu_cfg.lab.estates.stock import GPU_BUSES, NIC_MODELS, RELEASES
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.state.host import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
-from vgpu_cfg.lab.state.host_defaults import EVALUATION, furnish
+from vgpu_cfg.lab.state.host_defaults import EVALUATION, set_defaults
 from vgpu_cfg.lab.state.inventory import Cluster, Folder, LabState, ResourcePool, VirtualMachine
 
 DIGEST = "fleet-2"
@@ -149,7 +149,7 @@ def _make_host(
         nics=[Nic(device="vmnic0", pci=nic, mac=f"b8:ce:f6:00:{index >> 8 & 0xFF:02x}:{index & 0xFF:02x}")],
         licence=EVALUATION,
     )
-    furnish(host)
+    set_defaults(host)
     return host
 
 

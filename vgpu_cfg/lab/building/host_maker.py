@@ -28,9 +28,9 @@ from vgpu_cfg.lab.state.host_defaults import (
     MANAGEMENT_SWITCH,
     MFT_VIBS,
     bundle_vibs,
-    furnish,
     nic_firmware,
     release_of,
+    set_defaults,
 )
 from vgpu_cfg.lab.state.pcie import Bridges, Slot
 
@@ -87,7 +87,7 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         profile=part.host_profile,
         rebinds_without_reboot=part.rebinds_without_reboot,
     )
-    furnish(host, ats=part.ats)
+    set_defaults(host, ats=part.ats)
     if part.mft:
         host.software |= {vib.name: vib for vib in MFT_VIBS}
     for bundle in part.bundles:

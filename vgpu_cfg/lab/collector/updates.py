@@ -27,7 +27,7 @@ _Collector = vmodl.query.PropertyCollector
 
 
 @dataclass(slots=True)
-class ReportedObject:
+class Reported:
     """What a filter last told of one object: its reference, its revision, each property as text."""
 
     reference: Any
@@ -42,7 +42,7 @@ class Filter(Service):
     kind: str = "PropertyFilter"
     collector: str
     spec: Any
-    told: dict[str, ReportedObject] = field(default_factory=dict)
+    reported: dict[str, Reported] = field(default_factory=dict)
     checked_at: tuple[int, int] | None = None
     """The revisions (of the state, of the session's views) at which nothing was left to tell."""
 
@@ -152,7 +152,7 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
     """
     if not version:
         for each in collector.filters.values():
-            each.told.clear()
+            each.reported.clear()
             each.checked_at = None
     elif version == str(collector.version - 1) and collector.last_update is not None:
         return collector.last_update
@@ -192,20 +192,20 @@ def _changes(context: Context, each: Filter) -> Iterator[Any]:
         if thing is None:
             continue
         seen.add(thing.moid)
-        told = each.told.get(thing.moid)
+        told = each.reported.get(thing.moid)
         if told is not None and isinstance(thing, Task) and told.revision == thing.revision:
             continue
         content = reading.content(context)
         texts = {item.name: _text(item, context.version) for item in content.propSet}
         if told is None or told.properties != texts:
             yield lambda reading=reading, content=content, texts=texts: _tell(each, reading, content, texts)
-    for moid in [moid for moid in each.told if moid not in seen]:
-        yield lambda moid=moid: _Collector.ObjectUpdate(kind="leave", obj=each.told.pop(moid).reference)
+    for moid in [moid for moid in each.reported if moid not in seen]:
+        yield lambda moid=moid: _Collector.ObjectUpdate(kind="leave", obj=each.reported.pop(moid).reference)
 
 
 def _tell(each: Filter, reading: Reading, content: Any, texts: dict[str, str]) -> Any:
     moid = content.obj._moId
-    told = each.told.get(moid)
+    told = each.reported.get(moid)
     before = told.properties if told is not None else {}
     changes = [
         _Collector.Change(name=item.name, op="assign", val=item.val)
@@ -214,7 +214,7 @@ def _tell(each: Filter, reading: Reading, content: Any, texts: dict[str, str]) -
     ]
     changes += [_Collector.Change(name=name, op="assign") for name in before if name not in texts]
     revision = reading.thing.revision if reading.thing is not None else 0
-    each.told[moid] = ReportedObject(content.obj, revision, texts)
+    each.reported[moid] = Reported(content.obj, revision, texts)
     return _Collector.ObjectUpdate(
         kind="enter" if told is None else "modify",
         obj=content.obj,

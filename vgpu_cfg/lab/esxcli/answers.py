@@ -24,7 +24,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class Record:
     """One structure."""
 
     kind: str
@@ -32,14 +32,14 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainValue:
     """A plain result. `kind` is the name of its XML Schema type: `boolean`, `string`, `long`."""
 
     kind: str
     text: str
 
 
-Answer = Rows | Thing | Plain
+Answer = Rows | Record | PlainValue
 
 
 class CommandError(Exception):

@@ -6,7 +6,7 @@ esxcli leaves out what is unset.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, Rows, Thing, command
+from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, Record, Rows, command
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host, PciDevice, is_endpoint
 
@@ -18,7 +18,7 @@ CLASSES = {0x02: "Network controller", 0x03: "Display controller", 0x06: "Bridge
 @command("graphics.host.get")
 def get_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Tell the host's default type and policy as configured (that it is not those in force is unproven)."""
-    return Thing(
+    return Record(
         "GraphicsHost",
         {
             "Default Graphics Type": GRAPHICS_WORDS[host.configured_default_graphics_type],

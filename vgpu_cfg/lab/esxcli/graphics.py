@@ -7,7 +7,16 @@ the `pfctx` that nmlx5_core was loaded with is derived.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Plain, Rows, Thing, command, needed
+from vgpu_cfg.lab.esxcli.answers import (
+    Answer,
+    Arguments,
+    CommandError,
+    PlainValue,
+    Record,
+    Rows,
+    command,
+    needed,
+)
 from vgpu_cfg.lab.esxcli.system import option_values
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, GraphicsType, Host
@@ -42,7 +51,7 @@ def set_graphics_host(lab: Simulation, host: Host, arguments: Arguments) -> Answ
             "performance" if policy.lower() == "performance" else "consolidation"
         )
     lab.state.touch(host)
-    return Plain("boolean", "true")
+    return PlainValue("boolean", "true")
 
 
 @command("network.nic.dcb.status.get")
@@ -54,7 +63,7 @@ def get_dcb_status(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
         raise CommandError(f"Unable to find nic {name}")
     module = host.modules.get(nic.driver)
     mask = int(option_values(module.at_boot if module is not None else "").get("pfctx", "0"), 0)
-    return Thing(
+    return Record(
         "DCBStatus",
         {
             "Nic Name": name,

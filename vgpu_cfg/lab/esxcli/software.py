@@ -7,7 +7,7 @@ NVIDIA's guide asks for; whether esxcli itself insists on it is unproven.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Rows, Thing, command, is_set, needed
+from vgpu_cfg.lab.esxcli.answers import Answer, Arguments, CommandError, Record, Rows, command, is_set, needed
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
@@ -59,7 +59,7 @@ def install_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
         host.staged |= {vib.name: vib for vib in new}
         lab.state.touch(host)
     waits = bool(new or host.staged)
-    return Thing(
+    return Record(
         "InstallationResult",
         {
             "Message": NEEDS_REBOOT if waits else NOTHING,

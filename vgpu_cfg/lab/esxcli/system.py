@@ -6,7 +6,7 @@ from vgpu_cfg.lab.esxcli.answers import (
     Answer,
     Arguments,
     CommandError,
-    Plain,
+    PlainValue,
     Rows,
     command,
     is_set,
@@ -16,7 +16,7 @@ from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.host_parts import KernelModule, KernelSetting
 
-DONE = Plain("boolean", "true")
+DONE = PlainValue("boolean", "true")
 
 PARAMETERS = {
     "nvidia": (("NVreg_RegistryDwords", "string"), ("NVreg_RegistryDwordsPerDevice", "string")),

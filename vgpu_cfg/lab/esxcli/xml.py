@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
-from vgpu_cfg.lab.esxcli.answers import Answer, Plain, Row, Rows, Thing
+from vgpu_cfg.lab.esxcli.answers import Answer, PlainValue, Record, Row, Rows
 
 _SPACES = (
     'xmlns="urn:vim25" xmlns:xsd="http://www.w3.org/2001/XMLSchema"'
@@ -24,9 +24,9 @@ def response(method: str, answer: Answer) -> str:
     """Return the XML of an answer; `method` is `vim.EsxCLI.software.vib.list`."""
     prefix = "V" + method.replace(".", "")[1:]
     match answer:
-        case Plain(kind, text):
+        case PlainValue(kind, text):
             return f'<obj {_SPACES} xsi:type="xsd:{kind}">{escape(text)}</obj>'
-        case Thing(kind, fields):
+        case Record(kind, fields):
             return f'<obj {_SPACES} xsi:type="{prefix}{kind}">{_fields(fields)}</obj>'
         case Rows(kind, rows):
             inside = "".join(

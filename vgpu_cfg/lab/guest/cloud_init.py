@@ -16,9 +16,10 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.guest.staging.command import STAGE, begin_command
 from vgpu_cfg.lab.guest.system import files, guestinfo
 from vgpu_cfg.lab.guest.system.accounts import add_account
-from vgpu_cfg.lab.guest.system.cloud_config import BadCloudConfigError, CloudConfig, read_cloud_config
+from vgpu_cfg.lab.guest.system.cloud_config import CloudConfig, read_cloud_config
 from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
-from vgpu_cfg.lab.guest.system.netplan import BadNetplanError, settings_of
+from vgpu_cfg.lab.guest.system.documents import BadDocumentError
+from vgpu_cfg.lab.guest.system.netplan import settings_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest
@@ -41,7 +42,7 @@ def boot(lab: Simulation, vm: VirtualMachine) -> None:
         if not text and not guestinfo.read(vm, "userdata"):
             return
         _run(lab, vm, guest, metadata)
-    except (guestinfo.BadGuestinfoError, BadCloudConfigError, BadNetplanError) as error:
+    except (guestinfo.BadGuestinfoError, BadDocumentError) as error:
         guest.cloud_state, guest.cloud_why = "error", str(error)
         _log(lab, guest, f"cloud-init: {error}")
     lab.state.touch(vm)

@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.lab.nvidia import smi_csv as nvidia_csv
-from vgpu_cfg.lab.nvidia import smi_mig as nvidia_mig
-from vgpu_cfg.lab.nvidia import smi_modes as nvidia_modes
-from vgpu_cfg.lab.nvidia import smi_report as nvidia_report
-from vgpu_cfg.lab.nvidia import smi_summary as nvidia_summary
-from vgpu_cfg.lab.nvidia import smi_topo as nvidia_topo
-from vgpu_cfg.lab.nvidia import smi_vgpu as nvidia_vgpu
+from vgpu_cfg.lab.nvidia import smi_csv, smi_mig, smi_modes, smi_report, smi_summary, smi_topo, smi_vgpu
 from vgpu_cfg.lab.nvidia.gpus import select, uuid_of, visible
 from vgpu_cfg.lab.nvidia.replies import Reply, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -69,12 +63,12 @@ class Asked:
 Show = Callable[["Simulation", Host, Sequence[Gpu]], Reply]
 
 REPORTS: dict[tuple[str, frozenset[str]], Show] = {
-    ("topo", frozenset({"matrix"})): nvidia_topo.matrix,
-    ("mig", frozenset({"lgip"})): nvidia_mig.list_profiles,
-    ("mig", frozenset({"lgi"})): nvidia_mig.list_instances,
-    ("vgpu", frozenset({"supported"})): nvidia_vgpu.supported,
-    ("vgpu", frozenset({"creatable"})): nvidia_vgpu.creatable,
-    ("vgpu", frozenset({"query"})): nvidia_vgpu.running,
+    ("topo", frozenset({"matrix"})): smi_topo.matrix,
+    ("mig", frozenset({"lgip"})): smi_mig.list_profiles,
+    ("mig", frozenset({"lgi"})): smi_mig.list_instances,
+    ("vgpu", frozenset({"supported"})): smi_vgpu.supported,
+    ("vgpu", frozenset({"creatable"})): smi_vgpu.creatable,
+    ("vgpu", frozenset({"query"})): smi_vgpu.running,
 }
 """Subject and flags → what answers, for the selected GPUs."""
 
@@ -98,9 +92,9 @@ def run_nvidia_smi(lab: Simulation, host: Host, arguments: Sequence[str]) -> Rep
 def _general(lab: Simulation, host: Host, gpus: Sequence[Gpu], asked: Asked) -> Reply:
     match sorted(asked.flags), sorted(asked.values):
         case [], []:
-            return nvidia_summary.summary(lab, host, gpus)
+            return smi_summary.summary(lab, host, gpus)
         case ["query"], []:
-            return nvidia_report.report(lab, host, gpus)
+            return smi_report.report(lab, host, gpus)
         case ["list"], []:
             return say(
                 *(
@@ -110,11 +104,11 @@ def _general(lab: Simulation, host: Host, gpus: Sequence[Gpu], asked: Asked) -> 
                 )
             )
         case [], ["format", "query-gpu"]:
-            return nvidia_csv.table(host, gpus, asked.values["query-gpu"], asked.values["format"])
+            return smi_csv.table(host, gpus, asked.values["query-gpu"], asked.values["format"])
         case [], ["mig"] if asked.values["mig"] in ("0", "1"):
-            return nvidia_modes.set_mig(lab, host, gpus, is_on=asked.values["mig"] == "1")
+            return smi_modes.set_mig(lab, host, gpus, is_on=asked.values["mig"] == "1")
         case [], ["ecc"] if asked.values["ecc"] in ("0", "1"):
-            return nvidia_modes.set_ecc(lab, host, gpus, is_on=asked.values["ecc"] == "1")
+            return smi_modes.set_ecc(lab, host, gpus, is_on=asked.values["ecc"] == "1")
         case _:
             return _bad()
 

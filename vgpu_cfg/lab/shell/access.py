@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.shell.shell import LabShell, is_there
+from vgpu_cfg.lab.shell.shell import LabShell, is_reachable
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 
@@ -47,7 +47,7 @@ def is_unlocked(host: Host) -> bool:
 
 def why_closed(host: Host) -> str | None:
     """Return why nobody answers at a host's SSH port, None where somebody does."""
-    if not is_there(host):
+    if not is_reachable(host):
         return "connection timed out"
     service, ruleset = host.services.get(SERVICE), host.rulesets.get(RULESET)
     if ruleset is not None and not ruleset.enabled:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.lab.esxcli import devices, graphics, software, system
-from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, Plain, Row, Rows, Thing, run
+from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, PlainValue, Record, Row, Rows, run
 from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
@@ -104,9 +104,9 @@ def _shown(name: str, option: str) -> str:
 
 def _text(answer: Answer) -> Iterator[str]:
     match answer:
-        case Plain():
+        case PlainValue():
             return
-        case Thing(kind, fields):
+        case Record(kind, fields):
             if kind in TITLES:
                 yield TITLES[kind]
             yield from _lines(fields)

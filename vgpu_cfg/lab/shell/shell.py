@@ -75,7 +75,7 @@ class LabShell:
         """
         with self._lab.transaction():
             host = self._lab.state.get(self._moid, Host)
-            if not is_there(host) or host.boot_time != self._boot_time:
+            if not is_reachable(host) or host.boot_time != self._boot_time:
                 raise HostShellError(
                     "the connection was closed by the host",
                     subject=host.name,
@@ -92,7 +92,7 @@ class LabShell:
         return run_words(self._lab, host, words) if words else Reply()
 
 
-def is_there(host: Host) -> bool:
+def is_reachable(host: Host) -> bool:
     """Whether a host answers on its network at all."""
     return host.connection == "connected" and host.power_state == "poweredOn"
 

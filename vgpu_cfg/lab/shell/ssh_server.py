@@ -20,12 +20,12 @@ from typing import Self
 import paramiko
 
 from vgpu_cfg.lab.shell.access import ANY_PASSWORD, ShellAccess, why_closed
-from vgpu_cfg.lab.shell.shell import is_there
-from vgpu_cfg.lab.shell.ssh_session import HostTransport, SshServerInterface
+from vgpu_cfg.lab.shell.shell import is_reachable
+from vgpu_cfg.lab.shell.ssh_session import HostTransport, SshLogin
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Host
 
-LONGEST_NAP = 0.5
+POLL_SECONDS = 0.5
 """Seconds until what another process did to a host is seen here."""
 
 KEY_FOLDER, KNOWN_HOSTS, SSH_CONFIG = "ssh", "known_hosts", "ssh_config"
@@ -128,7 +128,7 @@ class LabSshServer:
         """Wake the other thread whenever something changed, or might have elsewhere."""
         while not self._is_stopping.is_set():
             with self._lab.changed:
-                self._lab.changed.wait(LONGEST_NAP)
+                self._lab.changed.wait(POLL_SECONDS)
             self._wake()
 
     def _serve(self) -> None:
@@ -145,7 +145,7 @@ class LabSshServer:
         with self._lab.transaction():
             hosts = {name: self._lab.state.get(moid, Host) for name, moid in self._hosts.items()}
             wanted = {name for name, host in hosts.items() if why_closed(host) is None}
-            gone = [name for name, host in hosts.items() if not is_there(host)]
+            gone = [name for name, host in hosts.items() if not is_reachable(host)]
         for name in gone:
             self._hang_up(name)
         for name in wanted - self._open:
@@ -170,9 +170,9 @@ class LabSshServer:
         transport = HostTransport(connection)
         transport.add_server_key(self._keys[name])
         self._transports[name] = [each for each in self._transports[name] if each.is_active()] + [transport]
-        interface = SshServerInterface(self._lab, self._hosts[name], self._access, transport)
+        login = SshLogin(self._lab, self._hosts[name], self._access, transport)
         with suppress(OSError, EOFError, paramiko.SSHException):  # it left during the greeting
-            transport.start_server(event=threading.Event(), server=interface)
+            transport.start_server(event=threading.Event(), server=login)
 
     def _hang_up(self, name: str) -> None:
         for transport in self._transports[name]:

@@ -47,7 +47,7 @@ class HostTransport(paramiko.Transport):
                 threading.Thread(target=work, daemon=True).start()
 
 
-class SshServerInterface(paramiko.ServerInterface):
+class SshLogin(paramiko.ServerInterface):
     """How one connection to a host is answered."""
 
     def __init__(self, lab: Simulation, moid: str, access: ShellAccess, transport: HostTransport) -> None:

@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.vm import PastEvent
 GREEN = "green"
 
 
-def tell(lab: Simulation, thing: Managed, event: str) -> None:
+def post(lab: Simulation, thing: Managed, event: str) -> None:
     """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
     above = {each.moid for each in _chain(lab, thing)}
     for moid in lab.state.alarms:
@@ -29,7 +29,7 @@ def tell(lab: Simulation, thing: Managed, event: str) -> None:
                 _set(lab, alarm, thing, str(expression.status or "red"))
 
 
-def keep_making(lab: Simulation, task: Task, vm: VirtualMachine) -> None:
+def record_creation(lab: Simulation, task: Task, vm: VirtualMachine) -> None:
     """Keep who made a VM by the task that ends now.
 
     vim `VmCreatedEvent`, `VmClonedEvent`, or `VmDeployedEvent` where it came from a template.

@@ -17,7 +17,7 @@ from vgpu_cfg.lab.simulation.transfers import Transfers
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.lab.state.store import Store
 
-LONGEST_NAP = 0.5
+POLL_SECONDS = 0.5
 """Seconds that a lab with a state file waits at most before it looks at what other processes did."""
 
 
@@ -122,7 +122,7 @@ class Simulation:
                 return False
             moment = min(moments)
             if self.store is not None and not isinstance(self.clock, VirtualClock):
-                moment = min(moment, self.clock.now() + LONGEST_NAP)
+                moment = min(moment, self.clock.now() + POLL_SECONDS)
             self.clock.wait(moment, self.changed)
         self.settle()
         return True

@@ -196,7 +196,7 @@ def _finish(lab: Simulation, task: Task) -> None:
         )
     else:
         if isinstance(result, VirtualMachine):
-            events.keep_making(lab, task, result)
+            events.record_creation(lab, task, result)
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
 
 

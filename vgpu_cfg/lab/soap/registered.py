@@ -30,7 +30,7 @@ from vgpu_cfg.lab.operations.hosts import power as host_power
 from vgpu_cfg.lab.operations.hosts import services as host_services
 from vgpu_cfg.lab.operations.hosts import software as host_software
 from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure
-from vgpu_cfg.lab.operations.vms import lifecycle as vm_life
+from vgpu_cfg.lab.operations.vms import lifecycle as vm_lifecycle
 
 MODULES = (
     alarms,
@@ -68,5 +68,5 @@ MODULES = (
     task_history,
     updates,
     views,
-    vm_life,
+    vm_lifecycle,
 )

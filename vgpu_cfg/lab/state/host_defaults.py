@@ -46,7 +46,7 @@ def release_of(host: Host) -> tuple[int, ...]:
     return tuple(int(part) for part in host.version.split("."))
 
 
-def furnish(host: Host, *, ats: bool = True) -> None:
+def set_defaults(host: Host, *, ats: bool = True) -> None:
     """Give a host what the installer gives it. `ats` False is as if somebody had switched ATS off."""
     host.kernel = kernel_settings(release_of(host))
     if not ats:

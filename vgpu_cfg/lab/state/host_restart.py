@@ -26,12 +26,12 @@ def restart(host: Host, *, cold: bool) -> None:
         module.at_boot, module.loaded = module.configured, True
     for gpu in host.gpus:
         _restart_gpu(gpu)
-    take_graphics(host)
+    apply_graphics(host)
     for service in host.services.values():
         service.running = service.policy != "off"
 
 
-def take_graphics(host: Host) -> None:
+def apply_graphics(host: Host) -> None:
     """Bring graphics types and assignment policy into force, as a restart of Xorg does, too."""
     host.assignment_policy = host.configured_assignment_policy
     for gpu in host.gpus:

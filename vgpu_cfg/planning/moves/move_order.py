@@ -95,8 +95,8 @@ def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]
             if has_places and gpu.held and reported.get(gpu.pci_id):
                 names = listed(dict.fromkeys(held.vm for held in gpu.held))
                 yield (
-                    f"on {state.host.name}: the place of {names} on GPU {gpu.pci_id} is not known, and it may "
-                    "keep others away"
+                    f"on {state.host.name}: the place of {names} on GPU {gpu.pci_id} is not known, and it "
+                    "may keep others away"
                 )
 
 

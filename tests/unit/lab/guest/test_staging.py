@@ -25,7 +25,7 @@ from tests.unit.lab.guest.guest_rig import (
     user_data,
 )
 from tests.unit.lab.rig import estate_of
-from vgpu_cfg.lab.guest.staging.command import said
+from vgpu_cfg.lab.guest.staging.command import report_text
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
 
@@ -211,7 +211,7 @@ def test_nothing_of_a_secret_is_told(rig: GuestRig) -> None:
 
 
 def test_a_reason_has_the_characters_of_the_contract() -> None:
-    assert said('say "no"; $(rm -rf /)\n' + "x" * 300) == ("say _no__ _(rm -rf /)_" + "x" * 300)[:200]
+    assert report_text('say "no"; $(rm -rf /)\n' + "x" * 300) == ("say _no__ _(rm -rf /)_" + "x" * 300)[:200]
 
 
 def test_firmware_is_set_in_the_guest_and_in_force_after_the_host_restarted(rig: GuestRig) -> None:

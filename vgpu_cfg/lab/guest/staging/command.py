@@ -89,7 +89,7 @@ def begin_command(lab: Simulation, vm: VirtualMachine, arguments: Sequence[str])
         if unknown:
             raise BadManifestError(f"the manifest has no module {unknown[0]}")
     except BadManifestError as error:
-        note(lab, guest, str(error))
+        log(lab, guest, str(error))
         return FAILED
     chosen = [one for one in manifest.entries if not wanted or one.name in wanted]
     guest.staging = Staging(
@@ -158,7 +158,7 @@ def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
         except ModuleFailedError as error:
             outcome = WorkResult("failed", str(error))
         _next(staging, step, outcome.word, outcome.why)
-        note(lab, guest, f"{step.name}: {outcome.word} {outcome.why}".rstrip())
+        log(lab, guest, f"{step.name}: {outcome.word} {outcome.why}".rstrip())
         if outcome.word == "failed":
             return _end(lab, vm, staging, FAILED, "failed")
         if outcome.word == "reboot":
@@ -187,12 +187,12 @@ def _applied(work: Work, step: Step) -> WorkResult:
 
 
 def _next(staging: Staging, step: Step, word: str, why: str) -> None:
-    step.state, step.why = word, said(why)
+    step.state, step.why = word, report_text(why)
     staging.step += 1
     staging.due = 0.0
 
 
-def said(why: str) -> str:
+def report_text(why: str) -> str:
     """Return a reason in the characters that a report may have."""
     return _NOT_SAID.sub("_", why)[:WHY_AT_MOST]
 
@@ -246,7 +246,7 @@ def _tell(lab: Simulation, vm: VirtualMachine, state: str) -> None:
     lab.state.touch(vm)
 
 
-def note(lab: Simulation, guest: Guest, line: str) -> None:
+def log(lab: Simulation, guest: Guest, line: str) -> None:
     """Add a line to the stage command's log."""
     before = guest.files[LOG].content if LOG in guest.files else ""
     content = f"{before}{line}\n".encode("utf-8", "surrogateescape")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.lab.guest.staging.internet import fetch, licence_refusal
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, names, plays
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, names
 from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
 
 DRIVER_MIB = 3072
@@ -19,7 +19,7 @@ def _is_without_nouveau(work: Work) -> bool:
     return not work.guest.nouveau and not work.guest.has_nouveau
 
 
-@plays("nouveau", _is_without_nouveau, seconds=20.0)
+@applies("nouveau", _is_without_nouveau, seconds=20.0)
 def keep_nouveau_off(work: Work) -> WorkResult:
     """Keep it from loading; where it drives a GPU the guest restarts."""
     work.guest.nouveau = False
@@ -37,7 +37,7 @@ def _fits(work: Work) -> bool:
     return not branches or str(branch_of(work.guest.driver)) in branches
 
 
-@plays("driver", _has_driver, seconds=120.0)
+@applies("driver", _has_driver, seconds=120.0)
 def install_driver(work: Work) -> WorkResult:
     """Install the package's driver. Fails where it does not fit the host's, or nothing would bring one."""
     package, branches = work.text("package"), work.texts("branches")
@@ -71,7 +71,7 @@ def _has_licence(work: Work) -> bool:
     return work.is_written() and bool(work.guest.licence)
 
 
-@plays("licence", _has_licence, seconds=15.0)
+@applies("licence", _has_licence, seconds=15.0)
 def set_licence(work: Work) -> WorkResult:
     """Write gridd.conf and the token, and see that the guest gets its licence."""
     if not work.guest.driver:
@@ -87,7 +87,7 @@ def set_licence(work: Work) -> WorkResult:
     path = f"{TOKENS}/client_configuration_token_vgpu-cfg.tok"
     work.guest.touch_file(path, token, mode=TOKEN_MODE, now=now)
     work.guest.licence = token
-    work.wrote()
+    work.mark_written()
     refusal = licence_refusal(work.lab.state.internet, token)
     if refusal is not None:
         work.guest.blocks.pop(work.kind, None)

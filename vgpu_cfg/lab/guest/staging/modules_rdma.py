@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host, fetch
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, plays
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.nvidia.mlxconfig import canonical
@@ -27,7 +27,7 @@ def _wants_peermem(work: Work) -> bool:
     return bool(work.value("peermem"))
 
 
-@plays("ofed", _has_ofed, seconds=240.0)
+@applies("ofed", _has_ofed, seconds=240.0)
 def install_ofed(work: Work) -> WorkResult:
     """Install the stack, and load nvidia-peermem at boot where that is wanted."""
     guest, stack, package = work.guest, work.text("stack"), work.text("package")
@@ -90,7 +90,7 @@ def _has_firmware(work: Work) -> bool:
     return True
 
 
-@plays("nic-firmware", _has_firmware, seconds=10.0)
+@applies("nic-firmware", _has_firmware, seconds=10.0)
 def set_firmware(work: Work) -> WorkResult:
     """Set firmware parameters of the handed-through NICs; they hold after the host's restart."""
     changed: list[str] = []
@@ -129,7 +129,7 @@ def _has_roce(work: Work) -> bool:
     return all(work.guest.roce.get(mac) == setting for mac, setting in wanted.items())
 
 
-@plays("roce", _has_roce, seconds=3.0)
+@applies("roce", _has_roce, seconds=3.0)
 def set_roce(work: Work) -> WorkResult:
     """Set trust, PFC and marking; without OFED only what applications' packets are marked with."""
     if work.guest.ofed == "none":

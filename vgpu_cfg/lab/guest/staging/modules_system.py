@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, is_written, plays
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
 from vgpu_cfg.lab.guest.system.nics import SeenNic
@@ -24,7 +24,7 @@ def _has_host_name(work: Work) -> bool:
     return work.guest.host_name == work.text("host_name")
 
 
-@plays("host-name", _has_host_name, seconds=0.5)
+@applies("host-name", _has_host_name, seconds=0.5)
 def set_host_name(work: Work) -> WorkResult:
     """Set the host name."""
     name = work.text("host_name")
@@ -68,7 +68,7 @@ def _plain(keys: tuple[str, ...]) -> set[str]:
     return {" ".join(key.split()[:2]) for key in keys}
 
 
-@plays("users", _has_users)
+@applies("users", _has_users)
 def make_users(work: Work) -> WorkResult:
     """Make the accounts, and give them their keys."""
     for user in _wanted_users(work):
@@ -80,7 +80,7 @@ def make_users(work: Work) -> WorkResult:
         if user.name in work.guest.accounts:
             password = work.guest.accounts[user.name].password
         add_account(work.guest, CloudUser(user.name, user.keys, user.sudo, user.shell, user.groups, password))
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
@@ -94,7 +94,7 @@ def _has_hosts(work: Work) -> bool:
     return found is not None and _hosts_block(work) in found.content
 
 
-@plays("hosts", _has_hosts, seconds=0.5)
+@applies("hosts", _has_hosts, seconds=0.5)
 def write_hosts(work: Work) -> WorkResult:
     """Put the block into /etc/hosts; what else stands there stays."""
     found = work.guest.files.get(HOSTS)
@@ -144,37 +144,37 @@ def _has_network(work: Work) -> bool:
     )
 
 
-@plays("network", _has_network, seconds=3.0)
+@applies("network", _has_network, seconds=3.0)
 def set_network(work: Work) -> WorkResult:
     """Apply netplan to the NICs; other interfaces are left alone."""
     work.guest.settings |= _settings(work)
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
-@plays("limits", is_written)
+@applies("limits", is_written)
 def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
-@plays("traffic", is_written, seconds=2.0)
+@applies("traffic", is_written, seconds=2.0)
 def set_traffic(work: Work) -> WorkResult:
     """Set the traffic classes of the management NIC."""
     nic = work.value("nic")
     work.nic(nic if isinstance(nic, dict) else {})
     work.guest.services["vgpu-cfg-traffic"] = True
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
-@plays("shared-folder", is_written, seconds=15.0)
+@applies("shared-folder", is_written, seconds=15.0)
 def share_folder(work: Work) -> WorkResult:
     """Export the folder, or mount it at its first use."""
     check_host(work.lab.state.internet, DISTRIBUTION)
     if work.text("role") == "client" and not work.text("server"):
         raise ModuleFailedError("the server of the shared folder is not known")
     work.guest.folders.setdefault(work.text("path"), 0o755)
-    work.wrote()
+    work.mark_written()
     return DONE

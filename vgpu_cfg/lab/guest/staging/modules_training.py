@@ -11,7 +11,7 @@ from vgpu_cfg.lab.guest.staging.internet import (
     image_facts,
     log_in,
 )
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, is_written, plays
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 
@@ -30,7 +30,7 @@ def _has_room(work: Work) -> bool:
     return work.guest.free_mib >= int(work.value("minimum_free_gib")) * 1024
 
 
-@plays("containers", _has_runtime, seconds=60.0)
+@applies("containers", _has_runtime, seconds=60.0)
 def install_runtime(work: Work) -> WorkResult:
     """Install a container runtime from the distribution."""
     runtime, guest = work.text("runtime"), work.guest
@@ -55,7 +55,7 @@ def _has_toolkit(work: Work) -> bool:
     return work.text("runtime") in work.guest.toolkit
 
 
-@plays("toolkit", _has_toolkit, seconds=40.0)
+@applies("toolkit", _has_toolkit, seconds=40.0)
 def install_toolkit(work: Work) -> WorkResult:
     """Install NVIDIA Container Toolkit, and configure the runtime for it."""
     runtime = work.text("runtime")
@@ -70,7 +70,7 @@ def _is_logged_in(work: Work) -> bool:
     return work.text("server") in work.guest.logins and work.is_written()
 
 
-@plays("registry", _is_logged_in, seconds=3.0)
+@applies("registry", _is_logged_in, seconds=3.0)
 def log_in_to_registry(work: Work) -> WorkResult:
     """Log in to a container registry with the password that lies ready."""
     password = work.secret(work.text("password"))
@@ -78,7 +78,7 @@ def log_in_to_registry(work: Work) -> WorkResult:
         raise ModuleFailedError(f"the password for {work.text('server')} is not there")
     log_in(work, work.text("server"), work.text("user"), password)
     work.guest.logins[work.text("server")] = password
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
@@ -99,7 +99,7 @@ def _image_seconds(work: Work) -> float:
     return 5.0 + size / work.lab.state.internet.mib_per_second
 
 
-@plays("image", _has_image, seconds=_image_seconds)
+@applies("image", _has_image, seconds=_image_seconds)
 def get_image(work: Work) -> WorkResult:
     """Pull an image, or load it from an archive, and prove that it holds what it shall."""
     guest, image, runtime = work.guest, work.text("image"), work.text("runtime")
@@ -125,7 +125,7 @@ def get_image(work: Work) -> WorkResult:
     return DONE
 
 
-@plays("ssh-mesh", is_written)
+@applies("ssh-mesh", is_written)
 def make_mesh(work: Work) -> WorkResult:
     """Put keys and configuration of the mesh where containers find them."""
     if not work.parts("peers"):
@@ -150,7 +150,7 @@ def make_mesh(work: Work) -> WorkResult:
         if not text:
             raise ModuleFailedError(f"the mesh's {name} is not there: stage this module again")
         files.write(work.guest, f"{MESH}/{name}", text.encode(), mode=0o600, now=now, parents=True)
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
@@ -158,7 +158,7 @@ def _has_worker(work: Work) -> bool:
     return work.is_written() and work.guest.services.get(WORKER, False)
 
 
-@plays("worker", _has_worker, seconds=8.0)
+@applies("worker", _has_worker, seconds=8.0)
 def start_worker(work: Work) -> WorkResult:
     """Start the container that waits for work."""
     guest, runtime, image = work.guest, work.text("runtime"), work.text("image")
@@ -174,7 +174,7 @@ def start_worker(work: Work) -> WorkResult:
     if work.value("rdma") and not any(nic.rdma for nic in work.seen_nics()):
         raise ModuleFailedError("there is no RDMA device for the container")
     guest.services[WORKER] = True
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
@@ -182,7 +182,7 @@ def _has_launcher(work: Work) -> bool:
     return work.is_written() and TRAIN in work.guest.files
 
 
-@plays("launcher", _has_launcher)
+@applies("launcher", _has_launcher)
 def write_launcher(work: Work) -> WorkResult:
     """Write the host file, the environment and the command `train`."""
     now = work.lab.clock.now()
@@ -197,11 +197,11 @@ def write_launcher(work: Work) -> WorkResult:
     for name, path in (("launcher/4", f"{OPT}/train"), ("launcher/5", TRAIN)):
         text = work.bundle_file(name) or "#!/bin/sh\n"
         files.write(work.guest, path, text.encode(), mode=0o755, now=now, parents=True)
-    work.wrote()
+    work.mark_written()
     return DONE
 
 
-@plays("monitoring", is_written, seconds=20.0)
+@applies("monitoring", is_written, seconds=20.0)
 def start_monitoring(work: Work) -> WorkResult:
     """Start exporters, or Prometheus and Grafana, as containers."""
     runtime = work.text("runtime")
@@ -211,5 +211,5 @@ def start_monitoring(work: Work) -> WorkResult:
     for image in images.values() if isinstance(images, dict) else ():
         find_image(work, str(image))
     work.guest.services[f"vgpu-cfg-{work.text('role')}"] = True
-    work.wrote()
+    work.mark_written()
     return DONE

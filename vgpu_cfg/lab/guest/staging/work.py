@@ -120,7 +120,7 @@ class Work:
                 del self.guest.files[path]
 
     @property
-    def imprint(self) -> str:
+    def digest(self) -> str:
         """What this module writes, in short: its parameters, its script, and the secrets that lie ready."""
         content = [
             self.parameters,
@@ -133,19 +133,19 @@ class Work:
         """Whether the guest has exactly what this module writes, and no secret lies ready for it anew."""
         before = self.guest.blocks.get(self.kind, "")
         if self.secret_files():
-            return before.partition(" ")[0] == self.imprint
-        return before.partition(" ")[2] == self.plain_imprint
+            return before.partition(" ")[0] == self.digest
+        return before.partition(" ")[2] == self.digest_without_secrets
 
     @property
-    def plain_imprint(self) -> str:
-        """The imprint without secrets."""
+    def digest_without_secrets(self) -> str:
+        """The digest without secrets."""
         return hashlib.sha256(
             json.dumps([self.parameters, self.script], sort_keys=True).encode()
         ).hexdigest()[:16]
 
-    def wrote(self) -> None:
+    def mark_written(self) -> None:
         """Note what was written, and drop its secrets."""
-        self.guest.blocks[self.kind] = f"{self.imprint} {self.plain_imprint}"
+        self.guest.blocks[self.kind] = f"{self.digest} {self.digest_without_secrets}"
         self.drop_secrets()
 
 
@@ -167,7 +167,7 @@ MODULES: dict[str, Module] = {}
 """By kind; filled by the modules below `guest`."""
 
 
-def plays(kind: str, check: Check, *, seconds: float | Seconds = 1.0) -> Callable[[Apply], Apply]:
+def applies(kind: str, check: Check, *, seconds: float | Seconds = 1.0) -> Callable[[Apply], Apply]:
     """Register what a module's application does."""
 
     def register(apply: Apply) -> Apply:

@@ -18,6 +18,7 @@ from typing import Any
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.lab.guest.system.documents import BadDocumentError, check_keys, mapping
 
 HEADER = "#cloud-config"
 TOP = frozenset(
@@ -42,10 +43,6 @@ OF_KEYS = frozenset(f"{kind}_{part}" for kind in KEY_TYPES for part in ("private
 PERMISSIONS = re.compile(r"0?[0-7]{3,4}")
 BASE64, GZIPPED = frozenset({"b64", "base64"}), frozenset({"gz+base64", "gzip+base64", "gz+b64", "gzip+b64"})
 PLAIN = frozenset({"", "text/plain"})
-
-
-class BadCloudConfigError(Exception):
-    """The document is none that cloud-init takes; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +83,14 @@ class CloudConfig:
 
 
 def read_cloud_config(text: str) -> CloudConfig:
-    """Take a document apart. Raises BadCloudConfigError."""
+    """Take a document apart. Raises BadDocumentError."""
     if text.partition("\n")[0].strip() != HEADER:
-        raise BadCloudConfigError(f"user data does not begin with {HEADER}")
+        raise BadDocumentError(f"user data does not begin with {HEADER}")
     try:
         data = documents.parse_text(text, "user-data").data
     except DocumentError as error:
-        raise BadCloudConfigError(f"user data: {error.message} in line {error.faults[0].line}") from error
-    _known(data, TOP, "user data")
+        raise BadDocumentError(f"user data: {error.message} in line {error.faults[0].line}") from error
+    check_keys(data, TOP, "user data")
     config = CloudConfig(host_name=str(data.get("hostname") or data.get("fqdn") or "").partition(".")[0])
     config.default_user_keys = _texts(data.get("ssh_authorized_keys", []), "ssh_authorized_keys")
     if "users" in data:
@@ -109,14 +106,14 @@ def _read_users(config: CloudConfig, parts: Sequence[Any]) -> None:
     config.keeps_default_user = "default" in parts
     for part in parts:
         if part != "default":
-            config.users.append(_user(_mapping(part, "users")))
+            config.users.append(_user(mapping(part, "an entry of users")))
 
 
 def _user(part: Mapping[str, Any]) -> CloudUser:
-    _known(part, OF_USER, "users")
+    check_keys(part, OF_USER, "users")
     name = part.get("name")
     if not isinstance(name, str) or not name:
-        raise BadCloudConfigError("users: an account has no name")
+        raise BadDocumentError("users: an account has no name")
     groups = part.get("groups", [])
     if isinstance(groups, str):
         groups = [each.strip() for each in groups.split(",") if each.strip()]
@@ -132,14 +129,14 @@ def _user(part: Mapping[str, Any]) -> CloudUser:
 
 
 def _file(value: Any) -> CloudFile:
-    part = _mapping(value, "write_files")
-    _known(part, OF_FILE, "write_files")
+    part = mapping(value, "an entry of write_files")
+    check_keys(part, OF_FILE, "write_files")
     path = part.get("path")
     if not isinstance(path, str) or not path.startswith("/"):
-        raise BadCloudConfigError(f"write_files: {path!r} is no absolute path")
+        raise BadDocumentError(f"write_files: {path!r} is no absolute path")
     permissions = part.get("permissions", "0644")
     if not isinstance(permissions, str) or not PERMISSIONS.fullmatch(permissions):
-        raise BadCloudConfigError(f"write_files: {path}: permissions are text like '0644'")
+        raise BadDocumentError(f"write_files: {path}: permissions are text like '0644'")
     return CloudFile(
         path,
         _content(path, part.get("content", ""), str(part.get("encoding", ""))),
@@ -151,21 +148,21 @@ def _file(value: Any) -> CloudFile:
 
 def _content(path: str, value: Any, encoding: str) -> bytes:
     if not isinstance(value, str):
-        raise BadCloudConfigError(f"write_files: {path}: content is no text")
+        raise BadDocumentError(f"write_files: {path}: content is no text")
     if encoding in PLAIN:
         return value.encode()
     if encoding not in BASE64 | GZIPPED:
-        raise BadCloudConfigError(f"write_files: {path}: unknown encoding {encoding!r}")
+        raise BadDocumentError(f"write_files: {path}: unknown encoding {encoding!r}")
     try:
         content = base64.b64decode(value, validate=False)
         return gzip.decompress(content) if encoding in GZIPPED else content
     except (binascii.Error, EOFError, OSError, zlib.error) as error:
-        raise BadCloudConfigError(f"write_files: {path}: content is no {encoding}") from error
+        raise BadDocumentError(f"write_files: {path}: content is no {encoding}") from error
 
 
 def _host_keys(value: Any) -> dict[str, str]:
-    part = _mapping(value, "ssh_keys")
-    _known(part, OF_KEYS, "ssh_keys")
+    part = mapping(value, "ssh_keys")
+    check_keys(part, OF_KEYS, "ssh_keys")
     return {str(name): str(text) for name, text in part.items()}
 
 
@@ -173,7 +170,7 @@ def _command(value: Any, name: str) -> list[str]:
     if isinstance(value, list):
         return [str(word) for word in value]
     if not isinstance(value, str):
-        raise BadCloudConfigError(f"{name}: a command is a text or a list")
+        raise BadDocumentError(f"{name}: a command is a text or a list")
     try:
         return shlex.split(value)
     except ValueError:
@@ -186,17 +183,5 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
 
 def _list(value: Any, where: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise BadCloudConfigError(f"{where} is no list")
+        raise BadDocumentError(f"{where} is no list")
     return value
-
-
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise BadCloudConfigError(f"{where}: an entry is no mapping")
-    return value
-
-
-def _known(part: Mapping[str, Any], names: frozenset[str], where: str) -> None:
-    unknown = sorted(set(part) - names)
-    if unknown:
-        raise BadCloudConfigError(f"{where}: unknown key {unknown[0]!r}")

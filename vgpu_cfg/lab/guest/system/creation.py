@@ -62,7 +62,7 @@ def guest_of(vm: VirtualMachine) -> Guest:
     if vm.made_guest is None:
         vm.made_guest = make_guest(GuestPart(), _disks_of(vm) or (SYSTEM_MIB * 5,), vm.name)
         if vm.is_on:
-            run_since_long(vm)
+            mark_long_running(vm)
     return vm.made_guest
 
 
@@ -78,7 +78,7 @@ def grow_root(vm: VirtualMachine) -> None:
         guest.disk_mib = disks[0]
 
 
-def run_since_long(vm: VirtualMachine) -> None:
+def mark_long_running(vm: VirtualMachine) -> None:
     """Let the guest of a VM that an estate powered on be up: its first boot is long over."""
     guest = guest_of(vm) if vm.made_guest is None else vm.made_guest
     guest.phase, guest.boots = "up", 1

@@ -107,6 +107,6 @@ def driver_loads(state: LabState, vm: VirtualMachine) -> bool:
     return host.driver is not None and takes(branch_of(host.driver.version), branch_of(guest.driver))
 
 
-def driven(state: LabState, vm: VirtualMachine) -> list[SeenGpu]:
+def driven_gpus(state: LabState, vm: VirtualMachine) -> list[SeenGpu]:
     """Return the GPUs that the guest's driver has."""
     return gpus_of_guest(state, vm) if driver_loads(state, vm) else []

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_interface
 from typing import Any
 
+from vgpu_cfg.lab.guest.system.documents import BadDocumentError, check_keys, mapping
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic
 from vgpu_cfg.lab.state.guest import NicSetting
 
@@ -24,20 +25,16 @@ OF_DEVICE = frozenset(
 OF_MATCH = frozenset({"macaddress", "driver", "name"})
 
 
-class BadNetplanError(Exception):
-    """The document is none that netplan takes; the text says why."""
-
-
 def settings_of(document: Any, seen: list[SeenNic]) -> dict[str, NicSetting]:
-    """Return the settings by MAC. Raises BadNetplanError; a NIC that is not there is left out."""
-    plan = _mapping(document, "network")
-    _known(plan, TOP, "network")
+    """Return the settings by MAC. Raises BadDocumentError; a NIC that is not there is left out."""
+    plan = mapping(document, "network")
+    check_keys(plan, TOP, "network")
     if plan.get("version") != 2:
-        raise BadNetplanError("network: version is not 2")
+        raise BadDocumentError("network: version is not 2")
     found: dict[str, NicSetting] = {}
-    for name, part in _mapping(plan.get("ethernets", {}), "ethernets").items():
-        device = _mapping(part, name)
-        _known(device, OF_DEVICE, name)
+    for name, part in mapping(plan.get("ethernets", {}), "ethernets").items():
+        device = mapping(part, name)
+        check_keys(device, OF_DEVICE, name)
         nic = _matched(name, device, seen)
         setting = _setting(name, device)
         if nic is not None:
@@ -49,10 +46,10 @@ def _matched(name: str, device: Mapping[str, Any], seen: list[SeenNic]) -> SeenN
     match = device.get("match")
     if match is None:
         return find_nic(seen, name=name)
-    parts = _mapping(match, f"{name}.match")
-    _known(parts, OF_MATCH, f"{name}.match")
+    parts = mapping(match, f"{name}.match")
+    check_keys(parts, OF_MATCH, f"{name}.match")
     if not parts:
-        raise BadNetplanError(f"{name}.match is empty")
+        raise BadDocumentError(f"{name}.match is empty")
     driver = parts.get("driver", "")
     return find_nic(
         seen,
@@ -65,17 +62,17 @@ def _matched(name: str, device: Mapping[str, Any], seen: list[SeenNic]) -> SeenN
 def _setting(name: str, device: Mapping[str, Any]) -> NicSetting:
     addresses = device.get("addresses", [])
     if not isinstance(addresses, list):
-        raise BadNetplanError(f"{name}.addresses is no list")
+        raise BadDocumentError(f"{name}.addresses is no list")
     for address in addresses:
         try:
             ip_interface(str(address))
         except ValueError as error:
-            raise BadNetplanError(f"{name}: {address!r} is no address with a prefix length") from error
+            raise BadDocumentError(f"{name}: {address!r} is no address with a prefix length") from error
         if "/" not in str(address):
-            raise BadNetplanError(f"{name}: {address!r} has no prefix length")
+            raise BadDocumentError(f"{name}: {address!r} has no prefix length")
     mtu = device.get("mtu")
     if mtu is not None and (not isinstance(mtu, int) or mtu < 68):
-        raise BadNetplanError(f"{name}.mtu is {mtu!r}")
+        raise BadDocumentError(f"{name}.mtu is {mtu!r}")
     return NicSetting(
         name=str(device.get("set-name", "")),
         addresses=tuple(str(address) for address in addresses),
@@ -91,15 +88,3 @@ def _gateway(device: Mapping[str, Any]) -> str:
         if isinstance(route, dict) and str(route.get("to")) in ("default", "0.0.0.0/0"):
             return str(route.get("via", ""))
     return str(device.get("gateway4", ""))
-
-
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise BadNetplanError(f"{where} is no mapping")
-    return value
-
-
-def _known(part: Mapping[str, Any], names: frozenset[str], where: str) -> None:
-    unknown = sorted(set(part) - names)
-    if unknown:
-        raise BadNetplanError(f"{where}: unknown key {unknown[0]!r}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven
+from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
@@ -96,7 +96,7 @@ def active_mtu(nic: SeenNic) -> int:
 
 def has_peermem(state: LabState, vm: VirtualMachine) -> bool:
     """Whether nvidia-peermem is loaded: wanted, and the driver is there."""
-    return guest_of(vm).peermem and bool(driven(state, vm))
+    return guest_of(vm).peermem and bool(driven_gpus(state, vm))
 
 
 def is_near(state: LabState, vm: VirtualMachine, gpu: SeenGpu, nic: SeenNic) -> bool:
@@ -110,7 +110,7 @@ def gbps_of(nic: SeenNic) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Endpoint:
     """One end of a transfer."""
 
     vm: VirtualMachine
@@ -118,7 +118,7 @@ class End:
     uses_gpu: bool
 
 
-def bandwidth_gbps(state: LabState, one: End, other: End) -> float:
+def bandwidth_gbps(state: LabState, one: Endpoint, other: Endpoint) -> float:
     """Return what a transfer between two ends reaches, in Gbit/s."""
     rate = min(gbps_of(one.nic), gbps_of(other.nic)) * LINE_RATE
     if min(active_mtu(one.nic), active_mtu(other.nic)) < 4096:
@@ -132,13 +132,13 @@ def bandwidth_gbps(state: LabState, one: End, other: End) -> float:
     return rate
 
 
-def _direct(state: LabState, end: End) -> bool:
-    gpus = driven(state, end.vm)
+def _direct(state: LabState, end: Endpoint) -> bool:
+    gpus = driven_gpus(state, end.vm)
     near = any(is_near(state, end.vm, gpu, end.nic) for gpu in gpus)
     return near and (not end.nic.is_whole or is_ats_on(state, end.vm, end.nic))
 
 
-def find_end(state: LabState, address: str) -> tuple[VirtualMachine, SeenNic] | None:
+def find_endpoint(state: LabState, address: str) -> tuple[VirtualMachine, SeenNic] | None:
     """Return the running VM, and its NIC, that has an address."""
     for vm in state.all(VirtualMachine):
         if vm.is_on and guest_of(vm).is_up:

@@ -13,9 +13,16 @@ from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
 from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.gpus import driven
+from vgpu_cfg.lab.guest.system.gpus import driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic
-from vgpu_cfg.lab.guest.system.rdma import End, active_mtu, bandwidth_gbps, find_end, has_peermem, rdma_nics
+from vgpu_cfg.lab.guest.system.rdma import (
+    Endpoint,
+    active_mtu,
+    bandwidth_gbps,
+    find_endpoint,
+    has_peermem,
+    rdma_nics,
+)
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.horovod import complaint_about_script, version_of
 from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
@@ -38,7 +45,7 @@ PROBE_MARK, PROBE_BYTES = "VGPU-CFG-ALLREDUCE ", 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BandwidthTest:
     """A command line of ib_write_bw."""
 
     device: str = ""
@@ -47,7 +54,7 @@ class Asked:
     uses_gpu: bool = False
 
 
-def _read(words: Sequence[str]) -> Asked:
+def _read(words: Sequence[str]) -> BandwidthTest:
     device, port, server, uses_gpu = "", PORT, "", False
     rest = iter(words)
     for word in rest:
@@ -62,68 +69,70 @@ def _read(words: Sequence[str]) -> Asked:
             next(rest, "")
         elif not name.startswith("-"):
             server = word
-    return Asked(device, port, server, uses_gpu)
+    return BandwidthTest(device, port, server, uses_gpu)
 
 
 def ib_write_bw(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Wait for a client, or measure against a server. Raises StillRunning for a server that waits."""
     if session.guest.ofed == "none":
         return Result(127, err=b"sh: 1: ib_write_bw: not found\n")
-    asked = _read(arguments)
-    nic = nic_for(session, asked.device)
+    test = _read(arguments)
+    nic = nic_for(session, test.device)
     if nic is None:
         return fail(
-            f" IB device {asked.device or '(null)'} not found\n Unable to find the Infiniband/RoCE device"
+            f" IB device {test.device or '(null)'} not found\n Unable to find the Infiniband/RoCE device"
         )
-    refusal = _why_no_gpu(session.vm, session, nic) if asked.uses_gpu else None
+    refusal = _why_no_gpu(session.vm, session, nic) if test.uses_gpu else None
     if refusal is not None:
         return fail(refusal)
-    if not asked.server:
-        return _serve(session, asked, nic, " ".join(arguments))
-    return _measure(session, asked, nic)
+    if not test.server:
+        return _serve(session, test, nic, " ".join(arguments))
+    return _measure(session, test, nic)
 
 
 def _why_no_gpu(vm: VirtualMachine, session: Session, nic: SeenNic) -> str | None:
-    if not driven(session.lab.state, vm):
+    if not driven_gpus(session.lab.state, vm):
         return "CUDA error: no CUDA-capable device is detected"
     if not has_peermem(session.lab.state, vm):
         return "Couldn't allocate MR\n failed to create mr\nFailed to create MR"
     return None
 
 
-def _serve(session: Session, asked: Asked, nic: SeenNic, line: str) -> Result:
+def _serve(session: Session, test: BandwidthTest, nic: SeenNic, line: str) -> Result:
     """Listen until a client came: the answer of the meeting stands where the port was."""
     listening = session.guest.listening
-    found = listening.get(asked.port, "")
+    found = listening.get(test.port, "")
     if session.history.resumes:
         if not found.startswith(CLIENT):
             raise StillRunning("client")
-        del listening[asked.port]
+        del listening[test.port]
         session.lab.state.touch(session.vm)
-        return _table(nic, float(found.split()[1]), uses_gpu=asked.uses_gpu)
-    listening[asked.port] = f"server {nic.rdma} {int(asked.uses_gpu)} {line} #{session.unit}"
+        return _table(nic, float(found.split()[1]), uses_gpu=test.uses_gpu)
+    listening[test.port] = f"server {nic.rdma} {int(test.uses_gpu)} {line} #{session.unit}"
     session.lab.state.touch(session.vm)
     raise StillRunning("client")
 
 
-def _measure(session: Session, asked: Asked, nic: SeenNic) -> Result:
+def _measure(session: Session, test: BandwidthTest, nic: SeenNic) -> Result:
     state = session.lab.state
-    end = find_end(state, asked.server)
-    waiting = guest_of(end[0]).listening.get(asked.port, "") if end is not None else ""
+    end = find_endpoint(state, test.server)
+    waiting = guest_of(end[0]).listening.get(test.port, "") if end is not None else ""
     if end is None or not waiting.startswith("server"):
         return fail(
-            f"Couldn't connect to {asked.server}:{asked.port}",
+            f"Couldn't connect to {test.server}:{test.port}",
             "Unable to open file descriptor for socket connection",
         )
     vm, _ = end
     _, device, uses_gpu, *_ = waiting.split()
     other = next((one for one in rdma_nics(state, vm) if one.rdma == device), end[1])
-    rate = bandwidth_gbps(state, End(session.vm, nic, asked.uses_gpu), End(vm, other, uses_gpu == "1"))
-    guest_of(vm).listening[asked.port] = f"{CLIENT} {rate}"
+    rate = bandwidth_gbps(
+        state, Endpoint(session.vm, nic, test.uses_gpu), Endpoint(vm, other, uses_gpu == "1")
+    )
+    guest_of(vm).listening[test.port] = f"{CLIENT} {rate}"
     finish(session.lab, vm, "client", session.find)
     state.touch(vm)
     session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(SECONDS), session.lab.changed)
-    return _table(nic, rate, uses_gpu=asked.uses_gpu)
+    return _table(nic, rate, uses_gpu=test.uses_gpu)
 
 
 def _table(nic: SeenNic, rate: float, *, uses_gpu: bool) -> Result:
@@ -152,7 +161,7 @@ def _table(nic: SeenNic, rate: float, *, uses_gpu: bool) -> Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Bus:
+class BusBandwidth:
     """An allreduce over all workers: its bus bandwidth in GB/s, its ranks, and by what NCCL goes."""
 
     gb_s: float
@@ -160,33 +169,33 @@ class Bus:
     via: str
 
 
-def bus_of(session: Session) -> Bus | str:
+def bus_bandwidth_of(session: Session) -> BusBandwidth | str:
     """Return what an allreduce over the launcher's workers reaches, or why there is none."""
     hosts = session.guest.files.get("/opt/vgpu-cfg/hostfile")
     if hosts is None:
         return "there is no host file"
     names = [line.split()[0].partition(":")[0] for line in hosts.content.splitlines() if line.strip()]
-    ends: list[End] = []
+    ends: list[Endpoint] = []
     for name in names:
         refusal = why_no_ssh(session, name)
         vm = worker_of(session, name)
         if refusal is not None or vm is None:
             return refusal or f"ssh: Could not resolve hostname {name}"
-        if not driven(session.lab.state, vm):
+        if not driven_gpus(session.lab.state, vm):
             return f"{name}: CUDA failure 100 'no CUDA-capable device is detected'"
         nics = rdma_nics(session.lab.state, vm)
         if nics:
-            ends.append(End(vm, nics[0], uses_gpu=has_peermem(session.lab.state, vm)))
+            ends.append(Endpoint(vm, nics[0], uses_gpu=has_peermem(session.lab.state, vm)))
     if len(names) < 2:
-        return Bus(100.0, len(names), "SHM/direct/direct")
+        return BusBandwidth(100.0, len(names), "SHM/direct/direct")
     if len(ends) < len(names):
-        return Bus(SOCKETS_GB_S, len(names), "NET/Socket/0")
+        return BusBandwidth(SOCKETS_GB_S, len(names), "NET/Socket/0")
     rate = min(bandwidth_gbps(session.lab.state, ends[0], end) for end in ends[1:])
     direct = all(end.uses_gpu for end in ends)
-    return Bus(rate / 8 * BUS_SHARE, len(names), "NET/IB/0/GDRDMA" if direct else "NET/IB/0")
+    return BusBandwidth(rate / 8 * BUS_SHARE, len(names), "NET/IB/0/GDRDMA" if direct else "NET/IB/0")
 
 
-def _nccl_lines(session: Session, bus: Bus) -> list[str]:
+def _nccl_lines(session: Session, bus: BusBandwidth) -> list[str]:
     """Return what NCCL says of its channels where it is asked to."""
     if session.variables.get("NCCL_DEBUG") != "INFO":
         return []
@@ -206,7 +215,7 @@ TABLE_HEAD = (
 
 def all_reduce_perf(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
     """Print nccl-tests' table of an allreduce."""
-    bus = bus_of(session)
+    bus = bus_bandwidth_of(session)
     if isinstance(bus, str):
         return fail(bus)
     algorithm = bus.gb_s / (2 * (bus.ranks - 1) / bus.ranks) if bus.ranks > 1 else bus.gb_s
@@ -244,7 +253,7 @@ def train(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     session.lab.clock.wait(session.lab.clock.now() + session.lab.clock.scaled(SECONDS), session.lab.changed)
     if any(word.endswith("all_reduce_perf") for word in arguments):
         return all_reduce_perf(session, arguments, stdin)
-    bus = bus_of(session)
+    bus = bus_bandwidth_of(session)
     if isinstance(bus, str):
         return fail(bus)
     if session.guest.images:

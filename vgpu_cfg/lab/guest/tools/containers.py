@@ -10,7 +10,7 @@ from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
 from vgpu_cfg.lab.guest.staging.internet import holds_horovod
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work
-from vgpu_cfg.lab.guest.system.gpus import driven
+from vgpu_cfg.lab.guest.system.gpus import driven_gpus
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
 
@@ -96,7 +96,7 @@ def _run(session: Session, words: Sequence[str], stdin: bytes) -> Result:
     if "--gpus" in options:
         if "docker" not in guest.toolkit and "containerd" not in guest.toolkit:
             return fail(f"{DAEMON} {NO_RUNTIME}.", status=DAEMON_FAILED)
-        if not driven(session.lab.state, session.vm):
+        if not driven_gpus(session.lab.state, session.vm):
             text = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown."
             return fail(f"{DAEMON} failed to create task for container: {text}", status=DAEMON_FAILED)
     return _inside(session, image, options.get("--entrypoint", ""), command, stdin, gpus="--gpus" in options)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.staging.internet import licence_refusal
-from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven
+from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
 from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
 from vgpu_cfg.lab.nvidia.gpus import board_of
@@ -32,7 +32,7 @@ def run_nvidia_smi(session: Session, arguments: Sequence[str], _stdin: bytes) ->
     state, vm = session.lab.state, session.vm
     if not session.guest.driver:
         return Result(127, err=b"sh: 1: nvidia-smi: not found\n")
-    gpus = driven(state, vm)
+    gpus = driven_gpus(state, vm)
     if not gpus:
         return out(UNREACHABLE, status=NO_DRIVER)
     asked = read_words(arguments)

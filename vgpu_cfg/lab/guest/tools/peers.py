@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
-from vgpu_cfg.lab.guest.system.rdma import find_end
+from vgpu_cfg.lab.guest.system.rdma import find_endpoint
 from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE
 from vgpu_cfg.lab.guest.tools.base import GONE, fail, out
 from vgpu_cfg.lab.state.guest import File
@@ -39,7 +39,7 @@ def ping(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Send packets to another guest; with `-M do` none is cut."""
     options, words = _words(arguments)
     address = words[0] if words else ""
-    own, end = _towards(session, address), find_end(session.lab.state, address)
+    own, end = _towards(session, address), find_endpoint(session.lab.state, address)
     size = int(options.get("-s", "56") or 56)
     count = int(options.get("-c", "3") or 3)
     head = f"PING {address} ({address}) {size}({size + ICMP_HEADERS}) bytes of data."
@@ -64,7 +64,7 @@ def worker_of(session: Session, name: str) -> VirtualMachine | None:
     hosts = session.guest.files.get("/etc/hosts")
     for line in hosts.content.splitlines() if hosts is not None else ():
         address, *names = line.split("#")[0].split() or [""]
-        end = find_end(session.lab.state, address) if name in names else None
+        end = find_endpoint(session.lab.state, address) if name in names else None
         if end is not None:
             return end[0]
     running = (vm for vm in session.lab.state.all(VirtualMachine) if vm.is_on)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
-from vgpu_cfg.lab.guest.system.gpus import driven
+from vgpu_cfg.lab.guest.system.gpus import driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
 from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE, FULL_STACKS
@@ -205,7 +205,7 @@ def lsmod(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
     """List kernel modules, as far as somebody asks for them."""
     state, vm = session.lab.state, session.vm
     loaded = {"vmw_vmci": 94208, "vmxnet3": 77824}
-    if driven(state, vm):
+    if driven_gpus(state, vm):
         loaded |= {"nvidia_uvm": 1781760, "nvidia": 9699328}
     if session.guest.has_nouveau:
         loaded["nouveau"] = 2306048

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pyVmomi import vmodl
 
-from vgpu_cfg.lab.operations.vms.migrate import carry
-from vgpu_cfg.lab.operations.vms.power import can_carry
+from vgpu_cfg.lab.operations.vms.migrate import move_running
+from vgpu_cfg.lab.operations.vms.power import is_in_reach
 from vgpu_cfg.lab.rules import admission, migration
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import vgpus_of
@@ -56,10 +56,10 @@ def _moves_vgpus(lab: Simulation, cluster: Cluster) -> bool:
 def _move(lab: Simulation, cluster: Cluster, vm: VirtualMachine, host: Host) -> None:
     """Move a VM as it runs, to the host with the most memory free; it stays where none takes it."""
     others = (lab.state.get(moid, Host) for moid in cluster.hosts)
-    candidates = [other for other in others if other is not host and can_carry(lab, vm, other)]
+    candidates = [other for other in others if other is not host and is_in_reach(lab, vm, other)]
     candidates.sort(key=lambda other: admission.reserved_mib(lab.state, other) / other.memory_mib)
     try:
         migration.check_may_leave(lab.state, vm, host)
-        carry(lab, vm, candidates)
+        move_running(lab, vm, candidates)
     except vmodl.MethodFault:
         return

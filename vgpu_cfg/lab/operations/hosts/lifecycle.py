@@ -21,10 +21,10 @@ GOING_SECONDS = 20.0
 BOOT_SECONDS = 300.0
 """How long a server takes from the power button to an answer: a number of the lab's own."""
 
-ServerWork = Literal["power_on", "bios"]
+ServerAction = Literal["power_on", "bios"]
 
 
-def leave(lab: Simulation, host: Host, *, for_good: bool) -> None:
+def begin_shutdown(lab: Simulation, host: Host, *, for_good: bool) -> None:
     """Let a host go down in a moment: to come back, or `for_good`, until somebody powers it on."""
     host.is_off = for_good
     lab.state.leaving[host.moid] = lab.clock.now() + _scaled(lab, GOING_SECONDS)
@@ -45,7 +45,9 @@ def next_event(lab: Simulation) -> float | None:
     return min((*lab.state.leaving.values(), *lab.state.booting.values()), default=None)
 
 
-def by_hand(lab: Simulation, host: Managed | str, what: ServerWork, facts: Mapping[str, bool]) -> None:
+def act_at_server(
+    lab: Simulation, host: Managed | str, what: ServerAction, facts: Mapping[str, bool]
+) -> None:
     """Press the power button, or set facts of the BIOS while the server is off. Raises ValueError."""
     found = next(
         (each for each in lab.state.all(Host) if host is each or host in (each.name, each.moid)), None
@@ -91,5 +93,5 @@ def _come_up(lab: Simulation, host: Host, at: float) -> None:
     restart(host, cold=host.boots_cold)
     host.connection, host.power_state, host.boots_cold = "connected", "poweredOn", False
     host.boot_time = at
-    events.tell(lab, host, "HostConnectedEvent")
+    events.post(lab, host, "HostConnectedEvent")
     lab.state.touch(host)

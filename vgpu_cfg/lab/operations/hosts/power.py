@@ -10,7 +10,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.hosts import lifecycle as host_life
+from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.operations.hosts.evacuate import evacuate, running_on
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation import events
@@ -68,7 +68,7 @@ def enter_maintenance(
         raise Blocked(float(timeout), vim.fault.Timedout(msg="Operation timed out."))
     host.in_maintenance, host.entering_maintenance = True, False
     lab.state.touch(host)
-    events.tell(lab, host, "EnteredMaintenanceModeEvent")
+    events.post(lab, host, "EnteredMaintenanceModeEvent")
 
 
 def _is_over(lab: Simulation, host: Host) -> None:
@@ -99,7 +99,7 @@ def exit_maintenance(lab: Simulation, host: Host, *, timeout: int) -> None:
     _check_in_maintenance(lab, host)
     host.in_maintenance = False
     lab.state.touch(host)
-    events.tell(lab, host, "ExitMaintenanceModeEvent")
+    events.post(lab, host, "ExitMaintenanceModeEvent")
 
 
 def _may_go_down(lab: Simulation, host: Host, *, force: bool) -> None:
@@ -118,7 +118,7 @@ def _may_go_down(lab: Simulation, host: Host, *, force: bool) -> None:
 def reboot(lab: Simulation, host: Host, *, force: bool) -> None:
     """Tell the host to reboot: it is gone a moment later, and back after some minutes."""
     _may_go_down(lab, host, force=force)
-    host_life.leave(lab, host, for_good=False)
+    host_lifecycle.begin_shutdown(lab, host, for_good=False)
 
 
 @task(
@@ -131,7 +131,7 @@ def reboot(lab: Simulation, host: Host, *, force: bool) -> None:
 def shut_down(lab: Simulation, host: Host, *, force: bool) -> None:
     """Tell the host to power off; it stays so until somebody presses its button."""
     _may_go_down(lab, host, force=force)
-    host_life.leave(lab, host, for_good=True)
+    host_lifecycle.begin_shutdown(lab, host, for_good=True)
 
 
 def _check_reachable(host: Host) -> None:

@@ -12,7 +12,7 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host_parts import FirewallRuleset, HostService
-from vgpu_cfg.lab.state.host_restart import take_graphics
+from vgpu_cfg.lab.state.host_restart import apply_graphics
 from vgpu_cfg.lab.state.inventory import Host
 
 XORG = "xorg"
@@ -40,7 +40,7 @@ def restart_service(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A
             raise vim.fault.HostConfigFault(
                 msg="The graphics devices of the host are in use by virtual machines."
             )
-        take_graphics(host)
+        apply_graphics(host)
     service.running = True
     lab.state.touch(host)
 

@@ -117,7 +117,7 @@ def _move(
     if vm.hardware_version > hardware.max_hardware_version(host):
         raise refusals.too_new(host)
     if vm.is_on and host is not before:
-        carry(lab, vm, [host])
+        move_running(lab, vm, [host])
     move_to(lab, vm, before, host)
     if host.parent != before.parent:
         forget_in_cluster(lab, state.get(before.parent, Cluster), vm.moid)
@@ -146,7 +146,7 @@ def _check_running(lab: Simulation, vm: VirtualMachine, before: Host, host: Host
             raise refusals.no_network(nic, vim.Network(network))
 
 
-def carry(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) -> None:
+def move_running(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) -> None:
     """Move a running VM to the first host that takes it; raise why none does."""
     before = lab.state.get(vm.host, Host)
     chosen, admitted = migration.place_running(lab.state, vm, candidates, lab.pick)

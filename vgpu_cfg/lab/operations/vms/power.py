@@ -41,7 +41,7 @@ def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
     is_placed_anew = asked is None and drs.places_at_power_on(cluster, vm)
     if is_placed_anew or (asked is None and vm.host_is_chosen):
         others = (lab.state.get(moid, Host) for moid in cluster.hosts)
-        candidates += [other for other in others if other is not registered and can_carry(lab, vm, other)]
+        candidates += [other for other in others if other is not registered and is_in_reach(lab, vm, other)]
     if is_placed_anew:
         candidates.sort(key=lambda host: admission.reserved_mib(lab.state, host) / host.memory_mib)
     start_on_one_of(lab, vm, candidates)
@@ -72,7 +72,7 @@ def move_to(lab: Simulation, vm: VirtualMachine, before: Host, after: Host) -> N
         lab.state.touch(before, after, vm)
 
 
-def can_carry(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
+def is_in_reach(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
     """Whether a host reaches the VM's datastore and stands in its pool's cluster."""
     pool = lab.state.find(vm.resource_pool, ResourcePool)
     in_cluster = pool is None or lab.state.get(pool.owner, Cluster).moid == host.parent
