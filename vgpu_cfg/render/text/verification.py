@@ -122,7 +122,7 @@ def _end(found: Verification, width: int, next_command: str, *, hides_skipped: b
     measured = any(one.measured.get("share") for one in found.results)
     lines = [Text(""), *fold(Text(total), width, hang=7)]
     if measured:
-        lines += fold(Text(f"ASKED  {least}"), width, hang=7)
+        lines += fold(Text(f"NEEDED {least}"), width, hang=7)
     codes = codes_of(found.failed)
     if codes:
         lines += fold(Text(f"MORE   vgpu-cfg explain {' '.join(codes)}"), width, hang=7)

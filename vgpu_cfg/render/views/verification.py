@@ -14,7 +14,7 @@ from vgpu_cfg.render.layout.lines import counted
 STATE_WORDS = {
     CheckState.PASSED: "passed",
     CheckState.FAILED: "failed",
-    CheckState.NOT_ASKED: "not asked",
+    CheckState.NOT_ASKED: "not run",
     CheckState.SKIPPED: "skipped",
 }
 _TITLES = {"host": "HOSTS", "vm": "VMS", "pair": "BETWEEN VMS", "training": "ALL TOGETHER"}
@@ -82,13 +82,13 @@ def result_text(result: CheckResult) -> str:
         case CheckState.FAILED:
             return f"{result.observed}, expected {result.expected}" if result.expected else result.observed
         case CheckState.NOT_ASKED:
-            return f"not asked: {result.why}"
+            return f"not run: {result.why}"
         case CheckState.SKIPPED:
             return result.why
 
 
 def count_states(results: Iterable[CheckResult]) -> str:
-    """Say "1 failed, 2 not asked, 14 passed", what matters most first."""
+    """Say "1 failed, 2 not run, 14 passed", what matters most first."""
     states = [one.state for one in results]
     order = (CheckState.FAILED, CheckState.NOT_ASKED, CheckState.PASSED, CheckState.SKIPPED)
     return ", ".join(f"{states.count(state)} {STATE_WORDS[state]}" for state in order if state in states)
@@ -97,12 +97,12 @@ def count_states(results: Iterable[CheckResult]) -> str:
 def verdict_text(found: Verification) -> str:
     """Say in one line what all of it came to."""
     if not found.results:
-        return "nothing was asked"
+        return "no check ran"
     if found.failed:
         return f"{counted(len(found.failed), 'check')} failed"
     if not found.passes:
-        return "nothing could be asked"
-    return "all that was asked holds"
+        return "no check could run"
+    return "all checks passed"
 
 
 def codes_of(results: Sequence[CheckResult]) -> tuple[str, ...]:
