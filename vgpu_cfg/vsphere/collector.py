@@ -149,7 +149,7 @@ def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) 
 
 @cache
 def _property_spec(paths: Paths, version: str) -> Any:
-    """Name the paths that a version has, checked by pyvmomi once: a VM that is waited for is read every second."""
+    """Name the paths that a version has. pyvmomi checks each of them, so once must do."""
     return vmodl.query.PropertyCollector.PropertySpec(
         type=VmomiSupport.GetVmodlType(paths.type_name),
         all=False,
