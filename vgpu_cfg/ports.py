@@ -1,4 +1,4 @@
-"""The seams of the house: what planning and execution need from the world, as Protocols.
+"""The seams of this project: what planning and execution need from the world, as Protocols.
 
 Each has more than one implementation: a Transport is HTTPS, the lab in process,
 a recorder, a player or a fault injector; a reader and a writer stand before any of

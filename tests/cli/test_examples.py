@@ -13,7 +13,7 @@ from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.plan_loading import load_plan
 
 OF_HOSTS = "prepare-hosts.yaml"
-"""It waits for a hand on the way: test_hosts.py."""
+"""It waits for a manual step on the way: test_hosts.py."""
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.yaml") if path.name != OF_HOSTS)
 LARGE = ("head-and-workers.yaml", "mixed-sizes.yaml", "passthrough.yaml")
 """Examples whose cycle takes longest; what is theirs alone has tests of its own."""

@@ -33,7 +33,7 @@ def test_a_code_shows_its_page(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", "vg301")
     assert done.out.startswith("VG301  the host cannot reserve that much memory")
     assert "error, recalled" in done.out.splitlines()[0]
-    for heading in ("What it says", "Why it matters", "How to be sure", "How to mend it", "Source"):
+    for heading in ("What it says", "Why it matters", "How to be sure", "How to fix it", "Source"):
         assert heading in done.out.splitlines()
     assert "govc host.info -host esx-01.example.com" in done.out
     assert "```" not in done.out

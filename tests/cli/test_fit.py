@@ -35,7 +35,7 @@ def test_without_exit_code_nothing_that_fits_is_an_answer_like_others(vgpu_cfg: 
     by_name = {host["name"]: host for host in answer["hosts"]}
     assert by_name["esx-same-01.lab"]["limits"][0] == {
         "code": "VG104",
-        "text": "small-01, small-02 bind 2 GPUs to 4 GB",
+        "text": "small-01, small-02 lock 2 GPUs to 4 GB",
         "gpus": 2,
         "vms": ["small-01", "small-02"],
     }
@@ -110,7 +110,7 @@ def test_vms_with_gpus_that_use_almost_no_cpu_are_named_with_the_doubt(vgpu_cfg:
     assert "RUN WITH GPU DEVICES AND USE LESS THAN 1 % OF THEIR CPUS" in told_of
     assert "1×20c" in told_of
     assert "30 days" in told_of
-    assert "A hint, no proof: vCenter does not tell how busy a GPU is" in told_of
+    assert "A hint, no proof: vCenter does not report how busy a GPU is" in told_of
     busy = vgpu_cfg.done("inventory", "--gpus", "--server", server, "--idle-below", "0").told
     assert "OF THEIR CPUS" not in busy
     everyone = told(vgpu_cfg, "inventory", "--gpus", "--server", server, "--idle-below", "30")

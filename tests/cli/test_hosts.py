@@ -221,7 +221,7 @@ def test_a_plan_reads_and_does_nothing_else(vgpu_cfg: CommandLine, watch: Watch,
 def test_a_status_says_whom_it_could_not_read_in_full(vgpu_cfg: CommandLine, ready: Path) -> None:
     put_state(vgpu_cfg, ready)
     shown = vgpu_cfg.done("status", PLAN)
-    assert "in sync but for 4 hosts not all read" in shown.out
+    assert "in sync except for 4 hosts not read completely" in shown.out
     assert shown.out.count("VG524") == 4
 
 

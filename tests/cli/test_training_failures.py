@@ -1,4 +1,4 @@
-"""Guests that cannot be staged: what is told of each cause, no secret among it, and that mending helps."""
+"""Guests that cannot be staged: what is told of each cause, no secret among it, and that fixing helps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def from_template(name: str, guest: str = "") -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A plan whose guest cannot be staged, what is told of it, and how it is mended."""
+    """A plan whose guest cannot be staged, what is told of it, and how it is fixed."""
 
     plan: str = ALONE
     module: str
@@ -107,7 +107,7 @@ def test_a_guest_that_fails_is_told_with_a_remedy_and_goes_on_once_it_is_mended(
     assert case.why in shown.told
 
     before = boots(vgpu_cfg)
-    mended = vgpu_cfg.write("mended.yaml", case.mended)
+    mended = vgpu_cfg.write("fixed.yaml", case.mended)
     done = vgpu_cfg.done("apply", mended, "--yes", **SECRETS)
     assert vgpu_cfg("plan", mended, "--exit-code", **SECRETS).code == 0
     assert guest_in(vgpu_cfg, "hvd-01").services["vgpu-cfg-worker"]
@@ -185,7 +185,7 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert "VG604" in again.told
     assert "write guest: {login:" in again.told
 
-    mended = vgpu_cfg.write("mended.yaml", from_template("no-cloud-init", LOGIN))
+    mended = vgpu_cfg.write("fixed.yaml", from_template("no-cloud-init", LOGIN))
     done = vgpu_cfg.done("apply", mended, "--yes", **SECRETS)
     assert vgpu_cfg("plan", mended, "--exit-code", **SECRETS).code == 0
     assert told_secrets(vgpu_cfg, planned, ran, again, done) == []

@@ -1,4 +1,4 @@
-"""Options of a VM by the command line on the lab: made, found in sync, changed by a colleague, mended."""
+"""Options of a VM by the command line on the lab: made, found in sync, changed by a colleague, fixed."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class SshServer:
         return f"[127.0.0.1]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
 
 
-class Manners(paramiko.ServerInterface):
+class SshServerInterface(paramiko.ServerInterface):
     """How one connection is answered."""
 
     def __init__(self, server: SshServer, transport: paramiko.Transport) -> None:
@@ -155,4 +155,4 @@ def accept(listener: socket.socket, server: SshServer, transports: list[paramiko
         transport.add_server_key(server.host_key)
         # A client that leaves during the greeting has nothing to tell us.
         with suppress(OSError, EOFError, paramiko.SSHException):
-            transport.start_server(event=threading.Event(), server=Manners(server, transport))
+            transport.start_server(event=threading.Event(), server=SshServerInterface(server, transport))

@@ -337,7 +337,7 @@ def test_a_host_that_hands_nothing_out_tells_no_system_id() -> None:
         unknown = NewPassthrough(pci_id=device.pci_id, system_id="", vendor_id=1, device_id=2)
         spec = SMALL.model_copy(update={"devices": (unknown,)})
         change = place_of(vcenter, desk, host).from_scratch(spec)
-        with pytest.raises(NotFound, match="tells no system id"):
+        with pytest.raises(NotFound, match="reports no system id"):
             desk.writer.create_vm(change)
 
 

@@ -1,4 +1,4 @@
-"""Host preparation that faults, lost connections and silent hosts break; the same command mends it."""
+"""Host preparation that faults, lost connections and silent hosts break; the same command fixes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that faults, lost connections, ended sessions and signals break: the same command again mends them."""
+"""Runs that faults, lost connections, ended sessions and signals break: the same command again fixes them."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def made(wanted: DesiredPlan, observed: Inventory) -> Plan:
 
 
 def by_the_tool(wanted: DesiredPlan, observed: Inventory) -> Plan:
-    """Make a plan; one with errors or a step by hand is none that can be tried."""
+    """Make a plan; one with errors or a manual step is none that can be tried."""
     plan = made(wanted, observed)
     assume(not plan.errors)
     assume(not any(change.kind == "manual_step" for change in plan.changes))

@@ -106,7 +106,7 @@ def test_where_the_bios_does_not_say_the_node_it_is_told(vgpu_cfg: CommandLine) 
     assert {gpu["numa_node"] for gpu in inventory(vgpu_cfg, "lab-silent-numa")["gpus"]} == {None}
     ran = plan(vgpu_cfg, "one-more", "lab-silent-numa", "--exit-code")
     assert ran.code == 10
-    assert "VG304 more-01 esx-silent-01.lab does not tell the NUMA nodes of its GPUs" in ran.told
+    assert "VG304 more-01 esx-silent-01.lab does not report the NUMA nodes of its GPUs" in ran.told
 
 
 # ---------------------------------------------------------------- others' desktops

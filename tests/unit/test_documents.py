@@ -124,7 +124,7 @@ def test_anchors_merges_and_the_x_keys_that_hold_them() -> None:
             "a.yaml:1:5: a second ': ' on this line, or a line indented too far "
             "(quote text that contains ': ', and line keys up)"]),
         ("a:\n    b: 1\n  c: 2\n", [
-            "a.yaml:3:3: this line does not line up with those above it (mend its indentation)"]),
+            "a.yaml:3:3: this line does not line up with those above it (fix its indentation)"]),
         ("a: 1\nb\n", ["a.yaml:3:1: a key without ': ' after it (write it as key: value)"]),
     ],
 )  # fmt: skip

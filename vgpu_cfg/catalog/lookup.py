@@ -1,4 +1,4 @@
-"""The questions that the house has about boards: what is this profile, and whose are these PCI ids."""
+"""The questions that this project has about boards: what is this profile, and whose are these PCI ids."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
 
 
 def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
-    """Do at the lab's servers what only a hand can.
+    """Do at the lab's servers what is only done on site.
 
     Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.
     """

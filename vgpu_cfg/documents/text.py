@@ -310,7 +310,7 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("mapping values are not allowed here", "a second ': ' on this line, or a line indented too far",
      "quote text that contains ': ', and line keys up"),
     ("could not find expected ':'", "a key without ': ' after it", "write it as key: value"),
-    ("expected <block end>", "this line does not line up with those above it", "mend its indentation"),
+    ("expected <block end>", "this line does not line up with those above it", "fix its indentation"),
     ("expected ',' or", "a comma or a closing bracket is missing here",
      "inside [] and {} quote text that contains any of []{},"),
     ("<stream end>", "the file ends inside [] or {}", "close the bracket"),

@@ -210,7 +210,7 @@ class _Run:
             self._scheduler.succeed(change)
             return
         self._waiting_for.append(change.id)
-        self._close(change, OutcomeStatus.SKIPPED, message="waits for you", remedy=change.text)
+        self._close(change, OutcomeStatus.SKIPPED, message="needs a manual step", remedy=change.text)
         for dependent in self._scheduler.fail(change):
             self._skip(dependent, f"waits for {change.id!r}")
 
@@ -228,7 +228,7 @@ class _Run:
                 updates = self._writer.wait_for_tasks(list(by_task), timeout)
             except VCenterError as error:
                 self._session.is_stopping = True
-                self._abandon(f"lost sight of it: {error.message}", error.remedy)
+                self._abandon(f"lost track of it: {error.message}", error.remedy)
                 return
             for update in updates:
                 running = by_task.get(update.task)

@@ -14,7 +14,7 @@ GENERAL_ROWS = (
         symptom="the VM was changed by somebody else",
         cause="somebody changed the VM after it was read",
         check=("govc tasks VM: who reconfigured it, and when",),
-        remedy="run the same command again: it plans anew from what is there now",
+        remedy="run the same command again: it plans again from what is there now",
         faults=frozenset({"ConcurrentAccess"}),
     ),
     FaultRow(

@@ -127,7 +127,7 @@ GUEST_ROWS = (
         symptom="a VM has fewer MIG devices after its restart",
         cause="compute instances made inside a guest do not outlive its restart",
         check=("nvidia-smi mig -lci in the guest: the instances that are there",),
-        remedy="make them anew at each boot",
+        remedy="make them again at each boot",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(

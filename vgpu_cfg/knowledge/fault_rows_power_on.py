@@ -163,7 +163,7 @@ POWER_ON_ROWS = (
             "VM > Edit Settings > VM Options > Boot Options: with Firmware BIOS again the guest boots",
             "in the guest, booted so: /sys/firmware/efi is missing, and its disk has no EFI system partition",
         ),
-        remedy="install the guest anew in EFI mode, or clone a template that is EFI already",
+        remedy="reinstall the guest in EFI mode, or clone a template that is EFI already",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(

@@ -127,7 +127,7 @@ _ROWS: tuple[Failure, ...] = (
         "the staging of a guest has not ended well",
         "verified",
         "what comes after the module that failed is not there yet",
-        "mend what the module says, then `vgpu-cfg apply`; /var/log/vgpu-cfg.log in the guest tells more",
+        "fix what the module says, then `vgpu-cfg apply`; /var/log/vgpu-cfg.log in the guest tells more",
     ),
     Failure(
         _C.DRIVER_ABSENT,

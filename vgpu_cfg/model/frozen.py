@@ -1,4 +1,4 @@
-"""The base of every value in the house: frozen, closed, comparable."""
+"""The base of every value in this project: frozen, closed, comparable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of a plan's hosts that is handed over to other tools: how each is called, reached and counted."""
+"""The list of a plan's hosts for other tools: how each is called, reached and counted."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def is_gpudirect(nic: DesiredNic) -> bool:
 def with_nearness(desired: DesiredPlan) -> DesiredPlan:
     """Return the plan with each NIC for GPUDirect tied to a NUMA node of the VM's GPUs.
 
-    Without a word of the plan file, a NIC near the GPU is a wish. GPUDirect does not work, or at half the
-    speed, from another node: for its NICs it is a must, unless the plan file says `near: any`.
+    Where the plan file says nothing, a NIC near the GPU is only preferred. From another node GPUDirect fails
+    or runs at half the speed: for its NICs it is a must, unless the plan file says `near: any`.
     """
     if not any(asks_gpudirect(vm) for vm in desired.vms):
         return desired

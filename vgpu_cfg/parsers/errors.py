@@ -39,5 +39,5 @@ class ToolFailed(UnreadableOutput):
             "failed with",
             line=line,
             number=number,
-            remedy=remedy or "mend what the tool complains about and run the command again",
+            remedy=remedy or "fix what the tool complains about and run the command again",
         )

@@ -1,4 +1,4 @@
-"""What every tool's output is freed of before it is read, and how PCI addresses are spelled in this house."""
+"""What every tool's output is freed of before it is read, and how PCI addresses are spelled here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pci_id_of(text: str) -> str | None:
 
 
 def pci_id_or_error(tool: str, text: str, line: Line) -> str:
-    """Spell a PCI address as the house does.
+    """Spell a PCI address as this project does.
 
     Raises UnreadableOutput where the text is none.
     """

@@ -1,6 +1,6 @@
 """Keys that a later release brings: each is refused by its name, and taken out of the data.
 
-What is taken out is complained of once; the rest of the file is judged without it.
+What is taken out is complained of once; the rest of the file is checked without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The #cloud-config files that plan files name: found, read and judged, each once."""
+"""The #cloud-config files that plan files name: found, read and checked, each once."""
 
 from __future__ import annotations
 

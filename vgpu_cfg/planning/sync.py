@@ -10,7 +10,7 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.checks import Code
 
 _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_CLOSED, Code.SHELL_LEFT_OPEN})
-"""Findings that tell of a difference which no change of the plan mends."""
+"""Findings that tell of a difference which no change of the plan fixes."""
 
 
 def is_in_sync(plan: Plan) -> bool:

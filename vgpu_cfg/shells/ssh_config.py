@@ -41,7 +41,7 @@ def options_for(host_name: str, path: Path | None, failure: type[ReachError]) ->
         raise failure(
             f"cannot be read: {error}",
             subject=str(path),
-            remedy="mend the file, or name no SSH configuration",
+            remedy="fix the file, or name no SSH configuration",
         ) from error
     jump = next((name for name in _NOT_HONOURED if found.get(name, "none") not in (None, "none")), None)
     if jump is not None:

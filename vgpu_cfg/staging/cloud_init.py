@@ -142,7 +142,7 @@ def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
         raise GuestError(
             "; ".join(str(fault) for fault in error.faults),
             subject=spec.vm,
-            remedy="mend the user data; `cloud-init schema --config-file FILE` reads it as the guest will",
+            remedy="fix the user data; `cloud-init schema --config-file FILE` reads it as the guest will",
         ) from error
 
 

@@ -17,7 +17,7 @@ SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
 """Where files with secrets lie until the module that they are for has put them in their place."""
 
 REBOOT, HAND = 10, 20
-"""Exit statuses of `apply`: the guest restarts and goes on; a hand must do the rest."""
+"""Exit statuses of `apply`: the guest restarts and goes on; the rest is a manual step."""
 
 
 @dataclass(frozen=True, slots=True)

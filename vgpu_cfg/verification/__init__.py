@@ -1,9 +1,9 @@
-"""Checks inside hosts and guests: asked in the right order, judged, and told with what a failure means.
+"""Checks inside hosts and guests: asked in the right order, checked, and told with what a failure means.
 
     from vgpu_cfg.verification import Choice, HostView, GuestView, verify
     found = verify(hosts, guests, channels, Choice())
 
-A check says what to ask (argument lists), how to read the answer (a parser) and how to judge it; it is a
+A check says what to ask (argument lists), how to read the answer (a parser) and what to make of it; it is a
 generator that never touches a machine itself.
 """
 

@@ -91,7 +91,7 @@ def failed(
     remedy: str = "",
     measured: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """Say what is wrong; meaning and remedy are the code's own unless this case knows better."""
+    """Say what is wrong; meaning and remedy are the code's own unless the check knows better."""
     known = FAILURES[code]
     return Verdict(
         CheckState.FAILED,

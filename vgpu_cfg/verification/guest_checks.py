@@ -61,7 +61,11 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
         )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
     at = f" at {_module_text(stuck)}" if stuck is not None else ""
-    words = {"hand": "it waits for a hand", "reboot": "it waits for a restart", "running": "it still runs"}
+    words = {
+        "hand": "it waits for a manual step",
+        "reboot": "it waits for a restart",
+        "running": "it still runs",
+    }
     return failed(
         VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'it failed')}{at}", "all modules done"
     )

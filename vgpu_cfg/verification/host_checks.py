@@ -101,7 +101,7 @@ def ask_mig(view: HostView) -> Asking:
     if wrong:
         return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
     if all(mode is None for mode in reported.values()):
-        return skipped(f"vCenter does not tell the mode of GPUs before 8.0.3; {_NO_SHELL}")
+        return skipped(f"vCenter does not report the mode of GPUs before 8.0.3; {_NO_SHELL}")
     return passed(expected, expected)
 
 
@@ -118,7 +118,7 @@ def ask_host_ats(view: HostView) -> Asking:
         return skipped(f"it could not be read: {view.facts.unread[FactGroup.KERNEL]}")
     name = next((one for one in ATS_SETTINGS if one in view.facts.kernel), None)
     if name is None:
-        return skipped("vCenter does not tell the kernel settings of this host")
+        return skipped("vCenter does not report the kernel settings of this host")
     seen = view.facts.kernel[name]
     if seen.runtime.upper() == "TRUE":
         return passed(f"{name} TRUE", "TRUE, in force")
@@ -142,7 +142,7 @@ def ask_host_roce(view: HostView) -> Asking:
     modules = view.facts.modules
     if CORE not in modules:
         return skipped(
-            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not tell the options of {CORE}")
+            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not report the options of {CORE}")
         )
     dscp, priority = view.roce
     wanted = {
@@ -206,7 +206,7 @@ def ask_host_licences(view: HostView) -> Asking:
     assessed = [one for one in running if view.licence_of_all or one.vm_name in names]
     if not assessed:
         return skipped("no vGPU runs here that it is to judge")
-    bad = [f"{one.vm_name}: {one.licence or 'not told'}" for one in assessed if not _is_licensed(one.licence)]
+    bad = [f"{one.vm_name}: {one.licence or 'unknown'}" for one in assessed if not _is_licensed(one.licence)]
     expected = f"Licensed, each of {len(assessed)}"
     if bad:
         return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)

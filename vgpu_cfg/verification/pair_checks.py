@@ -250,7 +250,7 @@ def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:
     if off:
         return (
             f"{half}, since ATS is off on {' and '.join(off)}",
-            f"mend {VerifyCode.ATS_OFF} of {' and '.join(off)} first",
+            f"fix {VerifyCode.ATS_OFF} of {' and '.join(off)} first",
         )
     return (
         f"{half}, though ATS is enabled in the NICs",

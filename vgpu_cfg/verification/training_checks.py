@@ -131,7 +131,7 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
     ways = ", ".join(sorted(way for way in transports(text) if way.startswith("NET")))
     words = (
         f"{result.busbw_gigabytes:.1f} GB/s bus bandwidth by {result.by}, {result.ranks} ranks, "
-        f"{ways or 'transport not told'}"
+        f"{ways or 'transport unknown'}"
     )
     measured = {"busbw_gigabytes": result.busbw_gigabytes, "ranks": float(result.ranks)}
     if result.ranks != view.ranks:

@@ -54,7 +54,7 @@ class HostView:
     roce: tuple[int, int] | None = None
     """DSCP and priority of RDMA traffic, where the host's own driver carries it."""
     licence_of_all: bool = False
-    """Whether vGPUs of VMs that are none of the plan's are judged too."""
+    """Whether vGPUs of VMs that are none of the plan's are checked too."""
 
     @property
     def name(self) -> str:

@@ -201,7 +201,7 @@ def test_losing_sight_of_the_tasks_ends_the_run_and_says_what_ran() -> None:
     server = estate(raise_at_wait={1: Unreachable("no answer from vc01", remedy="see its network")})
     report, _ = run(server, create("a"), create("b", needs=("create a",)))
     assert statuses(report) == {"create a": "failed", "create b": "skipped"}
-    assert report.outcomes[0].message == "lost sight of it: no answer from vc01"
+    assert report.outcomes[0].message == "lost track of it: no answer from vc01"
     assert "task-1: 'create a' still ran in vCenter" in report.left_behind
     assert not report.is_interrupted
     assert exit_code_of(report) == 6

@@ -14,7 +14,7 @@ from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "reference" / "checks"
 INDEX = FOLDER / "README.md"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path != INDEX)
-SECTIONS = ["What it says", "Why it matters", "How to be sure", "How to mend it", "Source"]
+SECTIONS = ["What it says", "Why it matters", "How to be sure", "How to fix it", "Source"]
 FACTS = "| Severity | Basis | Can be relaxed |"
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")

@@ -24,7 +24,7 @@ def one(findings: Findings) -> tuple[str, Severity]:
 
 
 @pytest.mark.parametrize(
-    ("code", "wish", "severity"),
+    ("code", "desired", "severity"),
     [
         (Code.NUMA_TOO_SMALL, None, Severity.ERROR),
         (Code.NUMA_TOO_SMALL, "warning", Severity.WARNING),

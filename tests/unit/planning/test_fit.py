@@ -42,7 +42,7 @@ def test_a_size_that_runs_there_locks_its_gpu() -> None:
     found = fit("grid_a100-10c", host, {"small-01": runs("grid_a100-4c")})
     assert found.total == 4
     assert [limit.text for limit in found.hosts[0].limits] == [
-        "small-01 binds 1 GPU to 4 GB",
+        "small-01 locks 1 GPU to 4 GB",
         "1 GPU full",
     ]
     assert found.hosts[0].gains == (Gain("small-01", 4),)
@@ -56,7 +56,7 @@ def test_where_nothing_fits_the_next_step_names_who_is_in_the_way() -> None:
     assert found.total == 0
     said = next_step(found.hosts)
     assert said.startswith(
-        "nothing fits: small-01, small-02 bind 2 GPUs to 4 GB (esx-01); "
+        "nothing fits: small-01, small-02 lock 2 GPUs to 4 GB (esx-01); "
         "without small-01 there would be room for 2; or take the size"
     )
     assert next_step(fit("grid_a100-4c", host, vms).hosts) == ""

@@ -305,7 +305,7 @@ def test_a_refusal_names_a_few_of_a_hosts_gpus_and_still_the_vms_that_are_off() 
     claims = {0: [Claim("idle", "vm-9", "grid_a100-40c")]}
     message = explain_refusal(states({"a": {"gpus": a100s(8)}}, vms), shape("grid_a100-40c"), claims).message
     assert message.count("is full") == 4
-    assert message.endswith("and 4 more; powered off and in nobody's way now: idle (grid_a100-40c)")
+    assert message.endswith("and 4 more; powered off, so not in the way now: idle (grid_a100-40c)")
     four = dict(list(vms.items())[:4])
     message = explain_refusal(states({"a": {"gpus": a100s(4)}}, four), shape("grid_a100-40c"), {}).message
     assert message.count("is full") == 4

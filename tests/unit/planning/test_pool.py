@@ -67,8 +67,8 @@ def gpus(host: dict[str, Any], vms: dict[str, Any] | None = None) -> tuple[Poole
     ("held", "expected"),
     [
         ([], []),
-        (["grid_a100-4c"], [(StrandedKind.SIZE_LOCK, 36, 0, "bound to 4 GB by vm-0")]),
-        (["grid_a100-10c"] * 2, [(StrandedKind.SIZE_LOCK, 20, 0, "bound to 10 GB by vm-0, vm-1")]),
+        (["grid_a100-4c"], [(StrandedKind.SIZE_LOCK, 36, 0, "locked to 4 GB by vm-0")]),
+        (["grid_a100-10c"] * 2, [(StrandedKind.SIZE_LOCK, 20, 0, "locked to 10 GB by vm-0, vm-1")]),
         (["grid_a100-10c"] * 4, []),
         (["grid_a100-40c"], []),
     ],

@@ -76,7 +76,7 @@ def test_without_an_estimate_there_is_no_stun() -> None:
 @pytest.mark.parametrize(
     ("migrates", "why"),
     [
-        (None, "vCenter does not tell whether its vGPUs can move"),
+        (None, "vCenter does not report whether its vGPUs can move"),
         (False, "vCenter says that its vGPUs cannot move"),
     ],
 )

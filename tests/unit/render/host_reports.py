@@ -133,7 +133,7 @@ def waiting_report(plan: Plan) -> Report:
     waiting = ("by hand esx-01: bios_sriov", "cold boot esx-02")
     for index, change in enumerate(plan.changes):
         if change.id in waiting:
-            outcomes.append(outcome(plan, change.id, OutcomeStatus.SKIPPED, message="waits for you"))
+            outcomes.append(outcome(plan, change.id, OutcomeStatus.SKIPPED, message="needs a manual step"))
         elif change.subject.name == "esx-01" or index > [one.id for one in plan.changes].index(waiting[1]):
             need = waiting[0] if change.subject.name == "esx-01" else waiting[1]
             message = f"waits for {need!r}"

@@ -344,5 +344,5 @@ def left_standing() -> Plan:
     return samples.plan_of(
         *chained(enter("esx-02"), write("esx-02", ATS), reboot("esx-02", ATS), leave("esx-02", ATS)),
         hosts_in_sync=("esx-01",),
-        diagnostics=(finding("VG531", "esx-02", since, "apply goes on from here"),),
+        diagnostics=(finding("VG531", "esx-02", since, "apply continues from here"),),
     )

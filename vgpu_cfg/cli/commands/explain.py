@@ -146,7 +146,7 @@ def _show_explanations(explained: list[tuple[Explanation, str]], output: OutputF
 
 
 def _diagnosed(name: str, flags: ConnectionFlags) -> Diagnosis:
-    """Read a VM, its last failed task and its log, and judge them; nothing is written."""
+    """Read a VM, its last failed task and its log, and assess them; nothing is written."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.errors import ReachError
     from vgpu_cfg.knowledge.failed_task import VmHistory

@@ -78,7 +78,7 @@ def hand_over(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Write the plan's hosts as a host file, an inventory or a pool for the tool that goes on from here."""
+    """Write the plan's hosts as a host file, an inventory or a pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.output import show
@@ -103,7 +103,7 @@ def hand_over(
             show.say(f"{to / name}: written")
     if hosts.absent:
         names = fold_names(hosts.absent)
-        show.say(f"NOTE   not there yet, and told from the plan file: {names}")
+        show.say(f"NOTE   not there yet, and described from the plan file: {names}")
     for note in exported.notes:
         show.say(f"NOTE   {note}")
 

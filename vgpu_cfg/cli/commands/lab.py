@@ -43,15 +43,15 @@ def serve(
 @app.command(epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on")
 def hand(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
-    hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="The servers to walk to.")],
+    hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="The servers.")],
     *,
     bios: Annotated[
         list[str] | None,
         typer.Option(metavar="FACT=on|off", help="Set sriov, above_4g or iommu in the BIOS."),
     ] = None,
-    power_on: Annotated[bool, typer.Option("--power-on", help="Press the power button.")] = False,
+    power_on: Annotated[bool, typer.Option("--power-on", help="Power the servers on.")] = False,
 ) -> None:
-    """Be the hand at the server: set its BIOS while it is off, and switch it on."""
+    """Do what is done on site: set the BIOS of a server that is off, and power it on."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.output import show
 
@@ -71,11 +71,9 @@ def hand(
 
 @app.command(epilog="vgpu-cfg lab reset two-a100")
 def reset(
-    estates: Annotated[
-        list[str] | None, typer.Argument(help="Estates to forget.", show_default="all")
-    ] = None,
+    estates: Annotated[list[str] | None, typer.Argument(help="Estates to reset.", show_default="all")] = None,
 ) -> None:
-    """Forget what was done to an estate: it starts over."""
+    """Reset an estate: it starts over."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.output import show
 

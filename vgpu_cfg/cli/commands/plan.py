@@ -43,7 +43,9 @@ _OpenShellOption = Annotated[
 ]
 _DoneOption = Annotated[
     list[str] | None,
-    typer.Option("--done", metavar="STEP", help="A step by hand that is done, and that nothing can show."),
+    typer.Option(
+        "--done", metavar="STEP", help="A manual step that you have done, where nothing else can show it."
+    ),
 ]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
@@ -133,7 +135,7 @@ def apply(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Make it so: show the plan, ask, carry it out, read back."""
+    """Apply a plan: show it, ask, carry it out, read back the result."""
     from vgpu_cfg.cli.flows import flow, run_flow
 
     names = names_to_delete(delete, prune=prune)

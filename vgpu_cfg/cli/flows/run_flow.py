@@ -229,9 +229,7 @@ def _refuse_unknown_steps(plan: Plan, done: tuple[str, ...]) -> None:
     steps = [change.id for change in plan.changes if change.kind == "manual_step"]
     for step in done:
         if step not in steps:
-            hint = (
-                did_you_mean(step, steps, noun="steps by hand") if steps else "the plan has no step by hand"
-            )
+            hint = did_you_mean(step, steps, noun="manual steps") if steps else "the plan has no manual step"
             raise typer.BadParameter(f"the plan has no step {step!r}: {hint}", param_hint="--done")
 
 

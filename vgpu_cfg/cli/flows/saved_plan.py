@@ -97,7 +97,7 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
         detail = f"{gone} of its changes are gone, {new} are new"
     if _was_read_without_shells(reviewed) and not _was_read_without_shells(plan):
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} was made with the hosts' shells closed, and supposes what"
+            f"the reviewed plan {reviewed.digest} was made with the hosts' shells closed, and assumes what"
             f" only they tell; apply has opened them: {detail}",
             subject=plan.target.address,
             remedy="run `vgpu-cfg plan --open-shell -o` with it, review that, and apply it",

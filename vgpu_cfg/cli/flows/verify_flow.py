@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Wanted:
     """What of a plan is to be verified. `vms` and `hosts` are globs, empty for all.
 
-    `all_licences` judges the licences of VMs that are none of the plan's too, as its hosts tell them.
+    `all_licences` checks the licences of VMs that are none of the plan's too, as its hosts tell them.
     """
 
     choice: Choice
@@ -122,7 +122,7 @@ def _own_vms(desired: DesiredPlan, observed: Inventory) -> list[Vm]:
 
 
 def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
-    """Read the estate, and of the hosts that run the plan's VMs what checks judge."""
+    """Read the estate, and of the hosts that run the plan's VMs what checks need."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
 
     observed = flow.read_for(desired, estate.reader)

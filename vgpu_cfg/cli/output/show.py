@@ -42,7 +42,7 @@ def data(value: Any) -> None:
 
 
 def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
-    """Say that a plan file is sound, and what is in it."""
+    """Say that a plan file is valid, and what is in it."""
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import FORMAT
 
@@ -69,7 +69,7 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
         parts.append(counted(len(desired.networks), "network"))
     lines(
         lambda _: [
-            _text(f"{path}: sound. {', '.join(parts) or 'nothing in it'}."),
+            _text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."),
             _text(f"NEXT   vgpu-cfg plan {path}"),
         ]
     )
@@ -219,7 +219,7 @@ def shells_opened(tools: HostTools) -> None:
 
 
 def servers_operated(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
-    """Say what a hand did at the lab's servers."""
+    """Say what was done to the lab's servers."""
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
     done += ["switched on"] * power_on
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
@@ -230,7 +230,7 @@ def were_reset(names: Sequence[str]) -> None:
     text = (
         f"starts over: {', '.join(f'lab:{name}' for name in names)}"
         if names
-        else "there was nothing to forget"
+        else "there was nothing to reset"
     )
     lines(lambda _: [_text(text)])
 

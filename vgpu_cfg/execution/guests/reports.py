@@ -1,4 +1,4 @@
-"""What a guest's report amounts to: how far it is, that it is done, failed, or waits for a hand."""
+"""What a guest's report amounts to: how far it is, that it is done, failed, or waits for a manual step."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def finished_in(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) ->
 def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> None:
     """See that a guest has all of the modules.
 
-    Raises NotConfirmed where one failed or is not told of, and NeedsManualStep where a hand must do the rest.
+    Raises NotConfirmed where one failed or is missing, NeedsManualStep where the rest is manual.
     """
     wanted = tuple(modules)
     stopped = report.first_in("failed" if report.state == "failed" else "hand")
     name, why = (stopped.name, stopped.why) if stopped is not None else ("its guest", "")
     if report.state == "hand":
         raise NeedsManualStep(
-            f"{spec.vm}: {name} waits for you: {why or 'it says no more'}",
+            f"{spec.vm}: {name} needs a manual step: {why or 'it says no more'}",
             subject=spec.vm,
             remedy=f"{why or f'see {LOG_FILE} in the guest'}; then run the same command again",
         )
@@ -100,4 +100,4 @@ def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bo
 
 
 def _remedy(name: str) -> str:
-    return _REMEDIES.get(name, f"see what stands against {name} in the guest")
+    return _REMEDIES.get(name, f"see what keeps {name} from working in the guest")

@@ -172,7 +172,7 @@ class _Staging:
             if report is None or is_over(report):
                 return
             if not is_stated:
-                self.note("an earlier staging goes on in the guest; waiting for its end")
+                self.note("an earlier staging still runs in the guest; waiting for its end")
             is_stated = True
             yield from self._pause(self._options.guest_poll_seconds)
 

@@ -54,7 +54,7 @@ class AssessedSetting:
     def __str__(self) -> str:
         found = self.reading
         if self.state is State.UNREAD:
-            return f"{self.target.id} could not be read: {self.why or 'no reason is told'}"
+            return f"{self.target.id} could not be read: {self.why or 'no reason given'}"
         if self.state is State.PENDING:
             return f"{self.target.id} is set to {found.wanted}, and waits for a {found.waits_for}"
         return f"{self.target.id} is {found.configured or 'not set'}, not {found.wanted}"
@@ -95,7 +95,7 @@ def not_shown(ref: HostRef, missing: Sequence[AssessedSetting]) -> NotConfirmed:
     if all(one.state is State.PENDING for one in missing):
         remedy = "the next plan restarts the host for it: " + PLAN_AGAIN
     if any(one.state is State.UNREAD for one in missing):
-        remedy = "mend what keeps it from being read; then " + PLAN_AGAIN
+        remedy = "fix what keeps it from being read; then " + PLAN_AGAIN
     return NotConfirmed(
         f"{ref.name} does not show what was asked for: {'; '.join(str(one) for one in missing)}",
         subject=ref.name,

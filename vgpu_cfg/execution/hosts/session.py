@@ -56,7 +56,7 @@ class HostSession:
         """Read a host again, with the facts that some settings take: its shell only where it may be used.
 
         Raises StalePlan where it has gone, or carries another plan's mark; NotConfirmed where it answers
-        and vCenter does not tell what it is about, its mark included; HostShellError.
+        and vCenter does not report what it is about, its mark included; HostShellError.
         """
         groups = {FactGroup.BASE}.union(*(self.tools.settings(target.setting).facts for target in targets))
         host = self.look(ref)
@@ -66,7 +66,7 @@ class HostSession:
             raise NotConfirmed(
                 f"{ref.name} cannot be read: {facts.unread[FactGroup.BASE]}",
                 subject=ref.name,
-                remedy="mend that; then " + PLAN_AGAIN,
+                remedy="fix that; then " + PLAN_AGAIN,
             )
         self.marks.take(host, facts)
         if is_connected(host):
@@ -161,7 +161,7 @@ class HostSession:
                 yield from wait(self.run.options.poll_seconds)
                 self.run.check_going_on()
 
-    # ------------------------------------------------------------- judging
+    # ------------------------------------------------------------- assessing
 
     def assess(self, view: HostView, targets: Iterable[SettingTarget]) -> tuple[AssessedSetting, ...]:
         """Say of each setting what the host shows, and what that amounts to."""
@@ -264,7 +264,7 @@ class HostSession:
             if moid in self.given_back and mark.maintenance:
                 lines.append(f"{name}: out of maintenance mode, and its mark could not be cleared")
             elif self.is_down(HostRef(name=name, moid=moid)):
-                lines.append(f"{name}: in maintenance mode: {mark.reason or 'no reason is told'}")
+                lines.append(f"{name}: in maintenance mode: {mark.reason or 'no reason given'}")
             elif mark.waiting:
                 lines.append(f"{name}: waits for a restart: {', '.join(sorted(mark.waiting))}")
         lines += [f"{name}: its SSH service still runs: {why}" for name, why in self.shells.problems.items()]

@@ -78,7 +78,7 @@ class ShellAccess:
             raise HostShellError(
                 f"the host is in lockdown mode ({facts.lockdown}): its shell is not for this tool",
                 subject=host.name,
-                remedy="end lockdown mode for the time of the work, or do the step by hand on the console",
+                remedy="end lockdown mode for the time of the work, or do it by hand on the console",
             )
         self.adopt(host, facts)
         if not facts.is_ssh_running:

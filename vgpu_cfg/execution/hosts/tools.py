@@ -36,7 +36,7 @@ def table_entry(key: str) -> HostSetting:
 
 @dataclass(slots=True)
 class HostTools:
-    """What changes hosts in the name of a plan, and how what they show is judged.
+    """What changes hosts in the name of a plan, and how what they show is checked.
 
     `logins` opens shells, and `access` says by host moid how far that may go. `secrets` maps a
     secret's name to its value. `view_of` makes a view of what was read of a host: the planner's own,

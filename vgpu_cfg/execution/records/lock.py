@@ -62,7 +62,7 @@ def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> 
     except Timeout as error:
         other = read_lock_holder(folder, plan, target)
         raise Locked(
-            f"another run of {plan} goes on: {other or 'it does not say whose'}",
+            f"another run of {plan} is in progress: {other or 'it does not say whose'}",
             subject=f"{plan} on {target.address}",
             remedy="wait for it to end, or stop it there; the lock goes with its process",
         ) from error

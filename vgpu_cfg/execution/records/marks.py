@@ -36,10 +36,10 @@ class HostMarks:
         mark = facts.mark
         if mark is not None and mark.plan != self.plan:
             raise StalePlan(
-                f"the plan {mark.plan} is at work on {host.name} since {mark.since:%Y-%m-%d %H:%M}"
+                f"the plan {mark.plan} has been working on {host.name} since {mark.since:%Y-%m-%d %H:%M}"
                 + (f": {mark.reason}" if mark.reason else ""),
                 subject=host.name,
-                remedy=f"let {mark.plan} come to its end (`vgpu-cfg apply` of it goes on where it broke off)",
+                remedy=f"let {mark.plan} finish (`vgpu-cfg apply` of it continues where it stopped)",
             )
         self._known[host.moid] = mark
         return mark

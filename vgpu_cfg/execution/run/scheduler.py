@@ -20,7 +20,7 @@ class Scheduler:
     A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
     down at once than it allows; `down` names those (moids) that are down already. `start_queues` decide
-    which of the VMs of a contest starts next. Raises PlanError where the needs of the changes have no order.
+    which VM of a start queue starts next. Raises PlanError where the needs of the changes have no order.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Scheduler:
         self._changes = tuple(changes)
         if len(self._index) != len(changes):
             twice = [name for name, count in Counter(change.id for change in changes).items() if count > 1]
-            raise PlanError(f"two changes have the id {twice[0]!r}", remedy="make the plan anew")
+            raise PlanError(f"two changes have the id {twice[0]!r}", remedy="make the plan again")
         self._unmet: dict[int, int] = {}
         self._needed_by: dict[int, list[int]] = {}
         self._ready: list[int] = []
@@ -88,7 +88,7 @@ class Scheduler:
 
     def succeed(self, change: Change) -> None:
         """Note that a change has come true: what needed only it may begin."""
-        self._queues.leave(change)  # one that DRS started on another host had no turn here
+        self._queues.leave(change)  # one that DRS started on another host stood in no queue here
         index = self._end(change)
         self._waves.succeed(change)
         for dependent in self._needed_by.get(index, ()):
@@ -175,7 +175,7 @@ class Scheduler:
             raise PlanError(
                 f"it needs {need!r}, which the plan does not hold",
                 subject=change.id,
-                remedy="make the plan anew",
+                remedy="make the plan again",
             )
         return self._index[need]
 
@@ -190,7 +190,7 @@ class Scheduler:
         stuck = [self._changes[index].id for index, count in unmet.items() if count > 0]
         if stuck:
             raise PlanError(
-                f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan anew"
+                f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan again"
             )
 
 

@@ -16,7 +16,7 @@ from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, TaskState, Task
 
 T = TypeVar("T")
 
-PLAN_AGAIN = "run the same command again: it plans anew from what is there now"
+PLAN_AGAIN = "run the same command again: it plans again from what is there now"
 
 
 class RunClock(Clock, Protocol):

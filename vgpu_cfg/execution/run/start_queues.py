@@ -1,4 +1,4 @@
-"""Whose turn it is to be powered on, where the GPUs that ESXi gave some VMs decide which start next."""
+"""Which VM may be powered on next, where the GPUs that ESXi gave others decide it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from vgpu_cfg.planning.placement.start_queues import QueueProgress, progress_by_
 
 
 class StartQueues:
-    """The contests of a plan while it is carried out. VMs of a contest start one at a time."""
+    """The start queues of a plan while it is carried out. VMs of a queue start one at a time."""
 
     def __init__(self, contests: Sequence[StartQueue] = ()) -> None:
         self._queues = progress_by_vm(contests, load_catalog()) if contests else {}
 
     def is_waiting(self, vm: str) -> bool:
-        """Whether a VM has its turn still to come, or is being started."""
+        """Whether a VM is still in a queue, or is being started."""
         return vm in self._queues and vm in self._queues[vm].waiting
 
     def admits(self, change: Change, running: Iterable[Change]) -> bool:
-        """Whether a change may begin as far as turns go."""
+        """Whether a change may begin as far as queues go."""
         progress = self._of(change)
         if progress is None:
             return True
@@ -39,13 +39,13 @@ class StartQueues:
             progress.miss(change.subject.name)
 
     def leave(self, change: Change) -> None:
-        """Forget the turn of a VM that runs elsewhere."""
+        """Take out a VM that runs elsewhere."""
         progress = self._of(change)
         if progress is not None:
             progress.leave(change.subject.name)
 
     def why_waiting(self, change: Change) -> str:
-        """Say for whom a power-on waited in vain, empty where it was not for a turn."""
+        """Say for whom a power-on waited in vain, empty where it was for no queue."""
         progress = self._of(change)
         names = sorted(progress.absent) if progress is not None else []
         return f"it could take the last GPU of {', '.join(names)}, which did not start" if names else ""

@@ -11,7 +11,7 @@ from vgpu_cfg.ports import TaskUpdate
 
 
 class NeedsManualStep(ChangeError):
-    """A change came as far as it can by itself, and a hand must do the rest: the run waits (exit code 7)."""
+    """A change came as far as it can by itself, the rest is a manual step: the run waits (exit code 7)."""
 
 
 @dataclass(frozen=True, slots=True)

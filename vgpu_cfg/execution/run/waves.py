@@ -1,7 +1,7 @@
 """Which hosts of a wave are down, whether another may go down, and what is dropped when a wave stops.
 
 A host counts as down from the first change that takes something from it, the switching off of the
-plan's own VMs included, until it has left maintenance mode. One that waits for a step by hand, or has
+plan's own VMs included, until it has left maintenance mode. One that waits for a manual step, or has
 failed, stays down. So does from the beginning a host that was in maintenance mode before the run. One that
 somebody else holds there (`is_held`) takes nobody's place. One that is switched off, and of which the plan
 asks nothing but to be switched on by hand, counts in every wave.

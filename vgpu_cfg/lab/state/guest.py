@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["off", "booting", "up"]
+GuestPower = Literal["off", "booting", "up"]
 CloudState = Literal["", "running", "done", "error"]
 
 
@@ -153,7 +153,7 @@ class Guest:
     instance_id: str = ""
     cloud_state: CloudState = ""
     cloud_why: str = ""
-    phase: Phase = "off"
+    phase: GuestPower = "off"
     has_nouveau: bool = False
     """Nouveau drives a GPU since this boot."""
     boot_due: float = 0.0

@@ -19,7 +19,7 @@ class ModuleBase(Frozen):
     MAY_REBOOT: ClassVar[bool] = False
     """Whether bringing it may restart the guest."""
     ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset()
-    """Parameters that its check alone heeds: another value of theirs brings nothing anew."""
+    """Parameters that only its check uses: another value of theirs brings nothing anew."""
 
     @property
     def secrets(self) -> tuple[str, ...]:

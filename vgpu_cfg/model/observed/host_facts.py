@@ -123,7 +123,7 @@ class HostMark(Frozen):
     writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
     the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
     into maintenance mode and owes its leaving. `restart` says why the host may not answer: it was told
-    to reboot and comes back by itself, or was shut down for a hand.
+    to reboot and comes back by itself, or was shut down for a manual step.
     """
 
     plan: str

@@ -235,7 +235,7 @@ class Cluster(ManagedObject):
     """A cluster, or a single host that stands outside of one (`is_standalone`).
 
     `vm_overrides` holds what it says of single VMs, as far as the table of VM settings has words for it.
-    `uses_vm_levels` tells whether DRS heeds an automation level of a single VM.
+    `uses_vm_levels` tells whether DRS applies an automation level of a single VM.
     """
 
     datacenter: str = ""

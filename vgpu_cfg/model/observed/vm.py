@@ -24,7 +24,7 @@ SettingValue = bool | int | str
 
 
 class PowerState(StrEnum):
-    """vim `VirtualMachinePowerState`, in this house's spelling."""
+    """vim `VirtualMachinePowerState`, in this project's spelling."""
 
     ON = "poweredOn"
     OFF = "poweredOff"
@@ -124,12 +124,12 @@ class GuestSeen(Frozen):
 class VmDetail(Frozen):
     """What is read only of VMs that matter: those on GPU hosts, the plan's own, and templates.
 
-    `extra_config` holds the keys this tool judges or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
+    `extra_config` holds the keys this tool checks or writes (`numa.*`, `pciPassthru*`, `vgpu_cfg.*`,
     and those the plan names), not all. `memory_reservation_mib` is the reservation as set.
     `device_groups` maps the keys that devices name to the groups' names. `cores_per_numa_node` is 0
     where ESXi shapes the virtual NUMA nodes, None where the API does not tell. `cpu_mhz` is what the VM
     used of its CPUs of late, of `max_cpu_mhz` at most (vim quickStats.overallCpuUsage, maxCpuUsage);
-    these and `uptime_seconds` are None where vCenter does not tell. `options` holds what else the rows of
+    these and `uptime_seconds` are None where vCenter does not report. `options` holds what else the rows of
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
     `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
     """

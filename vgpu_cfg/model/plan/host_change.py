@@ -222,7 +222,7 @@ class RebootHost(HostChangeBase):
 
 
 class ShutDownHost(HostChangeBase):
-    """Shut the host down, for a step by hand that follows."""
+    """Shut the host down, for a manual step that follows."""
 
     kind: Literal["shut_down_host"] = "shut_down_host"
 

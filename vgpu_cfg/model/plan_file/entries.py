@@ -279,7 +279,7 @@ class VmKeys(VmOptions):
     guest: GuestEntry = key("The guest: its name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
     power: bool | Literal["leave"] = key("Whether the VM runs; leave: not touched.", LIVE, "true")
     expires: Day = key("A date that reports show; nothing acts on it.", REPORTING)
-    ignore: tuple[ManagedKey, ...] = key("Keys whose drift is not reported and not mended.", REPORTING)
+    ignore: tuple[ManagedKey, ...] = key("Keys whose drift is not reported and not fixed.", REPORTING)
     lock: bool = key("Whether `destroy` refuses this VM.", LIVE, "false")
 
 

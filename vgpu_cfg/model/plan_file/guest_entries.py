@@ -1,6 +1,6 @@
 """What `guest` says of a VM's operating system: how it is reached, its name, accounts, drivers, containers.
 
-The models hold one layer's own words (`defaults`, a line, an exception): what must go together is judged
+The models hold one layer's own words (`defaults`, a line, an exception): what must go together is checked
 where the layers are merged.
 """
 

@@ -1,6 +1,6 @@
 """How the values of `guest` and `training` are written: host names, accounts, images, packages, durations.
 
-What goes into a guest ends up in shell scripts, units and configuration files: each of these is judged by
+What goes into a guest ends up in shell scripts, units and configuration files: each of these is checked by
 the rules of what reads it, so that no quoting has to save it. Every parser raises ValueError; where there
 is something to suggest, the hint stands on the message's second line.
 """

@@ -63,7 +63,7 @@ class DriverEntry(Frozen):
 
 
 class BiosEntry(Frozen):
-    """What the server's BIOS must be set to; only a hand sets it, and what shows of it is checked."""
+    """What the server's BIOS must be set to; it is only set manually, and what shows of it is checked."""
 
     sriov: Stated[bool] = key("SR-IOV.", BY_HAND, "not checked")
     above_4g: Stated[bool] = key("64-bit BARs: memory-mapped I/O above 4 GB.", BY_HAND, "not checked")

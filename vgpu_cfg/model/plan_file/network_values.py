@@ -73,7 +73,7 @@ def _refuse_address(value: object) -> str:
 def parse_nic_address(value: object) -> str | None:
     """Return what a NIC is told: `dhcp`, `pool`, or an address with its prefix, in which `{k}` may stand.
 
-    With `{k}` the text is kept as it is, and judged as for the first NIC.
+    With `{k}` the text is kept as it is, and checked as for the first NIC.
     """
     if value in ("dhcp", "pool"):
         return str(value)

@@ -1,7 +1,7 @@
 """How single values of a plan file are written: sizes, addresses, names, secret references.
 
 Every parser raises ValueError; where there is something to suggest, the hint
-stands on the message's second line. Text with `{k}` in it is judged as for the
+stands on the message's second line. Text with `{k}` in it is checked as for the
 first device.
 """
 

@@ -261,7 +261,7 @@ Places = frozenset[tuple[int, int]]
 def arrange(gpu: GpuState, holders: Iterable[Held], reported: Places | None = None) -> Iterator[GpuState]:
     """Yield the ways in which these vGPUs can stand on an empty GPU, the likeliest first, a bounded number.
 
-    vCenter does not tell where on a GPU a running vGPU stands; `reported` are the places of the GPU's
+    vCenter does not report where on a GPU a running vGPU stands; `reported` are the places of the GPU's
     instances where its host was asked: then all of them are used, and no others. Large vGPUs are placed
     first.
     """

@@ -169,7 +169,7 @@ def refuse_nics(
 
 
 def nodes_of(stock: NicStock) -> dict[str, int | None]:
-    """Return the NUMA node of each function, None where the host does not tell it."""
+    """Return the NUMA node of each function, None where the host does not report it."""
     return {pci.pci_id: pci.numa_node for pci in host_functions(stock.host)}
 
 

@@ -53,7 +53,7 @@ def choose_nodes(
 ) -> tuple[int, ...]:
     """Return the nodes for a VM of so many CPUs and MiB; empty where it is not tied.
 
-    `gpu_nodes` are those of its GPUs, None for one whose node the host does not tell: then
+    `gpu_nodes` are those of its GPUs, None for one whose node the host does not report: then
     nothing can follow it.
     """
     if policy is NumaPolicy.OFF or not states:

@@ -81,7 +81,7 @@ def _misplaced(address: ipaddress.IPv4Interface, network: DesiredNetwork) -> Ite
     subnet = ipaddress.IPv4Network(network.subnet)
     if address.ip not in subnet:
         message = f"{address.ip} is outside of {subnet}, the subnet of {network.name!r}"
-        yield message, f"as in {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "mend it"
+        yield message, f"as in {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "fix it"
     elif address.network != subnet:
         message = f"the prefix of {address} is not that of {network.name!r}, which is {subnet}"
         yield message, f"write {address.ip}/{subnet.prefixlen}"

@@ -1,4 +1,4 @@
-"""What the VMs of a plan file are judged against: its networks, its secrets, and files that it names."""
+"""What the VMs of a plan file are checked against: its networks, its secrets, and files that it names."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _GLOB = frozenset("*?[")
 
 @dataclass(slots=True)
 class HostContext:
-    """What an entry is judged against: the plan's networks and secrets, and the addresses given so far."""
+    """What an entry is checked against: the plan's networks and secrets, and the addresses given so far."""
 
     networks: Mapping[str, DesiredNetwork]
     secrets: frozenset[str]

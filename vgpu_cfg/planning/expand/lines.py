@@ -85,7 +85,7 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
 def _member_keys(
     parts: Sequence[Part], own: Part, member: Member, context: VmContext
 ) -> tuple[_Judged | None, list[DocumentFault]]:
-    """Judge each layer by itself, so that a fault is told where it stands, then all together."""
+    """Check each layer by itself, so that a fault is told where it stands, then all together."""
     faults: list[DocumentFault] = []
     filled: list[Part] = []
     for part in parts:

@@ -32,7 +32,7 @@ class Member:
 
 
 SAMPLE_MEMBER = Member("sample", 0, 1, "1", 1)
-"""Fills text whose own line is not known, so that the rest of it can be judged."""
+"""Fills text whose own line is not known, so that the rest of it can be checked."""
 
 
 def read_members(name: str) -> tuple[Member, ...]:

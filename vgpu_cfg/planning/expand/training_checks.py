@@ -60,7 +60,7 @@ def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator
     server = registry.server or registry_of(image)
     if registry.server and image and registry_of(f"{registry.server}/x") != registry_of(image):
         message = f"the image is pulled from {registry_of(image)}, and this login is at {registry.server}"
-        yield part.fault(("registry", "server"), message, "remove it, or mend the image's name")
+        yield part.fault(("registry", "server"), message, "remove it, or fix the image's name")
     if not registry.user and server != NVIDIA_REGISTRY and image:
         message = f"the login at {server} needs a `user`: only {NVIDIA_REGISTRY} has one for all"
         hint = "as in registry: {user: NAME, password: {secret: NAME}}"
@@ -122,7 +122,7 @@ def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterat
         nics = [nic for nic in vm.nics if nic.network == name]
         if not nics:
             others = [nic.network for nic in vm.nics if nic.network]
-            hint = did_you_mean(name, {*others, *(context.networks or {})}) or "add the NIC, or mend the name"
+            hint = did_you_mean(name, {*others, *(context.networks or {})}) or "add the NIC, or fix the name"
             message = f"the worker {vm.name!r} has no NIC on {name!r}"
             yield part.fault(("rdma_network",), message, hint)
             return

@@ -61,14 +61,14 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
             else "it was made without `guest`: cloud-init has had its first boot, and no other way in is "
             "named"
         )
-        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or make the VM anew"
+        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
         return False
     return True
 
 
 def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
-    """Judge what is to be staged against the VM's hardware and its host's driver."""
+    """Check what is to be staged against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)

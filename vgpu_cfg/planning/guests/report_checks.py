@@ -1,4 +1,4 @@
-"""What a guest that was staged tells: what failed in it, what a hand must do, keys that fit no more."""
+"""What a staged guest reports: what failed in it, what must be done manually, keys that no longer fit."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         why = failed.why or "the guest does not say why"
         message = f"{failed.name} failed in its guest: {why}"
         remedy = (
-            "see /var/log/vgpu-cfg.log in the guest, mend it, and apply again: what is done is not repeated"
+            "see /var/log/vgpu-cfg.log in the guest, fix it, and apply again: what is done is not repeated"
         )
         findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
-            message = f"{module.name} waits for a hand: {module.why or 'the guest does not say for what'}"
+            message = (
+                f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}"
+            )
             remedy = (
-                "restart the host, then apply goes on"
+                "restart the host, then apply continues"
                 if module.name == FIRMWARE
                 else "do what it says, and apply again"
             )
@@ -117,7 +119,7 @@ def pending_restarts(updates: Iterable[tuple[ResolvedVm, GuestUpdate]]) -> list[
 def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change]) -> list[Change]:
     """Put the restart of a host, by hand, before the staging that sees its effect.
 
-    A host that the plan itself restarts needs no hand.
+    A host that the plan itself restarts needs no manual step.
     """
     restarted = {change.host_moid for change in changes if change.kind in ("reboot_host", "shut_down_host")}
     steps: dict[str, ManualStep] = {}

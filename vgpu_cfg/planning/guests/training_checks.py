@@ -17,7 +17,7 @@ _PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
 
 
 def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findings: Findings) -> None:
-    """Judge the plan's training."""
+    """Check the plan's training."""
     training = team.training
     subject = Subject(kind="plan", name=desired.name)
     _check_workers(team, subject, findings)

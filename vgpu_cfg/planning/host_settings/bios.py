@@ -1,6 +1,6 @@
 """What a server's BIOS must be set to, and what of it shows through ESXi at all.
 
-Nothing but a hand sets it, and a reading is a proof from its effects, never the BIOS's own word:
+It is only set manually, and a reading is a proof from its effects, never the BIOS's own word:
 
     SR-IOV    a GPU whose driver says `Host VGPU Mode : SR-IOV`, or virtual functions in being, prove it on;
               `Non SR-IOV` on a GPU of Ampere or later proves it off. That a NIC is capable of SR-IOV
@@ -13,7 +13,7 @@ Nothing but a hand sets it, and a reading is a proof from its effects, never the
 A BIOS of which nothing shows is no reason to take down a host whose driver serves its GPUs: somebody looks
 into it, and gives their word. A host without the driver is seen to at a cold boot, once: if the BIOS shows
 nothing after that either, the word is asked for. One that is known to have it otherwise is switched off.
-SR-IOV and 64-bit BARs are no wish where no GPU's board has a use for them.
+SR-IOV and 64-bit BARs are not asked for where no GPU's board has a use for them.
 
 Menu entries are those seen in the vendors' and users' guides; others are named otherwise.
 Sources: NVIDIA AI Enterprise 5.0 User Guide (prerequisites).
@@ -107,7 +107,7 @@ def _is_bare(view: HostView) -> bool:
 
 
 def _was_seen_to(view: HostView) -> bool:
-    """Whether the host has booted since this tool took it down: a hand had its chance at the BIOS."""
+    """Whether the host has booted since this tool took it down: somebody had a chance to set the BIOS."""
     mark, booted = view.facts.mark, view.facts.boot_time
     return mark is not None and mark.maintenance and booted is not None and booted > mark.since
 
@@ -152,7 +152,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     def by_hand(view: HostView, desired: DesiredSetting) -> str:
         if impact(view, desired) is Impact.NONE:
             seen = f"see in the BIOS of {view.host.name} that {title} is {desired.value} ({menu})"
-            return f"{seen}; then give your word with `apply --done`"
+            return f"{seen}; then confirm it with `apply --done`"
         return f"set {title} to {desired.value} ({menu})"
 
     def how(view: HostView, desired: DesiredSetting) -> Instructions:

@@ -68,7 +68,7 @@ def plan_cluster_options(
 
 
 def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVCenterOption]) -> Inventory:
-    """Return the inventory as it will be once the options are set: hosts are judged by that."""
+    """Return the inventory as it will be once the options are set: hosts are checked by that."""
     if not changes:
         return observed
     facts = observed.facts
@@ -169,7 +169,7 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     wanted = values == {True}
     found = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION)
     if found is None:
-        message = f"vCenter {name} does not tell {HOT_MIGRATE_OPTION}"
+        message = f"vCenter {name} does not report {HOT_MIGRATE_OPTION}"
         findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read its settings")
         return None
     if (found.casefold() == "true") == wanted:

@@ -1,4 +1,4 @@
-"""What an entry of the settings table says: everything that the house knows of one host setting.
+"""What an entry of the settings table says: everything that this project knows of one host setting.
 
 Adding a setting is adding an entry; nothing outside the table names a single setting.
 """
@@ -95,7 +95,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a wish must not be fulfilled on this host: a finding of this code."""
+    """Why a desired setting must not be fulfilled on this host: a finding of this code."""
 
     code: Code
     message: str
@@ -138,21 +138,21 @@ class HostSetting:
     title: the same in words, as shown: "graphics type".
     source: where the facts stand: a chapter of vendor documentation, an API type, "recalled".
     facts: the groups of facts that reading it takes; BASE is always read.
-    wishes: what an entry of the plan file asks of a host, device by device. `model` matches and the
+    desired_settings: what an entry of the plan file asks of a host, device by device. `model` matches and the
         first-match rule are already resolved by `planning.hosts.match`.
     read: what the host shows of it, for a device.
     same: whether a reading's word is what is wanted.
     impact: what must happen until a written value is in force: NONE at once; SERVICE_RESTART of
         `service`; HOST_MAINTENANCE at once, with the host emptied; HOST_REBOOT; HOST_COLD_BOOT.
     group: writes of one group on one host at one moment become one call; `write` makes it of them,
-        or several calls where the API needs that. Where it returns nothing the wish is done by hand.
-    after: keys that must be written before this one, where both change in the same stretch.
+        or several calls where the API needs that. Where it returns nothing it is done by hand.
+    after: keys that must be written before this one, where both change in the same phase.
     needs_in_force: keys that must be in force before this one can be written, where `has_needs`.
-    has_needs: whether a wish has these needs: what is turned off mostly has none.
-    is_dropped_by_reboot: whether a reboot of the host resets it (told per wish).
+    has_needs: whether a desired setting has these needs: what is turned off mostly has none.
+    is_dropped_by_reboot: whether a reboot of the host resets it (told for each desired setting).
     objects: why it must not be done here.
     other_way: a second way to the same end, for hosts that do not offer the first.
-    show: the host as it will be with the wish in force, for placing VMs on it.
+    show: the host as it will be with the desired setting in force, for placing VMs on it.
     by_hand: the text of the manual step, where no way exists.
     """
 
@@ -181,11 +181,11 @@ class HostSetting:
 
 
 def needs_of(setting: HostSetting, desired: DesiredSetting) -> tuple[str, ...]:
-    """Return the keys that must be in force before a wish can be written."""
+    """Return the keys that must be in force before a desired setting can be written."""
     return setting.needs_in_force if setting.has_needs(desired) else ()
 
 
 def target(desired: DesiredSetting, reading: Reading) -> SettingTarget:
-    """Say what a reading must show once a wish is fulfilled."""
+    """Say what a reading must show once a desired setting is fulfilled."""
     before = None if reading.unread else reading.configured
     return SettingTarget(setting=desired.setting, device=desired.device, value=desired.value, before=before)

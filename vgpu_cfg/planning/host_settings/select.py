@@ -37,7 +37,7 @@ def hosts_of(entry: DesiredHosts, observed: Inventory, datacenter: str | None = 
 def resolve_hosts(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions, findings: Findings
 ) -> list[ResolvedHost]:
-    """Make a case of every host that `hosts` means; what it means and is not there is a finding."""
+    """Look up every host that `hosts` means; what it means and is not there is a finding."""
     resolved_hosts: dict[str, ResolvedHost] = {}
     for index, entry in enumerate(desired.hosts):
         found = hosts_of(entry, observed, desired.datacenter)
@@ -127,7 +127,7 @@ def _add(findings: Findings, code: Code, host: Host, message: str, remedy: str) 
 
 
 def clusters_of(resolved_hosts: Iterable[ResolvedHost]) -> dict[str, list[ResolvedHost]]:
-    """Group cases by cluster; a host that stands alone is a group of its own."""
+    """Group hosts by cluster; a host that stands alone is a group of its own."""
     found: dict[str, list[ResolvedHost]] = {}
     for resolved in resolved_hosts:
         host = resolved.view.host
@@ -136,7 +136,7 @@ def clusters_of(resolved_hosts: Iterable[ResolvedHost]) -> dict[str, list[Resolv
 
 
 def waves_of(resolved_hosts: Sequence[ResolvedHost]) -> list[list[ResolvedHost]]:
-    """Group cases that share a cluster or an entry: they share the limit on how many are down at once."""
+    """Group hosts that share a cluster or an entry: they share the limit on how many are down at once."""
     waves: list[list[ResolvedHost]] = []
     for resolved in resolved_hosts:
         host = resolved.view.host

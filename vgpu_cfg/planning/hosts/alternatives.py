@@ -18,7 +18,7 @@ from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
 
 DesiredSettings = Mapping[str, tuple[HostSetting, DesiredSetting]]
-"""What is asked of a host, by the wish's id."""
+"""What is asked of a host, by the id of the desired setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Alternatives:
         return self._known[moid]
 
     def _tried(self, resolved: ResolvedHost, desired_settings: DesiredSettings) -> tuple[AssessedHost, int]:
-        """Judge a host with wishes, for once; and count the errors that this finds."""
+        """Assess a host with these settings, once, and count the errors that this finds."""
         findings = Findings(self._relaxed)
         assessed = self._assessor.assess(
             replace(resolved, desired_settings=dict(desired_settings), drifts=[], right=[]), findings
@@ -177,7 +177,7 @@ def _is_requested(resolved: ResolvedHost) -> bool:
 
 
 def _merged(entry: DesiredHosts, resolved: ResolvedHost) -> DesiredSettings:
-    """Return the wishes of an entry with what follows from the VMs marked; the plan file's own stay."""
+    """Return an entry's desired settings with what follows from the VMs marked; the plan file's own stay."""
     desired_settings: dict[str, tuple[HostSetting, DesiredSetting]] = {}
     for setting, desired in desired_settings_of(entry, resolved.view):
         note = desired.note or "the VMs need it"

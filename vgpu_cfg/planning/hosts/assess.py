@@ -64,7 +64,7 @@ class HostAssessor:
         self.desired, self.observed, self.options = desired, observed, options
 
     def assess(self, resolved: ResolvedHost, findings: Findings) -> AssessedHost:
-        """Compare one host with the wishes of its case, and judge what that takes."""
+        """Compare one host with what is desired of it, and say what that takes."""
         result = AssessedHost(resolved)
         self._assess(resolved, findings, result)
         return result
@@ -185,7 +185,7 @@ def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
 
 
 def _comes_first(drift: Drift) -> bool:
-    """Whether a step by hand is done before the tool takes the host down."""
+    """Whether a manual step is done before the tool takes the host down."""
     return drift.impact is Impact.HOST_REBOOT or drift.is_to_be_seen
 
 

@@ -37,7 +37,7 @@ Chosen = Mapping[str, Alternative]
 
 @dataclass(slots=True)
 class Chooser:
-    """Chooses among the alternatives of hosts, for cases that stand on a stage of the hosts as stated.
+    """Chooses among the alternatives of hosts, for VMs, from the baseline of the hosts as stated.
 
     `unclear` is what keeps new VMs without a place: nobody said how the GPUs of a host are to be shared.
     """
@@ -168,7 +168,7 @@ class Chooser:
         for moid in self.alternatives.resolved_hosts:
             coming = new & names.get(moid, set()) if moid not in chosen else set()
             found = self.alternatives.of(moid, Preparation.RDMA, coming) if coming else None
-            # What cannot be carried out mends nothing, and would be one complaint more.
+            # What cannot be carried out fixes nothing, and would be one complaint more.
             if found is not None and not found.is_refused:
                 more[moid] = found
         if more and len(self._place_as_planned({**chosen, **more}).failed) > len(placed.failed):

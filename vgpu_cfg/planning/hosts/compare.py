@@ -1,4 +1,4 @@
-"""Where a host falls short of what is asked: every wish of the table against what the host shows."""
+"""Where a host falls short of what is asked: every setting of the table against what the host shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[H
 
 
 def compare_host(resolved: ResolvedHost, findings: Findings, *, supposes: bool = True) -> None:
-    """Sort the case's wishes into what is right and what falls short; the rest are findings.
+    """Sort the desired settings of a host into what is right and what falls short; the rest are findings.
 
     `supposes` as in `PlanOptions`.
     """
@@ -182,7 +182,7 @@ def _assess_unread(
         else:
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
-            remedy = "mend that and plan again; nothing is guessed"
+            remedy = "fix that and plan again; nothing is guessed"
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
@@ -202,7 +202,7 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     access = resolved.entry.access
     if access.ssh == "off":
         message = (
-            f"without the host's shell nobody can tell {listed(closed, shown=6)}: set and proven by hand"
+            f"{listed(closed, shown=6)} cannot be read without the host's shell: set and checked by hand"
         )
         remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
     elif resolved.view.facts.lockdown not in ("", NO_LOCKDOWN):
@@ -216,7 +216,7 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
         reason = next(text for group, text in resolved.view.facts.unread.items() if group in SHELL_GROUPS)
         message = f"the host's shell did not answer: {reason}"
         findings.add(
-            Code.SETTING_UNREAD, resolved.subject, message, "mend `access`, and plan again", Severity.ERROR
+            Code.SETTING_UNREAD, resolved.subject, message, "fix `access`, and plan again", Severity.ERROR
         )
         return
     else:

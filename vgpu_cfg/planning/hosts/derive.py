@@ -58,7 +58,7 @@ def derived_entry(
 
     `names` are the VMs that are to run here, None where that is not known: all that may. Nothing is added
     but what `preparation` names. Of a VM that exists the RDMA path is not seen to: it runs, and what its
-    path lacks is told (`rdma.chain`), since mending it takes the VM down.
+    path lacks is told (`rdma.chain`), since fixing it takes the VM down.
     """
     vms = [vm for vm in desired.vms if (names is None or vm.name in names) and may_run(vm, resolved)]
     entry = resolved.entry

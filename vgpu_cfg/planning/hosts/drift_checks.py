@@ -1,4 +1,4 @@
-"""What a reader must know of single gaps: a BIOS to see to, a restart in vain, a match for nothing."""
+"""What a reader must know of single drifts: a BIOS to see to, a restart in vain, a match for nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, ResolvedHos
 
 
 def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
-    """Say what only a hand can set while the host is off: nothing on the host has a way to it."""
+    """Say what can only be set manually while the host is off: nothing on the host has a way to it."""
     for drift in resolved.drifts:
         if not (drift.impact is Impact.HOST_COLD_BOOT or drift.is_to_be_seen) or drift.setting.write(
             resolved.view, [drift.desired]
@@ -28,9 +28,9 @@ def check_bios(resolved: ResolvedHost, findings: Findings) -> None:
         found = f"is {drift.reading.configured}, and the plan needs {drift.desired.value}"
         if drift.reading.unread:
             found = f"does not show {drift.desired.value}: {drift.reading.unread}"
-        remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` takes your word"
+        remedy = "set it at the plan's cold boot; where nothing shows it, `apply --done` confirms it"
         if drift.is_to_be_seen:
-            remedy = "look into the BIOS before the host is worked on; `apply --done` takes your word"
+            remedy = "look into the BIOS before the host is worked on; `apply --done` confirms it"
         findings.add(Code.BIOS_DIFFERS, resolved.subject, f"{drift.setting.title} {found}", remedy)
 
 

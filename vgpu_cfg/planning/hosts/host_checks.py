@@ -20,7 +20,7 @@ from vgpu_cfg.planning.hosts.window import parse_window
 
 
 def check_reachable(resolved: ResolvedHost, plan: str, findings: Findings) -> bool:
-    """Whether the host answers; one that this plan took down comes back by itself, or waits for a hand."""
+    """Whether the host answers; one that this plan took down comes back, or waits for a manual step."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return True
@@ -32,7 +32,7 @@ def check_reachable(resolved: ResolvedHost, plan: str, findings: Findings) -> bo
         return False
     if mark is not None and mark.maintenance:
         message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
-        findings.add(Code.HOST_SILENT, resolved.subject, message, f"let {mark.plan} come to its end first")
+        findings.add(Code.HOST_SILENT, resolved.subject, message, f"let {mark.plan} finish first")
         return False
     message = f"it is {host.connection.value}, so nothing is known of it"
     findings.add(Code.HOST_SILENT, resolved.subject, message, "bring it back, then plan again")
@@ -71,9 +71,9 @@ def check_other_plan(resolved: ResolvedHost, plan: str, findings: Findings) -> N
     mark = resolved.view.facts.mark
     if mark is None or mark.plan == plan or not resolved.drifts:
         return
-    message = f"the plan {mark.plan} is at work there since {mark.since:%Y-%m-%d %H:%M}"
+    message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
-    remedy = f"let {mark.plan} come to its end: `vgpu-cfg apply` of it goes on where it broke off"
+    remedy = f"let {mark.plan} finish: `vgpu-cfg apply` of it continues where it stopped"
     findings.add(Code.OTHERS_MAINTENANCE, resolved.subject, message, remedy, Severity.ERROR)
     resolved.is_blocked = True
 
@@ -202,4 +202,4 @@ def check_standing(resolved: ResolvedHost, plan: str, findings: Findings) -> Non
         return  # somebody has taken it out; only the mark is left
     since = f"{mark.since:%Y-%m-%d %H:%M}"
     message = f"in maintenance mode for plan {mark.plan} since {since}: {mark.reason or 'no reason was kept'}"
-    findings.add(Code.STANDS_WAITING, resolved.subject, message, "apply goes on from here")
+    findings.add(Code.STANDS_WAITING, resolved.subject, message, "apply continues from here")

@@ -1,4 +1,4 @@
-"""In how many stretches a host's settings are written, and what restarts lie between them.
+"""In how many phases a host's settings are written, and what restarts lie between them.
 
 A setting that needs another one in force, which itself needs a reboot, is written after
 that reboot: the longest such chain is the number of restarts, and no setting costs one more. What
@@ -19,7 +19,7 @@ _NEEDS_EMPTY_HOST = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_CO
 
 @dataclass(slots=True)
 class Phases:
-    """What is written between restarts, in order; restart i comes after stretch i.
+    """What is written between restarts, in order; restart i comes after phase i.
 
     `cold` says of each restart whether it must be a cold boot. `services` are restarted at
     the end, for what no reboot brings anyway.
@@ -36,7 +36,7 @@ class Phases:
 
     @property
     def everything(self) -> list[Drift]:
-        """All gaps, in the order in which they are met."""
+        """All drifts, in the order in which they are met."""
         return [drift for phase in self.drifts for drift in phase]
 
     @property
@@ -53,7 +53,7 @@ class Phases:
 def make_phases(
     view: HostView, drifts: Sequence[Drift], right: Sequence[tuple[HostSetting, DesiredSetting, Reading]]
 ) -> Phases:
-    """Put gaps into stretches; settings that are right and would be dropped by a reboot come last."""
+    """Put drifts into phases; settings that are right and would be dropped by a reboot come last."""
     order = _in_order(drifts)
     level: dict[str, int] = {}
     for drift in order:
@@ -111,7 +111,7 @@ def waits_for(drift: Drift, other: Drift) -> bool:
 
 
 def make_calls(drifts: Sequence[Drift]) -> list[tuple[str, list[Drift]]]:
-    """Put the gaps of one group (HostSetting.group) into one call each, in an order that their needs allow.
+    """Put the drifts of one group (HostSetting.group) into one call each, in an order that their needs allow.
 
     A group comes in two calls only where something between needs one part of it and precedes the other.
     """

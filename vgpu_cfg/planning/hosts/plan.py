@@ -47,7 +47,7 @@ class HostPlans:
 class HostPlanner:
     """Plans the hosts: what the plan file states, and what its VMs need of the hosts that run them.
 
-    What is only stated is judged at once. What hosts could be prepared into for the VMs
+    What is only stated is checked at once. What hosts could be prepared into for the VMs
     (`alternatives`) waits until the VMs have their places: `plan` is told which of it is used.
     """
 

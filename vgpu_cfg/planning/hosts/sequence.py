@@ -202,7 +202,7 @@ class HostSequence:
         )
 
     def _shown(self, phases: int) -> HostView:
-        """Return the host as it will be after so many stretches: some settings hide others from it."""
+        """Return the host as it will be after so many phases: some settings hide others from it."""
         host = self.resolved.view.host
         for phase in self.phases.drifts[:phases]:
             for drift in phase:
@@ -348,7 +348,7 @@ def _filled(resolved: ResolvedHost, drift: Drift, lines: Iterable[str]) -> tuple
 
 
 def _shares(writes: Sequence[HostWrite], drifts: Sequence[Drift]) -> list[tuple[HostWrite, Sequence[Drift]]]:
-    """Say which write fulfils which gaps: one does all, or each its own."""
+    """Say which write fulfils which drifts: one does all, or each its own."""
     if len(writes) == 1:
         return [(writes[0], drifts)]
     return [(write, [drift]) for write, drift in zip(writes, drifts, strict=True)]

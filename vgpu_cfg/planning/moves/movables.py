@@ -156,7 +156,7 @@ class Movables:
         if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
             return "a virtual function of a NIC that is named by its address binds it to the host"
         if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
-            return "it takes a device of several kinds, and which it could have elsewhere is not told"
+            return "it takes a device of several kinds, and which it could have elsewhere is not known"
         return ""
 
     def _why_cold(self, detail: VmDetail) -> str:
@@ -223,7 +223,7 @@ def why_cold(detail: VmDetail) -> str:
     if any(nic.kind == "sriov" for nic in detail.nics):
         return "it has a virtual function of a NIC"
     if any(vgpu.migrates is None for vgpu in detail.vgpus):
-        return "vCenter does not tell whether its vGPUs can move"
+        return "vCenter does not report whether its vGPUs can move"
     if not all(vgpu.migrates for vgpu in detail.vgpus):
         return "vCenter says that its vGPUs cannot move"
     for key, value in detail.extra_config.items():

@@ -86,7 +86,7 @@ def find_uncertain_starts(
 
 
 def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
-    """Say of what a VM leaves in MIG or mixed-size mode that vCenter does not tell where the others stand."""
+    """Say of GPUs that a VM leaves, with placements, that vCenter does not report where the others are."""
     left = {one.vm.moid for one in moved}
     for state in hosts:
         reported = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
@@ -95,8 +95,8 @@ def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]
             if has_places and gpu.held and reported.get(gpu.pci_id):
                 names = listed(dict.fromkeys(held.vm for held in gpu.held))
                 yield (
-                    f"on {state.host.name}: where on GPU {gpu.pci_id} {names} stands is not told, and it may "
-                    "keep others away"
+                    f"on {state.host.name}: the place of {names} on GPU {gpu.pci_id} is not known, and it "
+                    "may keep others away"
                 )
 
 

@@ -70,7 +70,7 @@ class Move:
     """A running VM that goes to another host. `why_cold` says what forbids vMotion.
 
     `stun_ms` is how long vMotion would stop it at the slowest bandwidth that the host names an
-    estimate for, all its vGPUs together; None where that is not told.
+    estimate for, all its vGPUs together; None where that is unknown.
     """
 
     vm: str

@@ -33,7 +33,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuery:
-    """What decides over candidates; VMs with equal wishes have the same."""
+    """What decides over candidates: VMs that ask the same have the same candidates."""
 
     clusters: tuple[str, ...]
     globs: tuple[str, ...]
@@ -50,7 +50,7 @@ _Failure = tuple[Code, str, str]
 
 @dataclass(slots=True)
 class Candidates:
-    """The hosts of an estate in a fixed order, and who of them is in question for a wish."""
+    """The hosts of an estate in a fixed order, and which of them a query leaves."""
 
     hosts: Sequence[Host]
     networks: Mapping[str, Network]
@@ -120,7 +120,7 @@ class Candidates:
         return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
 
     def _members(self, query: CandidateQuery, name: str) -> tuple[frozenset[str], _Failure | None]:
-        """Return the hosts of a host group, in every cluster of the wish that has one of this name."""
+        """Return the hosts of a host group, in every cluster of the query that has one of this name."""
         clusters = [self.clusters[moid] for moid in query.clusters if moid in self.clusters]
         found = [(cluster, group) for cluster in clusters if (group := cluster.host_group(name)) is not None]
         if not found:
@@ -155,7 +155,7 @@ def make_query(
     networks: frozenset[str] = frozenset(),
     datastores: frozenset[str] = frozenset(),
 ) -> CandidateQuery:
-    """Return what a VM wishes of its host; `networks` and `datastores` are moids."""
+    """Return what a VM asks of its host; `networks` and `datastores` are moids."""
     moids = tuple(cluster.moid for cluster in clusters)
     return CandidateQuery(
         moids,

@@ -1,6 +1,6 @@
 """Makes a good placement better: more whole GPUs, more free 4g starts, more whole NVLink sets.
 
-One VM at a time goes to another host where that gains more than it costs and breaks no wish; a bounded
+One VM at a time goes to another host where that gains more than it costs and breaks no preference; a bounded
 number of looks, in a fixed order.
 """
 
@@ -16,7 +16,7 @@ from vgpu_cfg.planning.placement.patterns import stack
 from vgpu_cfg.planning.placement.place import Attempt, KeptFree, in_order, kept_free
 
 _PREFERENCES = 7
-"""How many of a score's first figures no gain outweighs: disturbances, wishes of the plan file, and room."""
+"""How many of a score's first figures no gain outweighs: disturbance, the plan file's preferences, room."""
 
 
 @dataclass(slots=True)

@@ -19,9 +19,9 @@ class PatternItem:
 
 @dataclass(slots=True)
 class PatternBook:
-    """The patterns of GPUs for some wares, each found once for GPUs that are alike.
+    """The patterns of GPUs for some items, each found once for GPUs that are alike.
 
-    A pattern counts each ware; those that are part of a larger one are left out. `is_whole` turns
+    A pattern counts each item; those that are part of a larger one are left out. `is_whole` turns
     false where there were too many to look at them all.
     """
 
@@ -31,7 +31,7 @@ class PatternBook:
     _known: dict[tuple[object, ...], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     def of(self, gpu: GpuState) -> tuple[tuple[int, ...], ...]:
-        """Return the patterns of a GPU; empty where it takes none of the wares."""
+        """Return the patterns of a GPU; empty where it takes none of the items."""
         key = gpu.signature()
         if key not in self._known:
             self._known[key] = self._find(gpu)
@@ -66,7 +66,7 @@ class PatternBook:
 
 
 def takes(gpu: GpuState, item: PatternItem) -> bool:
-    """Whether a GPU takes one more of a ware."""
+    """Whether a GPU takes one more of an item."""
     if gpu.refuse(item.need) is not None:
         return False
     return not item.line or all(held.line != item.line for held in gpu.held)

@@ -39,7 +39,7 @@ class BoardStarts:
 
 
 def order_starts(host: HostState, starts: Sequence[Start]) -> Iterator[BoardStarts]:
-    """Judge the starts of a host, each board by itself; `host` is as it is before any of them."""
+    """Order the starts of a host, each board by itself; `host` is as it is before any of them."""
     for board_key in sorted({start.variant[0].board_key for start in starts}):
         own = tuple(start for start in starts if start.variant[0].board_key == board_key)
         yield BoardStarts(host, board_key, own, _order(host, board_key, own))
@@ -99,7 +99,7 @@ def make_queue(found: BoardStarts) -> StartQueue:
 
 
 def narrow_queues(contests: Iterable[StartQueue], changes: Iterable[Change]) -> Iterator[StartQueue]:
-    """Leave out the VMs that a narrowed plan does not start: their turn would never be over."""
+    """Leave out the VMs that a narrowed plan does not start: the queue would never end."""
     started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
     for queue in contests:
         starts = {vm: profiles for vm, profiles in queue.starts.items() if vm in started}
@@ -108,7 +108,7 @@ def narrow_queues(contests: Iterable[StartQueue], changes: Iterable[Change]) -> 
 
 
 class QueueProgress:
-    """A contest as it goes on: whose turn it is, given the GPUs that those before were given."""
+    """A queue while it is worked off: who may start next, given the GPUs that others got."""
 
     def __init__(self, queue: StartQueue, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -178,7 +178,7 @@ class QueueProgress:
 
 
 def progress_by_vm(contests: Iterable[StartQueue], catalog: Catalog) -> Mapping[str, QueueProgress]:
-    """Return the turns of every VM that is in a contest."""
+    """Return the queue of every VM that is in one, with its progress."""
     found: dict[str, QueueProgress] = {}
     for queue in contests:
         progress = QueueProgress(queue, catalog)

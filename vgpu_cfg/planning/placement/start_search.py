@@ -1,6 +1,6 @@
 """Whether all VMs of a host start whichever GPU ESXi chooses for each, and which to start next for that.
 
-ESXi chooses the GPU of a vGPU, and nobody can make it choose another. So starting VMs is a game: the
+ESXi chooses the GPU of a vGPU, and nobody can make it choose another. So it is searched like a game: the
 order is ours, each choice is ESXi's, and it is won where all VMs run in the end whatever was chosen. Of
 vGPUs of one size that lock a GPU each, the rule is short: start a size only while it must still open
 idle GPUs, or when no other has to. All else is searched through, boards apart.
@@ -29,7 +29,7 @@ _MOST_VMS = 120
 
 
 class SearchTooLarge(Exception):
-    """The game is too large to look through."""
+    """There are too many positions to look through."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class StartSearch:
     def of(
         cls, variants: Iterable[Variant], gpus: Sequence[GpuState], peer_sets: tuple[frozenset[int], ...] = ()
     ) -> StartSearch:
-        """Make the game for VMs with these vGPUs."""
+        """Make the search for VMs with these vGPUs."""
         kinds = sorted(
             set(variants), key=lambda kind: (*start_size(kind), [need.name for need in kind]), reverse=True
         )

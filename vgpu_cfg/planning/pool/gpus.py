@@ -25,7 +25,7 @@ class PoolMode(StrEnum):
     MIXED_SIZE = "mixed size"
     MIG = "MIG"
     PASSTHROUGH = "passthrough"
-    UNKNOWN = "not told"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What keeps one more VM off a host, in few words: GPUs in a like case are told together."""
+"""What keeps one more VM off a host, in few words: GPUs alike are told together."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
         case Code.SAME_SIZE_LOCK:
             sizes = sorted({gpu.locked_size_gb for gpu in refused.gpus if gpu.locked_size_gb is not None})
             by = listed(vms) if vms else "what is planned"
-            binds = "binds" if len(vms) == 1 else "bind"
-            return f"{by} {binds} {gpus} to {' and '.join(str(size) for size in sizes)} GB"
+            locks = "locks" if len(vms) == 1 else "lock"
+            return f"{by} {locks} {gpus} to {' and '.join(str(size) for size in sizes)} GB"
         case Code.GPU_FULL:
             is_partly_used = all(_has_others_and_room(gpu) for gpu in refused.gpus)
             return f"{gpus} with too little left ({listed(vms)})" if is_partly_used else f"{gpus} full"

@@ -1,6 +1,6 @@
 """What of a GPU is free and yet of no use, or of use to one size only, as things are.
 
-Lost is what no profile can take any more: between placements, beyond the last slice. Bound is what
+Lost is what no profile can take any more: between placements, beyond the last slice. Locked is what
 only one profile size can take until a VM goes. Sources of the rules: see planning/capacity/gpu_state.py.
 """
 
@@ -96,7 +96,7 @@ def _of_same_size(gpu: GpuState) -> Iterable[Stranding]:
     lost = gpu.free_framebuffer_mib - bound
     vms = _vms(gpu)
     if bound:
-        words = f"bound to {need.size_gb} GB by {listed(vms)}"
+        words = f"locked to {need.size_gb} GB by {listed(vms)}"
         yield Stranding(StrandedKind.SIZE_LOCK, words, bound, size_gb=need.size_gb, vms=vms)
     if lost >= LEAST_MIB:
         words = f"{whole_gib(lost)} too little for another {need.size_gb} GB"
@@ -172,7 +172,7 @@ def _of_shared_instances(gpu: GpuState) -> Iterable[Stranding]:
         left = need.mig_per_instance - len(vms)
         if left > 0:
             holders = tuple(dict.fromkeys(vms))
-            words = f"instance at slice {start} bound to {need.name} by {listed(holders)}"
+            words = f"instance at slice {start} locked to {need.name} by {listed(holders)}"
             size = left * need.framebuffer_mib
             yield Stranding(StrandedKind.SHARED_INSTANCE, words, size, size_gb=need.size_gb, vms=holders)
 

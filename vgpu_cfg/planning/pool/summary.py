@@ -62,7 +62,7 @@ class Holder:
 class IdleVm:
     """A VM that runs with GPU devices and uses almost none of its CPUs.
 
-    A hint: vCenter does not tell how busy a GPU is. `folder` is its path, empty where it is not known.
+    A hint: vCenter does not report how busy a GPU is. `folder` is its path, empty where it is not known.
     """
 
     vm: str
@@ -110,7 +110,7 @@ def read_pool(
 
 
 def cpu_percent(vm: Vm) -> float | None:
-    """Return how much a VM used of its CPUs of late, None where vCenter does not tell."""
+    """Return how much a VM used of its CPUs of late, None where vCenter does not report."""
     detail = vm.detail
     if detail is None or detail.cpu_mhz is None or not detail.max_cpu_mhz:
         return None

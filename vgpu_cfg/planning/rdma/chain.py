@@ -241,4 +241,4 @@ def _path(placed: Placed, topology: Topology) -> ChainLink:
         return ChainLink(PATH, LinkState.UNKNOWN, words)
     if node is not None and node in nodes:
         return ChainLink(PATH, LinkState.ON, "GPU and NIC are of one NUMA node")
-    return ChainLink(PATH, LinkState.UNKNOWN, "the host does not tell where GPU and NIC are")
+    return ChainLink(PATH, LinkState.UNKNOWN, "the host does not report where GPU and NIC are")

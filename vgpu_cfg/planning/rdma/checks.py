@@ -35,7 +35,7 @@ _STATES = {
 
 
 class RdmaChecks:
-    """Judges the VMs of a plan that ask for RDMA; `observed` is the inventory as it was read."""
+    """Checks the VMs of a plan that ask for RDMA; `observed` is the inventory as it was read."""
 
     def __init__(
         self, desired: DesiredPlan, observed: Inventory, topologies: Topologies, findings: Findings
@@ -46,7 +46,7 @@ class RdmaChecks:
     def assess(
         self, resolved_vms: Sequence[ResolvedVm], placements: Sequence[Placement], changes: Sequence[Change]
     ) -> list[ManualStep]:
-        """Report on every VM that asks, and return the restarts of hosts that only a hand can see to."""
+        """Report on every VM that asks, and return the restarts of hosts that are manual steps."""
         places = {one.vm: one for one in placements}
         waiting: dict[str, list[str]] = {}
         for resolved in resolved_vms:
@@ -134,9 +134,7 @@ class RdmaChecks:
             if switch is not None and len(switch.uplinks) != 1:
                 has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplink"
                 message = f"{switch.name} has {has} on {view.host.name}, and PVRDMA needs its RDMA NIC alone"
-                remedy = (
-                    "leave the RDMA NIC as its only uplink; else the traffic falls back to TCP without a word"
-                )
+                remedy = "leave the RDMA NIC as its only uplink; else the traffic falls back to TCP silently"
                 self._findings.add_vm(Code.PVRDMA_UPLINKS, vm, message, remedy)
         self._check_vmknic(vm, view, changes)
 
@@ -195,7 +193,7 @@ class RdmaChecks:
         if lacking:
             states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
             why = "; ".join(one.text for one in lacking)
-            message = f"the ATS chain of NIC {pci_id} of {host.name} is not whole ({states}): {why}"
+            message = f"the ATS chain of NIC {pci_id} of {host.name} is incomplete ({states}): {why}"
             remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
             self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies))
         elif open_ones:
@@ -205,7 +203,7 @@ class RdmaChecks:
             self._findings.add_vm(Code.ATS_UNPROVEN, vm, message, remedy)
 
     def _restart_step(self, moid: str, names: Sequence[str]) -> ManualStep:
-        """Make the step by hand that restarts a host for the firmware which its guests have set."""
+        """Make the manual step that restarts a host for the firmware which its guests have set."""
         host = self._observed.host_by_moid[moid]
         guests = listed(sorted(names), shown=8)
         return ManualStep(

@@ -1,7 +1,7 @@
 """What paravirtual RDMA NICs need of a host: the switch of their network, its uplink, a VMkernel NIC.
 
 The VMkernel NIC that PVRDMA talks through must be on the switch of the NIC's portgroup, whose only uplink
-is the RDMA NIC; with teaming, or without any of it, the traffic falls back to TCP without a word.
+is the RDMA NIC; with teaming, or without any of it, the traffic falls back to TCP silently.
 Source: vSphere Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EBD44).
 """
 

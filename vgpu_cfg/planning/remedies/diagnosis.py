@@ -1,6 +1,6 @@
 """Why a VM did not start: its failed task, its log and its state now, brought together.
 
-The words of task and log say what ESXi met; the judgements of the VM as it stands say which of
+The words of task and log say what ESXi met; the conditions of the VM as it stands say which of
 the reasons behind those words still hold. What is right is ruled out.
 """
 
@@ -66,7 +66,7 @@ class ShownLine(Frozen):
 class Diagnosis(Frozen):
     """What is known of a VM's failure.
 
-    `explanation` is of the words of task or log, None where they are not known. Of the judgements,
+    `explanation` is of the words of task or log, None where they are not known. Of the conditions,
     `causes` are wrong and lie behind it, `others` are wrong besides; `ruled_out` are right. `notes`
     tell what could not be read or does not fit together. `next_command` is what to type,
     `next_reason` what that does.

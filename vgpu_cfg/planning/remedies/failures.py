@@ -21,7 +21,7 @@ def report_failures(
     findings: Findings,
     movables: FindMovables,
 ) -> None:
-    """Say of every case without a place why it has none, and what would help; like VMs have the same reason.
+    """Say of every VM without a place why it has none, and what would help; like VMs have the same reason.
 
     `movables` finds the VMs that could be named as one to move.
     """

@@ -70,7 +70,7 @@ def explain_refusal(
     close = [one for one in found if one.code is code]
     texts = [f"{one.host}: {one.text()}" for one in close]
     others = [one.host for one in found if one.code is not code]
-    message = f"{wanted_text(shape)} has no place: {listed(texts, shown=4, separator=' | ')}"
+    message = f"{wanted_text(shape)} cannot be placed: {listed(texts, shown=4, separator=' | ')}"
     if others:
         message += f"; {counted(len(others), 'other host')} ({listed(sorted(others))}) cannot give it either"
     return Refusal(code, message, REMEDIES.get(code, ""))
@@ -124,7 +124,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         _assess_preferences(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
-        found.note = f"powered off and in nobody's way now: {listed(off)}"
+        found.note = f"powered off, so not in the way now: {listed(off)}"
     return found
 
 

@@ -1,6 +1,6 @@
 """What of a VM, as it stands on its host now, would keep it from starting, and what would not.
 
-Each judgement is about one thing that a start with GPUs needs. It looks at the VM and the host
+Each condition is about one thing that a start with GPUs needs. It looks at the VM and the host
 that it is registered on as they were read; what was not read is told as unknown, never as right.
 """
 
@@ -25,7 +25,7 @@ MOST_CPUS = 128
 """More vCPUs need a virtual IOMMU, which is refused beside a vGPU unless it is allowed."""
 VIOMMU_KEY = "pciPassthru.vmiop.allowViommu"
 KEYS = frozenset({VIOMMU_KEY, USE_KEY, SIZE_KEY})
-"""The extraConfig keys that must be read for the judgements."""
+"""The extraConfig keys that must be read for the conditions."""
 MMIO_FROM_MIB = 32 * 1024
 """From so much memory on NVIDIA's guide asks for 64-bit MMIO; whether less does without is not said."""
 DEFAULT_MMIO_GB = 32
@@ -57,7 +57,7 @@ class ConditionState(StrEnum):
 
 
 class ConditionKind(StrEnum):
-    """The things that are judged."""
+    """What conditions are about."""
 
     HOST = "host"
     FIRMWARE = "firmware"
@@ -81,7 +81,7 @@ class StartCondition(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class _VmOnHost:
-    """A VM with its host and what the judgements share."""
+    """A VM with its host and what the conditions share."""
 
     vm: Vm
     detail: VmDetail
@@ -113,7 +113,7 @@ class _VmOnHost:
 
 
 def check_conditions(vm: Vm, observed: Inventory, catalog: Catalog) -> tuple[StartCondition, ...]:
-    """Judge everything that a start of this VM needs, as far as it was read."""
+    """Check everything that a start of this VM needs, as far as it was read."""
     host = observed.host_by_moid.get(vm.host_moid or "")
     if host is None:
         return (_unknown(ConditionKind.HOST, "its host was not read"),)

@@ -139,7 +139,7 @@ def assess_changes(
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
         message = "it boots with BIOS firmware; GPUs need EFI, with which its system would not boot"
-        remedy = "make the VM anew from an EFI template: delete it, and run the plan again"
+        remedy = "recreate the VM from an EFI template: delete it, and run the plan again"
         findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):
         message = f"it is {_power_text(vm)}, and the plan file ignores that"

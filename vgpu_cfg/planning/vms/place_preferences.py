@@ -1,4 +1,4 @@
-"""What stands against where VMs run: what `place` forbids or wishes, and the DRS rules of others.
+"""What stands against where VMs run: what `place` forbids or prefers, and the DRS rules of others.
 
 Source: vSphere API reference, ClusterRuleInfo.mandatory (a mandatory rule keeps a VM from being
 powered on or migrated where it does not hold) and ClusterVmHostRuleInfo.
@@ -41,7 +41,7 @@ def check_not_hosts(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findi
 
 
 def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings: Findings) -> None:
-    """Judge a VM that exists on the host where it is: whether `place` would let a new one go there."""
+    """Check a VM that exists on the host where it is: whether `place` would let a new one go there."""
     vm, place = resolved.desired, resolved.desired.place
     if "place" in vm.ignore or resolved.host is None:
         return

@@ -1,4 +1,4 @@
-"""From a case and its place to the VM as it shall be, device by device."""
+"""From a resolved VM and its place to the VM as it shall be, device by device."""
 
 from __future__ import annotations
 

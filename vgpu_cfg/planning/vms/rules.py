@@ -94,7 +94,7 @@ def plan_rules(
 
 
 def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Change]:
-    """Return the changes so that VMs are powered on once their rules and overrides hold, for DRS to heed."""
+    """Return the changes so that VMs are powered on once their rules and overrides hold, for DRS to apply."""
     needed: dict[str, list[str]] = {}
     for rule in rules:
         for vm in _members(rule):

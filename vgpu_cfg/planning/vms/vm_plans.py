@@ -61,7 +61,7 @@ from vgpu_cfg.planning.vms.settings.overrides import Overridden
 
 @dataclass(slots=True)
 class VmPlans:
-    """What came of the cases, as it grows. `freeing` names by host moid the changes that free GPUs.
+    """What came of the VMs, as it grows. `freeing` names by host moid the changes that free GPUs.
 
     `contests` are the hosts whose VMs start one by one, `overrides` what clusters (by moid) must be told of
     VMs.

@@ -129,7 +129,7 @@ def _result(
     change: Change, status: OutcomeStatus | None, began: datetime | None, report: Report | None
 ) -> str:
     if report is not None and change.id in report.waiting_for:
-        return "waits for you"
+        return "needs a manual step"
     if status is None:
         return _NOT_ENDED if began is not None else _NOT_BEGUN
     return _WORDS.get(status, status.value)

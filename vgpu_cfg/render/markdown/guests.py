@@ -78,7 +78,7 @@ def by_hand_text(module: GuestModule) -> str:
         case NouveauModule():
             return (
                 "write `blacklist nouveau` and `options nouveau modeset=0` into a file in /etc/modprobe.d, "
-                "make the initramfs anew, and restart if nouveau is loaded"
+                "rebuild the initramfs, and restart if nouveau is loaded"
             )
         case DriverModule():
             branches = " or ".join(module.branches)

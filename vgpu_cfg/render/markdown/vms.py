@@ -334,7 +334,7 @@ def _overrides_removed(change: SetOverrides) -> Iterator[str]:
 
 
 def power_on_part(change: PowerOnVm, queue: StartQueue | None) -> Part:
-    """Tell how a VM is powered on, and what to heed where those of its host start one by one."""
+    """Tell how a VM is powered on, and what to look out for where those of its host start one by one."""
     name = change.vm.name
     pin = ""
     if change.pin is not None:

@@ -10,7 +10,7 @@ from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
 from vgpu_cfg.render.layout.lines import hanging
 
 _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
-_REMEDY = "mend the file and run `vgpu-cfg validate` on it"
+_REMEDY = "fix the file and run `vgpu-cfg validate` on it"
 
 
 def render_error(error: VgpuCfgError, width: int) -> list[Text]:

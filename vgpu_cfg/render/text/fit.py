@@ -64,7 +64,7 @@ def _is_far(fit: HostFit) -> bool:
 def _cells(fit: HostFit, view: FitView) -> list[Cell]:
     reasons = "; ".join(limit.text for limit in fit.limits)
     if fit.numa_tight:
-        words = "of them on NUMA nodes that are promised to others or too small"
+        words = "of them on NUMA nodes that others use or that are too small"
         reasons = "; ".join(filter(None, [f"{fit.numa_tight} {words}", reasons]))
     return [
         fit.host.name,
@@ -81,7 +81,7 @@ def _stranded(gpus: Sequence[PooledGpu]) -> str:
     links = sum(any(one.kind == "nvlink" for one in gpu.stranded) for gpu in gpus)
     parts = [
         f"{size(lost)} lost" if lost else "",
-        f"{size(bound)} bound" if bound else "",
+        f"{size(bound)} locked" if bound else "",
         counted(slices, "compute slice") if slices else "",
         f"NVLink of {counted(links, 'GPU')}" if links else "",
     ]

@@ -35,7 +35,7 @@ _POOL_COLUMNS = (
     Column("USED", is_flexible=True),
     Column("FREE, ONE OF", is_flexible=True),
     Column("LOST", is_right=True),
-    Column("BOUND", is_right=True),
+    Column("LOCKED", is_right=True),
 )
 _GPU_COLUMNS = (
     Column("PCI"),
@@ -100,9 +100,9 @@ def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
     """Say what the columns mean where they hold something, and what is stranded besides memory."""
     notes = []
     if any(row.lost_mib for row in rows):
-        notes.append("LOST is free memory that no profile can take as things are.")
+        notes.append("LOST is free memory that no profile can use now.")
     if any(row.bound_mib for row in rows):
-        notes.append("BOUND is free memory that only the size which runs beside it can take.")
+        notes.append("LOCKED is free memory that only the size which runs on that GPU can use.")
     for row in rows:
         if row.free_4g is not None:
             starts = f"{counted(row.free_4g, '4g instance')} can start"

@@ -11,7 +11,7 @@ from vgpu_cfg.render.views.guest_status import GuestStatus
 
 _NAMED_ANYWAY = "host-name"
 """The module whose words only repeat the VM's name."""
-_STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "waits for you": "magenta"}
+_STYLES = {"staged": "green", "outdated": "yellow", "not staged": "yellow", "needs a manual step": "magenta"}
 
 
 def guest_text(change: StageGuest) -> str:

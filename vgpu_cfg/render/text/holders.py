@@ -57,13 +57,13 @@ def render_idle(pool: GpuPool, width: int) -> list[Text]:
         lines += [Text(""), Text(title, style="bold")]
         lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in pool.idle], width)
         words = (
-            "A hint, no proof: vCenter does not tell how busy a GPU is, and what it tells of the CPUs is of "
+            "A hint, no proof: vCenter does not report how busy a GPU is, and what it says of CPUs is of "
             "the moment. `nvidia-smi vgpu -u` on the host shows it, for MIG on Ampere nothing does."
         )
         lines += _note(words, width)
     if pool.cpu_untold:
         who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
-        lines += _note(f"vCenter tells no CPU use of {who}: {fold_names(pool.cpu_untold)}.", width)
+        lines += _note(f"vCenter reports no CPU use of {who}: {fold_names(pool.cpu_untold)}.", width)
     return lines
 
 
@@ -81,7 +81,7 @@ def _idle_cells(one: IdleVm) -> list[Cell]:
 
 def _uptime(seconds: int | None) -> str:
     if seconds is None:
-        return "not told"
+        return "unknown"
     return counted(seconds // _DAY, "day") if seconds >= 2 * _DAY else duration(seconds)
 
 

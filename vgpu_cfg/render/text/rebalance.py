@@ -62,7 +62,7 @@ def _restart_text(found: Rebalance) -> str:
 
 def _cells(move: Move) -> list[Cell]:
     is_cold = move.how is MoveMethod.COLD
-    stun = "" if is_cold else "not told" if move.stun_ms is None else duration(move.stun_ms / 1000)
+    stun = "" if is_cold else "unknown" if move.stun_ms is None else duration(move.stun_ms / 1000)
     return [
         move.vm,
         move.source,
@@ -77,9 +77,9 @@ def _result(found: Rebalance) -> str:
     homeless = fold_names(found.unplaced)
     match found.outcome:
         case RebalanceResult.FITS if found.errors:
-            return "what is noted keeps VMs of the plan away, and no move mends that"
+            return "what is noted keeps VMs of the plan away, and no move fixes that"
         case RebalanceResult.FITS:
-            return "every VM of the plan has a place as things are: nothing has to move"
+            return "every VM of the plan has a place already: nothing has to move"
         case RebalanceResult.MOVES:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
             doubt = ", unless the doubt comes true" if found.uncertain_starts else ""

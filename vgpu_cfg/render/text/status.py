@@ -74,7 +74,7 @@ def _verdict(view: StatusView) -> Text:
     if errors:
         return Text(f"not in sync: {counted(errors, 'error')}", "red")
     if unread:
-        return Text(f"in sync but for {counted(unread, 'host')} not all read", "yellow")
+        return Text(f"in sync except for {counted(unread, 'host')} not read completely", "yellow")
     return Text("in sync", "green") if view.is_in_sync else Text("not in sync: see the findings", "yellow")
 
 
@@ -130,7 +130,7 @@ def _host_state(row: HostStatus) -> Text:
         return Text("waits", "yellow")
     if row.plan:
         return Text("held", "magenta")
-    return Text("in sync", "green") if row.is_read else Text("not all read", "yellow")
+    return Text("in sync", "green") if row.is_read else Text("not read completely", "yellow")
 
 
 def _mode_text(row: HostStatus) -> str:

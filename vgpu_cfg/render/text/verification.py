@@ -40,7 +40,7 @@ _MOST_NAME_WIDTH = 16
 def render_verification(
     found: Verification, width: int, *, next_command: str = "", with_all: bool = False
 ) -> list[Text]:
-    """Lay out a verification. `next_command` is what to type when what failed is mended."""
+    """Lay out a verification. `next_command` is what to type when what failed is fixed."""
     quick = ", quick" if found.is_quick else ""
     left = Text.assemble(
         (found.plan, "bold"), f" on {found.server}, verified {found.begun:%Y-%m-%d %H:%M}{quick}"

@@ -20,7 +20,7 @@ from vgpu_cfg.model.plan.change import StageGuest
 
 @dataclass(frozen=True, slots=True)
 class GuestStatus:
-    """How a guest stands. `state` is "staged", "outdated", "not staged", "waits for you" or "failed".
+    """How a guest stands. `state` is "staged", "outdated", "not staged", "needs a manual step" or "failed".
 
     `modules` are those that are to be brought, `module` and `why` what failed or waits in the guest's own
     words. `address` and `host_name` are what its tools tell.
@@ -76,7 +76,7 @@ def staged_status(vm: Vm, change: StageGuest) -> GuestStatus:
 
 def _trouble(report: GuestReport | None, modules: Sequence[str]) -> tuple[str, str, str]:
     """Return state, module and reason of what failed in a guest, if it is still to be brought."""
-    for state, word in (("failed", "failed"), ("hand", "waits for you")):
+    for state, word in (("failed", "failed"), ("hand", "needs a manual step")):
         found = report.first_in(state) if report is not None else None
         if found is not None and found.name in modules:
             return word, found.name, found.why

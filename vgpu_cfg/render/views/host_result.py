@@ -124,7 +124,7 @@ def _set(steps: Sequence[tuple[Change, Outcome]]) -> set[str]:
 
 
 def _cold_boots(steps: Sequence[tuple[Change, Outcome]]) -> int:
-    """Count the cold boots that were shown to be done: the step by hand after a shutdown."""
+    """Count the cold boots that were shown to be done: the manual step after a shutdown."""
     downs = {change.id for change, _ in steps if isinstance(change, ShutDownHost)}
     return sum(
         isinstance(change, ManualStep) and bool(downs & {*change.needs}) and outcome.status in _SETTLED

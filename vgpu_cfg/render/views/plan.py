@@ -179,7 +179,7 @@ def plan_counts(plan: Plan) -> list[str]:
     words = [counted(number, one, many) for number, one, many in counts if number]
     words += host_counts(plan.changes)
     if kinds["manual_step"]:
-        words.append(counted(kinds["manual_step"], "step by hand", "steps by hand"))
+        words.append(counted(kinds["manual_step"], "manual step", "manual steps"))
     tasks = sum(is_task(change) for change in plan.changes)
     return [*words, f"about {counted(tasks, 'task')}"] if words else ["no changes"]
 

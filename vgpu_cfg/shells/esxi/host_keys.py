@@ -68,7 +68,7 @@ def changed_key(error: paramiko.BadHostKeyException, files: Sequence[Path]) -> C
         f"{shown.get_name()} {fingerprint(shown)} was shown",
         subject=error.hostname,
         remedy=(
-            "if the host was installed anew, compare the fingerprint with its console and remove its "
+            "if the host was reinstalled, compare the fingerprint with its console and remove its "
             f"old line from {' or '.join(str(path) for path in files)}; if not, somebody may stand between"
         ),
     )
@@ -86,7 +86,7 @@ def load(client: paramiko.SSHClient, files: Sequence[Path]) -> None:
             client.load_system_host_keys(str(path))
         except (OSError, ValueError, paramiko.SSHException) as error:
             raise HostShellError(
-                f"cannot be read: {error}", subject=str(path), remedy="mend the file, or name another"
+                f"cannot be read: {error}", subject=str(path), remedy="fix the file, or name another"
             ) from error
 
 

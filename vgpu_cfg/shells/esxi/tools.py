@@ -77,7 +77,7 @@ def read_mig(run: Run) -> ShellFacts:
     except UnreadableOutput as error:
         return ShellFacts(unread={MIG_UNREAD: _why(error)})
     except KeyError as error:
-        return ShellFacts(unread={MIG_UNREAD: f"nvidia-smi tells no address of {error.args[0]}"})
+        return ShellFacts(unread={MIG_UNREAD: f"nvidia-smi reports no address of {error.args[0]}"})
     return ShellFacts(mig=mig)
 
 

@@ -17,7 +17,7 @@ from vgpu_cfg.shells.ssh import fingerprint
 
 
 class GuestHostKeys(paramiko.MissingHostKeyPolicy):
-    """Judges the key that a guest shows. `public` is the plan's own of that VM, in OpenSSH's form."""
+    """Checks the key that a guest shows. `public` is the plan's own of that VM, in OpenSSH's form."""
 
     def __init__(self, name: str, public: str, known_hosts: Sequence[Path]) -> None:
         self._name = name
@@ -47,5 +47,5 @@ def _knows(path: Path, hostname: str, key: paramiko.PKey) -> bool:
         return paramiko.HostKeys(str(path)).check(hostname, key)
     except (OSError, ValueError, paramiko.SSHException) as error:
         raise GuestError(
-            f"cannot be read: {error}", subject=str(path), remedy="mend the file, or move it away"
+            f"cannot be read: {error}", subject=str(path), remedy="fix the file, or move it away"
         ) from error

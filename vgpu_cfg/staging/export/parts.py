@@ -71,7 +71,7 @@ def text_of(text: str, signs: str = "_", *, longest: int = 63) -> str:
 
 
 def refuse_unnamed(host_list: HostList) -> None:
-    """Raise DoesNotFit where there is nobody to hand over, or somebody without a host name."""
+    """Raise DoesNotFit where there is nobody to list, or somebody without a host name."""
     if not host_list.workers:
         raise DoesNotFit(
             "the plan has no VM with GPUs, and no `training`",

@@ -1,6 +1,6 @@
 """torchrun's command on each worker (docs.pytorch.org, "torchrun (Elastic Launch)").
 
-Every node runs the same command but for its rank, which only the static backend heeds
+Every node runs the same command but for its rank, which only the static backend uses
 (torch/distributed/run.py). With c10d the rendezvous is held at the endpoint, which must be one of the
 nodes: the first worker. Without a port torchrun takes 29400.
 """

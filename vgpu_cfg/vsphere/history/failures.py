@@ -123,7 +123,7 @@ class FailureReader:
         found = _DATASTORE_PATH.fullmatch(directory)
         if found is None:
             raise NotFound(
-                "vCenter does not tell where the VM's files are",
+                "vCenter does not report where the VM's files are",
                 subject=vm_moid,
                 remedy="see whether the VM is accessible in vCenter",
             )

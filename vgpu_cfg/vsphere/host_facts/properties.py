@@ -100,7 +100,7 @@ def base_unread(item: Item, fields: Item | None) -> str:
     if silent:
         return f"{silent}: vCenter tells only what it knew last"
     if fields is None:
-        return "this vCenter does not tell its custom attributes"
+        return "this vCenter does not report its custom attributes"
     for owner, path in ((fields, "field"), (item, "customValue")):
         if path in owner.faults:
             return to_error(owner.faults[path], "reading custom attributes").message
@@ -108,7 +108,7 @@ def base_unread(item: Item, fields: Item | None) -> str:
     for path, name in lacks.items():
         if path in item.faults:
             return to_error(item.faults[path], f"reading the host's {name}").message
-    return f"vCenter does not tell the host's {', '.join(lacks.values())}" if lacks else ""
+    return f"vCenter does not report the host's {', '.join(lacks.values())}" if lacks else ""
 
 
 def silence(item: Item) -> str:

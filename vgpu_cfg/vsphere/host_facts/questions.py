@@ -161,7 +161,7 @@ class HostQuestions:
     def licence(self) -> Answer:
         """Read the name of the host's licence; its key is a secret and is not kept."""
         if self._licences is None:
-            raise NotOffered("this vCenter tells nothing of licences", subject=self._name)
+            raise NotOffered("this vCenter reports nothing about licences", subject=self._name)
         with self._asking("reading the host's licence"):
             assigned = self._licences.QueryAssignedLicenses(self._item.moid)
         names = dict.fromkeys(
@@ -209,7 +209,7 @@ def associated_profiles(session: Session, kind: Any, moid: str, name: str) -> tu
     """Return the moids of the host profiles that are attached to a host or a cluster. One round trip."""
     manager = session.service_content.hostProfileManager
     if manager is None:
-        raise NotOffered("this vCenter tells nothing of host profiles", subject=name)
+        raise NotOffered("this vCenter reports nothing about host profiles", subject=name)
     with asking("reading host profiles", name):
         found = manager.FindAssociatedProfile(kind(moid, session.stub))
     return tuple(str(profile._moId) for profile in found or ())

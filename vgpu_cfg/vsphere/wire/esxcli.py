@@ -146,7 +146,7 @@ class _Detail:
 
 
 def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
-    """Turn a fault of ExecuteSoap's result into this house's error."""
+    """Turn a fault of ExecuteSoap's result into this project's error."""
     detail = _read_detail(fault.faultDetail or "")
     said = " ".join(" ".join(detail.lines).split())
     if not said and fault.faultMsg != _SUMMARY_ONLY:

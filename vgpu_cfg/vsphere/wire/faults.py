@@ -1,4 +1,4 @@
-"""What vCenter's faults say in words, and which of this house's errors each becomes.
+"""What vCenter's faults say in words, and which of this project's errors each becomes.
 
 A fault's own sentence is often empty or says nothing ("A general system error occurred");
 the useful text then sits in `faultMessage`, in a `reason` or in the cause below, so all
@@ -70,7 +70,7 @@ def is_session_over(fault: vmodl.MethodFault) -> bool:
 
 
 def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterError:
-    """Turn a fault into this house's error; `what` names the attempt ("power on hvd-01")."""
+    """Turn a fault into this project's error; `what` names the attempt ("power on hvd-01")."""
     text = fault_text(fault)
     said = f"{what}: {text}" if what else text
     match fault:
@@ -119,7 +119,7 @@ def not_offered(message: str, subject: str = "") -> NotOffered:
 
 
 def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str) -> VgpuCfgError:
-    """Turn a fault of a guest operation into this house's error; what is not the guest's own is vCenter's."""
+    """Turn a fault of a guest operation into this project's error; all else is vCenter's."""
     said = f"{what}: {fault_text(fault)} ({fault_name(fault)})"
     match fault:
         case vim.fault.InvalidGuestLogin():

@@ -1,6 +1,6 @@
 """How bytes reach a vCenter over HTTPS, and whose certificate is believed.
 
-The certificate is judged while the connection is made, so before any request, and
+The certificate is checked while the connection is made, so before any request, and
 with it any password, goes out.
 """
 

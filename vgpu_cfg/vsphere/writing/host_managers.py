@@ -58,7 +58,7 @@ class HostManagers:
         if found is None and path in self.item.faults:
             raise to_error(self.item.faults[path], f"reading {what}", self.name)
         if found is None:
-            raise not_offered(f"the host tells no {what}", self.name)
+            raise not_offered(f"the host reports no {what}", self.name)
         return found
 
     def require_api(self, version: str, what: str) -> None:
@@ -70,7 +70,7 @@ class HostManagers:
         own = str(self.item.get("config.product.apiVersion", ""))
         if not is_at_least(own, version):
             raise VersionTooOld(
-                f"{what} needs API {version} and the host speaks {own or 'one that it does not tell'}",
+                f"{what} needs API {version} and the host speaks {own or 'one that it does not report'}",
                 subject=self.name,
                 remedy=f"an ESXi with API {version} or later is needed",
             )

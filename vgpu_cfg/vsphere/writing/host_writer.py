@@ -244,7 +244,7 @@ class VCenterHostWriter:
                     f"the options of module {write.module} are {found!r} now; when it was planned they"
                     f" were {write.before!r}",
                     subject=host.name,
-                    remedy="run the same command again: it plans anew from what is there now",
+                    remedy="run the same command again: it plans again from what is there now",
                 )
             modules.UpdateModuleOptionString(write.module, write.options)
 
@@ -259,7 +259,7 @@ class VCenterHostWriter:
                 firewall.DisableRuleset(write.ruleset)
 
     def _write_licence(self, host_moid: str, write: LicenceWrite, secrets: Mapping[str, str]) -> None:
-        """Assign the licence. Its key stands in no message: not in this house's, not in vCenter's."""
+        """Assign the licence. Its key stands in no message: not in this project's, not in vCenter's."""
         key = secrets.get(write.secret)
         if not key:
             raise VCenterError(

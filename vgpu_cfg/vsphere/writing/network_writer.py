@@ -135,7 +135,7 @@ def _check_uplinks(spec: Any, write: SwitchWrite, host_name: str) -> None:
             f"the uplinks of {write.switch} are {', '.join(found) or 'none'} now; when it was planned they"
             f" were {', '.join(write.before) or 'none'}",
             subject=host_name,
-            remedy="run the same command again: it plans anew from what is there now",
+            remedy="run the same command again: it plans again from what is there now",
         )
 
 

@@ -25,7 +25,7 @@ def with_system_ids(
 ) -> VmSpec:
     """Return a spec whose fixed passthrough devices name their host's system id; without a host, the VM's.
 
-    Raises NotFound where the host does not tell it: then nothing of it is passed through.
+    Raises NotFound where the host does not report it: then nothing of it is passed through.
     """
     lacking = [edit for edit in spec.devices if isinstance(edit, NewPassthrough) and not edit.system_id]
     if not lacking:
@@ -34,7 +34,7 @@ def with_system_ids(
     system_id = _system_id(session, host_moid)
     if not system_id:
         raise NotFound(
-            f"the host tells no system id for {lacking[0].pci_id}, which fixed passthrough names",
+            f"the host reports no system id for {lacking[0].pci_id}, which fixed passthrough names",
             subject=host_moid,
             remedy="see that the device is passed through, and plan again",
         )

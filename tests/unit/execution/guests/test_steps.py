@@ -263,7 +263,7 @@ def test_an_earlier_staging_is_let_come_to_its_end() -> None:
     guest.begin("earlier", NAMES, server.time.timestamp())
     report, events = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert "an earlier staging goes on in the guest; waiting for its end" in [e.message for e in events]
+    assert "an earlier staging still runs in the guest; waiting for its end" in [e.message for e in events]
     assert report.outcomes[0].message == "0 brought, 3 were there already"
 
 

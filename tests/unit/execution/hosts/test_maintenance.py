@@ -79,7 +79,9 @@ def test_a_host_at_which_another_plan_works_is_refused_by_its_name() -> None:
     server = estate()
     server.host("esx-01").set_mark(plan="other", maintenance=True, reason="sets mig")
     report, _ = run(server, enter())
-    assert "the plan other is at work on esx-01 since 2026-03-02 21:04: sets mig" in only(report).message
+    assert (
+        "the plan other has been working on esx-01 since 2026-03-02 21:04: sets mig" in only(report).message
+    )
     assert server.asked() == []
 
 
@@ -229,9 +231,9 @@ def test_an_entry_that_was_stopped_before_it_began_leaves_nothing() -> None:
 
 def test_a_host_of_which_vcenter_does_not_tell_the_mark_is_not_touched() -> None:
     server = estate()
-    server.host("esx-01").unread = "this vCenter does not tell its custom attributes"
+    server.host("esx-01").unread = "this vCenter does not report its custom attributes"
     report, _ = run(server, enter(), change(LIVE))
-    words = "esx-01 cannot be read: this vCenter does not tell its custom attributes"
+    words = "esx-01 cannot be read: this vCenter does not report its custom attributes"
     assert {outcome.message for outcome in report.outcomes} == {words}
     assert server.asked() == []
 

@@ -213,7 +213,7 @@ def test_a_host_that_answers_before_it_tells_all_is_not_back_yet() -> None:
 
     def boot_slowly(host: FakeHost, keys: Iterable[str]) -> None:
         boot(host, keys)
-        host.unread = "vCenter does not tell the host's services"
+        host.unread = "vCenter does not report the host's services"
 
     def read_facts(host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         if server.time > START + timedelta(minutes=8):

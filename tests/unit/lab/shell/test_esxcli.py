@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.lab.shell.desk import CX6_0, GPU_0, Desk
+from tests.unit.lab.shell.logged_in import CX6_0, GPU_0, Desk
 
 BUNDLE = "/vmfs/volumes/vsan/NVD-AIE-800_580.95.02.zip"
 

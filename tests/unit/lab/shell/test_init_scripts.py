@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.lab.shell.desk import Desk
+from tests.unit.lab.shell.logged_in import Desk
 from vgpu_cfg.lab.state.host import HostDriver
 
 

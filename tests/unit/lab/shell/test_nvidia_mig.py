@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.lab.shell.desk import Desk
+from tests.unit.lab.shell.logged_in import Desk
 
 
 @pytest.fixture

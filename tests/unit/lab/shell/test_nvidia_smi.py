@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.lab.shell.desk import GPU_0, GPU_1, Desk
+from tests.unit.lab.shell.logged_in import GPU_0, GPU_1, Desk
 from vgpu_cfg.lab.state.host import HostDriver
 from vgpu_cfg.lab.state.host_restart import restart
 

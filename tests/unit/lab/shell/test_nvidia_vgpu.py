@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.lab.shell.desk import Desk
+from tests.unit.lab.shell.logged_in import Desk
 
 A100_TYPES = [f"    GRID A100-{size}C" for size in (40, 20, 10, 8, 5, 4)]
 

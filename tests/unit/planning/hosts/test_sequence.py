@@ -1,4 +1,4 @@
-"""The changes of one host in order: calls, restarts, steps by hand, and what an earlier run left."""
+"""The changes of one host in order: calls, restarts, manual steps, and what an earlier run left."""
 
 from __future__ import annotations
 

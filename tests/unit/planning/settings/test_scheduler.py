@@ -138,7 +138,7 @@ def test_a_gpu_of_its_own_by_any_spelling_of_its_address(pci: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "wishes", "after"),
+    ("before", "desired_settings", "after"),
     [
         ("", {GPU: "fixed_share", GPU_2: "fixed_share"}, FIXED),
         ("", {GPU: "fixed_share"}, f"{EACH}pci={GPU};RmPVMRL=0x11"),

@@ -85,10 +85,10 @@ def test_every_fault_of_a_document_is_on_a_line_of_its_own() -> None:
         "plan.yaml:3:1: unknown key 'vm' (did you mean 'vms'?)\n"
         "plan.yaml:13:5: unknown key 'x'\n"
         "ERROR  2 faults in plan.yaml\n"
-        "DO     mend the file and run `vgpu-cfg validate` on it\n"
+        "DO     fix the file and run `vgpu-cfg validate` on it\n"
     )
     assert plain(render_error(DocumentError(faults[:1]), 80)) == (
-        "plan.yaml:13:5: unknown key 'x'\nDO     mend the file and run `vgpu-cfg validate` on it\n"
+        "plan.yaml:13:5: unknown key 'x'\nDO     fix the file and run `vgpu-cfg validate` on it\n"
     )
 
 

@@ -123,7 +123,7 @@ def test_what_is_done_to_hosts_is_counted() -> None:
         "5 host settings",
         "1 reboot",
         "1 cold boot",
-        "2 steps by hand",
+        "2 manual steps",
         "about 8 tasks",
     ]
 

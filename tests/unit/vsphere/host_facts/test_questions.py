@@ -223,8 +223,8 @@ def test_a_licence_is_told_by_its_name_and_never_by_its_key() -> None:
     [
         (FactGroup.OPTIONS, "the host does not offer its advanced options"),
         (FactGroup.MODULES, "the host does not offer its kernel modules"),
-        (FactGroup.OWNERS, "tells nothing of host profiles"),
-        (FactGroup.LICENCE, "tells nothing of licences"),
+        (FactGroup.OWNERS, "reports nothing about host profiles"),
+        (FactGroup.LICENCE, "reports nothing about licences"),
     ],
 )
 def test_what_has_no_manager_is_not_offered(group: FactGroup, says: str) -> None:

@@ -190,7 +190,9 @@ def test_a_host_that_has_gone_has_only_reasons() -> None:
 
 def test_without_custom_fields_nobody_knows_whether_a_host_is_marked() -> None:
     found, _ = read(["host-1"], {"RetrievePropertiesEx": pages(host("host-1"), CLUSTER)})
-    assert found.hosts["host-1"].unread[FactGroup.BASE] == "this vCenter does not tell its custom attributes"
+    assert (
+        found.hosts["host-1"].unread[FactGroup.BASE] == "this vCenter does not report its custom attributes"
+    )
     assert "licences" in found.hosts["host-1"].unread[FactGroup.LICENCE]
 
 

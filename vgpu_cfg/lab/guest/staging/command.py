@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.lab.guest.staging.modules import MODULES
-from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Outcome, Work
+from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Work, WorkResult
 from vgpu_cfg.lab.guest.system import files, guestinfo
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -156,7 +156,7 @@ def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
                 return None
             outcome = _applied(work, step)
         except ModuleFailedError as error:
-            outcome = Outcome("failed", str(error))
+            outcome = WorkResult("failed", str(error))
         _next(staging, step, outcome.word, outcome.why)
         log(lab, guest, f"{step.name}: {outcome.word} {outcome.why}".rstrip())
         if outcome.word == "failed":
@@ -175,7 +175,7 @@ def _work(lab: Simulation, vm: VirtualMachine, entry: Entry) -> Work:
     return Work(lab, vm, entry.name, entry.parameters, script.content)
 
 
-def _applied(work: Work, step: Step) -> Outcome:
+def _applied(work: Work, step: Step) -> WorkResult:
     """Apply a module, and check it again, as the stage command does."""
     module = MODULES[step.name]
     outcome = module.apply(work)

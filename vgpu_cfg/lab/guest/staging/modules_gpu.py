@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.lab.guest.staging.internet import fetch, licence_refusal
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, applies, names
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, names
 from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
 
 DRIVER_MIB = 3072
@@ -20,11 +20,11 @@ def _is_without_nouveau(work: Work) -> bool:
 
 
 @applies("nouveau", _is_without_nouveau, seconds=20.0)
-def keep_nouveau_off(work: Work) -> Outcome:
+def keep_nouveau_off(work: Work) -> WorkResult:
     """Keep it from loading; where it drives a GPU the guest restarts."""
     work.guest.nouveau = False
     if work.guest.has_nouveau:
-        return Outcome("reboot", "the guest restarts without nouveau")
+        return WorkResult("reboot", "the guest restarts without nouveau")
     return DONE
 
 
@@ -38,7 +38,7 @@ def _fits(work: Work) -> bool:
 
 
 @applies("driver", _has_driver, seconds=120.0)
-def install_driver(work: Work) -> Outcome:
+def install_driver(work: Work) -> WorkResult:
     """Install the package's driver. Fails where it does not fit the host's, or nothing would bring one."""
     package, branches = work.text("package"), work.texts("branches")
     if not package:
@@ -72,7 +72,7 @@ def _has_licence(work: Work) -> bool:
 
 
 @applies("licence", _has_licence, seconds=15.0)
-def set_licence(work: Work) -> Outcome:
+def set_licence(work: Work) -> WorkResult:
     """Write gridd.conf and the token, and see that the guest gets its licence."""
     if not work.guest.driver:
         raise ModuleFailedError("there is no NVIDIA driver to be licensed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host, fetch
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, applies
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.nvidia.mlxconfig import canonical
@@ -28,7 +28,7 @@ def _wants_peermem(work: Work) -> bool:
 
 
 @applies("ofed", _has_ofed, seconds=240.0)
-def install_ofed(work: Work) -> Outcome:
+def install_ofed(work: Work) -> WorkResult:
     """Install the stack, and load nvidia-peermem at boot where that is wanted."""
     guest, stack, package = work.guest, work.text("stack"), work.text("package")
     if guest.ofed != stack and not (stack == "inbox" and guest.ofed != "none"):
@@ -91,7 +91,7 @@ def _has_firmware(work: Work) -> bool:
 
 
 @applies("nic-firmware", _has_firmware, seconds=10.0)
-def set_firmware(work: Work) -> Outcome:
+def set_firmware(work: Work) -> WorkResult:
     """Set firmware parameters of the handed-through NICs; they hold after the host's restart."""
     changed: list[str] = []
     for part in work.parts("nics"):
@@ -104,7 +104,7 @@ def set_firmware(work: Work) -> Outcome:
     work.lab.state.touch(work.lab.state.get(work.vm.host, Host))
     if not changed:
         return DONE
-    return Outcome(
+    return WorkResult(
         "hand", f"restart the host (or power it off and on): {', '.join(changed)} is set and not in force"
     )
 
@@ -130,7 +130,7 @@ def _has_roce(work: Work) -> bool:
 
 
 @applies("roce", _has_roce, seconds=3.0)
-def set_roce(work: Work) -> Outcome:
+def set_roce(work: Work) -> WorkResult:
     """Set trust, PFC and marking; without OFED only what applications' packets are marked with."""
     if work.guest.ofed == "none":
         raise ModuleFailedError("there is no RDMA stack")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, applies, is_written
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
 from vgpu_cfg.lab.guest.system.nics import SeenNic
@@ -25,7 +25,7 @@ def _has_host_name(work: Work) -> bool:
 
 
 @applies("host-name", _has_host_name, seconds=0.5)
-def set_host_name(work: Work) -> Outcome:
+def set_host_name(work: Work) -> WorkResult:
     """Set the host name."""
     name = work.text("host_name")
     if not HOST_NAME.fullmatch(name):
@@ -69,7 +69,7 @@ def _plain(keys: tuple[str, ...]) -> set[str]:
 
 
 @applies("users", _has_users)
-def make_users(work: Work) -> Outcome:
+def make_users(work: Work) -> WorkResult:
     """Make the accounts, and give them their keys."""
     for user in _wanted_users(work):
         if not USER_NAME.fullmatch(user.name):
@@ -95,7 +95,7 @@ def _has_hosts(work: Work) -> bool:
 
 
 @applies("hosts", _has_hosts, seconds=0.5)
-def write_hosts(work: Work) -> Outcome:
+def write_hosts(work: Work) -> WorkResult:
     """Put the block into /etc/hosts; what else stands there stays."""
     found = work.guest.files.get(HOSTS)
     text = found.content if found is not None else "127.0.0.1 localhost\n"
@@ -145,7 +145,7 @@ def _has_network(work: Work) -> bool:
 
 
 @applies("network", _has_network, seconds=3.0)
-def set_network(work: Work) -> Outcome:
+def set_network(work: Work) -> WorkResult:
     """Apply netplan to the NICs; other interfaces are left alone."""
     work.guest.settings |= _settings(work)
     work.mark_written()
@@ -153,14 +153,14 @@ def set_network(work: Work) -> Outcome:
 
 
 @applies("limits", is_written)
-def set_limits(work: Work) -> Outcome:
+def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
     work.mark_written()
     return DONE
 
 
 @applies("traffic", is_written, seconds=2.0)
-def set_traffic(work: Work) -> Outcome:
+def set_traffic(work: Work) -> WorkResult:
     """Set the traffic classes of the management NIC."""
     nic = work.value("nic")
     work.nic(nic if isinstance(nic, dict) else {})
@@ -170,7 +170,7 @@ def set_traffic(work: Work) -> Outcome:
 
 
 @applies("shared-folder", is_written, seconds=15.0)
-def share_folder(work: Work) -> Outcome:
+def share_folder(work: Work) -> WorkResult:
     """Export the folder, or mount it at its first use."""
     check_host(work.lab.state.internet, DISTRIBUTION)
     if work.text("role") == "client" and not work.text("server"):

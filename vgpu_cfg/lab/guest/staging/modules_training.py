@@ -11,7 +11,7 @@ from vgpu_cfg.lab.guest.staging.internet import (
     image_facts,
     log_in,
 )
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Outcome, Work, applies, is_written
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 
@@ -31,7 +31,7 @@ def _has_room(work: Work) -> bool:
 
 
 @applies("containers", _has_runtime, seconds=60.0)
-def install_runtime(work: Work) -> Outcome:
+def install_runtime(work: Work) -> WorkResult:
     """Install a container runtime from the distribution."""
     runtime, guest = work.text("runtime"), work.guest
     if not _has_room(work):
@@ -56,7 +56,7 @@ def _has_toolkit(work: Work) -> bool:
 
 
 @applies("toolkit", _has_toolkit, seconds=40.0)
-def install_toolkit(work: Work) -> Outcome:
+def install_toolkit(work: Work) -> WorkResult:
     """Install NVIDIA Container Toolkit, and configure the runtime for it."""
     runtime = work.text("runtime")
     if runtime not in work.guest.runtimes:
@@ -71,7 +71,7 @@ def _is_logged_in(work: Work) -> bool:
 
 
 @applies("registry", _is_logged_in, seconds=3.0)
-def log_in_to_registry(work: Work) -> Outcome:
+def log_in_to_registry(work: Work) -> WorkResult:
     """Log in to a container registry with the password that lies ready."""
     password = work.secret(work.text("password"))
     if password is None:
@@ -100,7 +100,7 @@ def _image_seconds(work: Work) -> float:
 
 
 @applies("image", _has_image, seconds=_image_seconds)
-def get_image(work: Work) -> Outcome:
+def get_image(work: Work) -> WorkResult:
     """Pull an image, or load it from an archive, and prove that it holds what it shall."""
     guest, image, runtime = work.guest, work.text("image"), work.text("runtime")
     if runtime not in guest.runtimes:
@@ -126,7 +126,7 @@ def get_image(work: Work) -> Outcome:
 
 
 @applies("ssh-mesh", is_written)
-def make_mesh(work: Work) -> Outcome:
+def make_mesh(work: Work) -> WorkResult:
     """Put keys and configuration of the mesh where containers find them."""
     if not work.parts("peers"):
         raise ModuleFailedError("the mesh has no host")
@@ -159,7 +159,7 @@ def _has_worker(work: Work) -> bool:
 
 
 @applies("worker", _has_worker, seconds=8.0)
-def start_worker(work: Work) -> Outcome:
+def start_worker(work: Work) -> WorkResult:
     """Start the container that waits for work."""
     guest, runtime, image = work.guest, work.text("runtime"), work.text("image")
     if runtime not in guest.runtimes:
@@ -183,7 +183,7 @@ def _has_launcher(work: Work) -> bool:
 
 
 @applies("launcher", _has_launcher)
-def write_launcher(work: Work) -> Outcome:
+def write_launcher(work: Work) -> WorkResult:
     """Write the host file, the environment and the command `train`."""
     now = work.lab.clock.now()
     hosts = "".join(f"{part.get('name')} slots={part.get('slots')}\n" for part in work.parts("workers"))
@@ -202,7 +202,7 @@ def write_launcher(work: Work) -> Outcome:
 
 
 @applies("monitoring", is_written, seconds=20.0)
-def start_monitoring(work: Work) -> Outcome:
+def start_monitoring(work: Work) -> WorkResult:
     """Start exporters, or Prometheus and Grafana, as containers."""
     runtime = work.text("runtime")
     if runtime not in work.guest.runtimes:

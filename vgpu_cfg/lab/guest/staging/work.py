@@ -29,14 +29,14 @@ class ModuleFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkResult:
     """What became of an application: `done`, `reboot` or `hand`."""
 
     word: str = "done"
     why: str = ""
 
 
-DONE = Outcome()
+DONE = WorkResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Work:
 
 
 Check = Callable[[Work], bool]
-Apply = Callable[[Work], Outcome]
+Apply = Callable[[Work], WorkResult]
 Seconds = Callable[[Work], float]
 
 

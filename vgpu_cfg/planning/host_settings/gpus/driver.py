@@ -67,7 +67,7 @@ def driver_facts(software: Iterable[SoftwarePackage]) -> DriverFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A wish's value taken apart: `nvd-aie 580.* by esxcli from /vmfs/volumes/ds/driver.zip`."""
+    """A desired setting's value taken apart: `nvd-aie 580.* by esxcli from /vmfs/volumes/ds/driver.zip`."""
 
     kind: str
     version: str

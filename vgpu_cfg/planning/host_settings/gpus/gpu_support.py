@@ -1,6 +1,6 @@
-"""What every setting of a GPU asks first: is a wish meant, can the host's driver fulfil it, is it known.
+"""What every setting of a GPU asks first: is anything asked, can the host's driver fulfil it, is it known.
 
-A wish that cannot be is not dropped: its note says why, and the setting objects with it.
+A desired setting that cannot be is not dropped: its note says why, and the setting objects with it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OBJECTIONS = {
 def served_gpus(entry: DesiredHosts, view: HostView) -> Iterator[tuple[Gpu, HostGpuEntry, str]]:
     """Yield each GPU of which the plan file says something, with its rule and why it cannot be.
 
-    The third is a note for the wish, empty where nothing is in the way. GPUs with `use: leave` are left out.
+    The third is a note, empty where nothing is in the way. GPUs with `use: leave` are left out.
     """
     for gpu, rule in gpu_rules(entry, view):
         if rule.use is GpuUse.LEAVE:
@@ -55,7 +55,7 @@ def driver_note(entry: DesiredHosts, view: HostView) -> str:
 
 
 def objection_to(desired: DesiredSetting) -> Objection | None:
-    """Return what a wish's note says against it."""
+    """Return what a desired setting's note says against it."""
     return _OBJECTIONS.get(desired.note)
 
 

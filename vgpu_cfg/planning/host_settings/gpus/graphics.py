@@ -41,7 +41,7 @@ _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
 def write_graphics(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    """Put every graphics wish of a host into one call."""
+    """Put every graphics setting of a host into one call."""
     del view
     types = {
         desired.device: GraphicsType(desired.value)
@@ -121,7 +121,7 @@ def _read_type(view: HostView, device: str) -> Reading:
     del device
     default = view.host.graphics_type
     if default is None:
-        return Reading(unread="the host tells no graphics settings")
+        return Reading(unread="the host reports no graphics settings")
     late = (
         gpu.graphics_type
         for gpu in _followers(view.host)
@@ -189,7 +189,7 @@ def _read_gpu_type(view: HostView, device: str) -> Reading:
         return Reading(unread="the host lists no such GPU", is_absent=True)
     configured = gpu.configured_graphics_type or view.host.graphics_type
     if configured is None:
-        return Reading(unread="the host tells no graphics settings")
+        return Reading(unread="the host reports no graphics settings")
     runtime = GraphicsType.DIRECT if gpu.is_passthrough else gpu.graphics_type
     return Reading(configured=configured.value, runtime=None if runtime is None else runtime.value)
 
@@ -208,7 +208,7 @@ def _read_policy(view: HostView, device: str) -> Reading:
     del device
     policy = view.host.assignment_policy
     if policy is None:
-        return Reading(unread="the host tells no graphics settings")
+        return Reading(unread="the host reports no graphics settings")
     return Reading(configured=policy.value)
 
 

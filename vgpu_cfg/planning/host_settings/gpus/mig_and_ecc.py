@@ -175,7 +175,7 @@ def _how_ecc(view: HostView, desired: DesiredSetting) -> Instructions:
         )
     other = OFF if desired.value == ON else ON
     return Instructions(
-        why=f"ECC mends single wrong bits. {cost}. A VM moves only between GPUs of equal ECC state.",
+        why=f"ECC corrects single-bit errors. {cost}. A VM moves only between GPUs of equal ECC state.",
         commands=(" ".join(_nvidia_smi("-e", desired, desired.value)),),
         expected="Current and Pending of Ecc Mode are equal after the reboot",
         verify=("nvidia-smi -i {device} -q | grep -A 2 -i 'ecc mode'",),

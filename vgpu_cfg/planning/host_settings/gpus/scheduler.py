@@ -116,7 +116,7 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _address(text: str) -> str:
-    """Spell an address as everywhere in the house; domain and function may be left out (nv-reg.h)."""
+    """Spell an address as everywhere in this project; domain and function may be left out (nv-reg.h)."""
     found = _ADDRESS.fullmatch(text.strip().lower())
     if found is None:
         return text
@@ -168,7 +168,7 @@ def _read(view: HostView, device: str) -> Reading:
 
 
 def _options(view: HostView, desired_settings: Sequence[DesiredSetting]) -> str:
-    """Return the whole option string of the module with the wishes in it."""
+    """Return the whole option string of the module with the desired settings in it."""
     options = view.facts.modules.get(MODULE, "")
     registry = _Registry.parse(options)
     values = {gpu.pci_id: registry.value(gpu.pci_id) for gpu in view.host.gpus if not gpu.is_passthrough}

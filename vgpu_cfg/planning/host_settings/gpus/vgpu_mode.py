@@ -69,7 +69,7 @@ def _read(view: HostView, device: str) -> Reading:
     if gpu.sharing is Sharing.MIG:
         return Reading(configured="none, it is in MIG mode")
     if gpu.vgpu_mode is None:
-        return Reading(unread="the host tells no vGPU mode of the GPU: its driver does not serve it")
+        return Reading(unread="the host reports no vGPU mode of the GPU: its driver does not serve it")
     return Reading(configured=gpu.vgpu_mode.value)
 
 

@@ -2,7 +2,7 @@
 
 Virtual functions are asked for through `SriovConfig`, function by function, as the
 vSphere Client does. The driver's own `max_vfs` option is the older way to the same end: one number
-per port in an order that the host does not tell, for all ports at once. It is left as it is;
+per port in an order that the host does not report, for all ports at once. It is left as it is;
 that both agree on a host where it stands is unproven. That a label alone takes no
 restart is recalled.
 """
@@ -95,8 +95,8 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        message = f"nobody can tell whether the host itself uses {desired.device}: {reason}"
-        return Objection(Code.SETTING_UNREAD, message, "mend that and plan again")
+        message = f"it is not known whether the host itself uses {desired.device}: {reason}"
+        return Objection(Code.SETTING_UNREAD, message, "fix that and plan again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:
         message = f"{desired.device} cannot be passed through"
@@ -282,7 +282,7 @@ def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
 
 
 def write_passthrough(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[PassthroughWrite]:
-    """Make one call of all wishes for PCI functions, device by device, of GPUs as of NICs."""
+    """Make one call of all desired settings for PCI functions, device by device, of GPUs as of NICs."""
     del view
     devices: dict[str, dict[str, object]] = {}
     for desired in desired_settings:

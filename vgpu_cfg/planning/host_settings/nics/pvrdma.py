@@ -42,7 +42,7 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSe
 
 
 def _read(view: HostView, device: str) -> Reading:
-    """Read the VMkernel NIC that is chosen or, where the wish is of a network, the network that it is on."""
+    """Read the VMkernel NIC that is chosen or, where a network is desired, the network it is on."""
     facts = view.facts
     found = facts.options.get(OPTION)
     if found is None:
@@ -84,7 +84,7 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
         why=(
             "Virtual RDMA adapters (PVRDMA) talk between hosts through one VMkernel NIC of each. Their RDMA "
             "NIC must be the only uplink of the distributed switch; else the traffic falls back to TCP "
-            "without a word. PVRDMA does no GPUDirect."
+            "silently. PVRDMA does no GPUDirect."
         ),
         client=f"host > Configure > System > Advanced System Settings > {OPTION}: {chosen or '(empty)'}",
         commands=(f"govc host.option.set -host {{host}} {OPTION} '{chosen}'", _call(view, desired).line),

@@ -58,9 +58,9 @@ def _words(module: str, roce: RoceEntry | bool) -> dict[str, str]:  # noqa: FBT0
 
 
 def _desired_settings_of(module: str, entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
-    """Yield one wish for the module; rules that contradict each other all stand in its value.
+    """Yield one desired setting for the module; rules that contradict each other all stand in its value.
 
-    A NIC of another driver gets a wish of its own, which is then refused.
+    A NIC of another driver gets a desired setting of its own, which is then refused.
     """
     wanted: list[str] = []
     ruled: list[str] = []

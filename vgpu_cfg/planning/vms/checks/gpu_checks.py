@@ -26,7 +26,7 @@ MOST_CPUS_BESIDE_VGPU = 128
 def check_gpus(
     resolved: ResolvedVm, catalog: Catalog, reader: CapacityReader, offered: OfferedBy, findings: Findings
 ) -> None:
-    """Judge the GPUs that a VM will have; what makes them impossible marks the case as hopeless."""
+    """Check the GPUs that a VM will have; what makes them impossible is marked on the VM."""
     vm = resolved.desired
     vgpus = [gpu for gpu in resolved.gpus if gpu.kind == "vgpu"]
     unknown = [gpu for gpu in vgpus if not any(reader.needs(profile.name) for profile in gpu.profile)]

@@ -65,7 +65,7 @@ def check_functions(
     findings: Findings,
     possible: Collection[int | None] = (),
 ) -> None:
-    """Judge the functions that a VM was given on a host; `stock` is as it will be.
+    """Check the functions that a VM was given on a host; `stock` is as it will be.
 
     `possible` are the nodes of every GPU that ESXi could choose for it. That a function which is named by
     its address is far from the GPUs is told by `check_nics_near`, which knows the PCIe tree as well.

@@ -42,7 +42,7 @@ def has_peers(resolved: ResolvedVm) -> bool:
 
 
 def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], findings: Findings) -> None:
-    """Judge a wish for NVLink peers before anybody looks for room; what cannot be is hopeless."""
+    """Check whether NVLink peers can be had at all, before anybody looks for room."""
     peers = _peers(resolved)
     if not peers:
         return
@@ -66,7 +66,7 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
 
 
 def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
-    """Judge NVLink peers on the host that they were given."""
+    """Check NVLink peers on the host that they were given."""
     if not has_peers(resolved):
         return
     host = initial.host
@@ -137,7 +137,7 @@ def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
         remedy = "clone a Linux template, or remove `nvlink`"
         findings.add_vm(Code.NVLINK_NEEDS_LINUX, resolved.desired, message, remedy)
     elif verdict is None:
-        message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not tell"
+        message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not show"
         findings.add_vm(
             Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "see that it is Linux", Severity.INFO
         )

@@ -29,7 +29,7 @@ MANY_GPUS = 4
 
 
 def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
-    """Judge a VM on the host that it was given."""
+    """Check a VM on the host that it was given."""
     vm = resolved.desired
     _check_server(vm, fit, host, findings)
     _check_mixed_size(vm, fit, host, findings)
@@ -57,7 +57,7 @@ def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
         f"DRS of {vm.cluster.name} may choose another host, at a power-on or by a move: it keeps "
         f"{AFFINITY_KEY}, and the GPU may be elsewhere"
     )
-    # A cluster that heeds no level of a single VM heeds that DRS is off for one.
+    # A cluster that applies no level of a single VM still knows that DRS is off for one.
     remedy = "write `drs: manual`" if vm.cluster.uses_vm_levels else 'write `drs: "off"`'
     findings.add_vm(Code.DRS_MAY_MOVE, vm.desired, message, remedy)
 
@@ -75,7 +75,7 @@ def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, finding
 
 
 def check_running(resolved: ResolvedVm, findings: Findings) -> None:
-    """Judge a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs."""
+    """Check a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs."""
     if resolved.existing is None or resolved.host is None:
         return
     vm = resolved.desired
@@ -123,7 +123,7 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
 
 
 def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:
-    """Refuse VMs of one host that together need more cores of their own than it has; one is judged apart."""
+    """Refuse VMs of one host that together need more cores of their own than it has; one is checked apart."""
     wanting: dict[str, list[ResolvedVm]] = {}
     for resolved in resolved_vms:
         is_high = resolved.manages("latency_sensitivity") and resolved.desired.latency_sensitivity == HIGH
@@ -263,7 +263,7 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         return
     wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
     if wants_node and not fit.nodes:
-        message = f"{host.host.name} does not tell the NUMA nodes of its GPUs: the VM is not tied to one"
+        message = f"{host.host.name} does not report the NUMA nodes of its GPUs: the VM is not tied to one"
         remedy = (
             "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`"
         )
@@ -287,10 +287,12 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
     elif fit.numa_level == 1:
         message = (
-            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is promised to other VMs: {size} are "
+            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} are "
             "more than is left"
         )
-        findings.add_vm(Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or accept that they share cores")
+        findings.add_vm(
+            Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or let them share cores with others"
+        )
     if len(fit.nodes) > 1 and resolved.cpus % len(fit.nodes):
         message = f"{resolved.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
         findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"take a multiple of {len(fit.nodes)}")

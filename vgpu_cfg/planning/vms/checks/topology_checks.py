@@ -93,7 +93,7 @@ def check_nics_near(
     """Report a GPU and NIC of one VM on different NUMA nodes or root complexes, with a better choice.
 
     `states` is the host before and after placement. NICs of which the plan says `near: any` are not
-    judged. Nor are those that the plan chose and that are on no node of the GPUs, and GPUs of other nodes
+    checked. Nor are those that the plan chose and that are on no node of the GPUs, and GPUs of other nodes
     that ESXi may choose: `check_functions` tells of these.
     """
     initial, final = states

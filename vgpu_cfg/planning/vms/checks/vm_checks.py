@@ -25,7 +25,7 @@ _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.
 
 
 def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
-    """Judge what the plan file states by itself."""
+    """Check what the plan file states by itself."""
     vm = resolved.desired
     for key, value in vm.extra_config.items():
         folded = key.casefold()

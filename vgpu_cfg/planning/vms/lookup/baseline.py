@@ -67,9 +67,9 @@ def make_baseline(
 
 
 class StateReader:
-    """Reads hosts as they will be once the plan has freed what it frees; `make_baseline` says what it heeds.
+    """Reads hosts as they will be once the plan has freed what it frees; `make_baseline` says what counts.
 
-    `kept` are the cases of VMs that run on as they are, by their moids.
+    `kept` are the VMs that run on as they are, by their moids.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ def _unknown_boards(capacity: HostCapacity) -> list[str]:
 
 
 def place_vms(baseline: Baseline, resolved_vms: Sequence[ResolvedVm]) -> Placed:
-    """Give every case that needs one its place; those without one are among the placed's failures."""
+    """Give every VM that needs one its place; those without one are among the placed's failures."""
     demands = demands_of(resolved_vms)
     placed = expect_gpus(
         place_startable(baseline.states, demands, PLACERS, starting_of(resolved_vms)), demands

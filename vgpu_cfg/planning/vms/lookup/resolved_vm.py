@@ -1,4 +1,4 @@
-"""One VM of the plan with everything about it looked up: the case that the rest of planning works on."""
+"""One VM of the plan with every name looked up: what the rest of planning works on."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
 
 
 def demands_of(resolved_vms: Iterable[ResolvedVm]) -> list[Demand]:
-    """List what is to be placed of the cases that need a place."""
+    """List what is to be placed of the VMs that need a place."""
     return [
         Demand(resolved.name, line_of(resolved), resolved.shape, stays=resolved.existing is not None)
         for resolved in resolved_vms
@@ -51,6 +51,6 @@ def starting_of(resolved_vms: Iterable[ResolvedVm]) -> set[str]:
 
 
 def line_of(resolved: ResolvedVm) -> str:
-    """Name the line where its VMs heed one another."""
+    """Name the line where its VMs depend on one another."""
     place = resolved.desired.place
     return resolved.desired.line if place.spread is not None or place.pack else ""

@@ -1,4 +1,4 @@
-"""Makes the cases of a plan and says what each needs: the ground that planning and its what-ifs share."""
+"""Looks up the VMs of a plan and says what each needs, for planning and its what-ifs alike."""
 
 from __future__ import annotations
 

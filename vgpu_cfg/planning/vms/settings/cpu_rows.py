@@ -104,7 +104,8 @@ def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
     remedy = "ask for fewer `cpus`, or write `latency_sensitivity: normal`"
     if mhz is None:
         message = (
-            f"`latency_sensitivity: high` needs all CPU reserved, and {vm.host.name} does not tell its clock"
+            "`latency_sensitivity: high` needs all CPU reserved, "
+            f"and {vm.host.name} does not report its clock"
         )
         return Objection(Code.LATENCY_NEEDS_CPU, message, "see that the host is connected, and plan again")
     if cpus > vm.host.cores:

@@ -1,4 +1,4 @@
-"""What a row of the table of VM settings says: everything that the house knows of one setting of a VM.
+"""What a row of the table of VM settings says: everything that this project knows of one setting of a VM.
 
 Adding a setting is adding a row (and its key in `model.plan_file.vm_options`); nothing outside the table
 names a single setting. Comparing, the edits, the request to vCenter, reading back, privileges, texts, the
@@ -86,7 +86,7 @@ class VmSetting:
     key: how edits, requests and messages name it.
     topic, name: the line of a plan's text, and what it is called there.
     source: where the facts stand.
-    wish: what a VM of the plan shall have; None where nothing is asked of it.
+    desired: what a VM of the plan shall have; None where nothing is asked of it.
     path: where the value goes: a path in the ConfigSpec ("bootOptions.bootDelay"), the extraConfig key, or
         the list of the cluster's overrides and a path in its `info` ("drsVmConfig.behavior").
     leaves: the value as it goes over the wire, by paths; where that is not the value itself at `path`.

@@ -213,7 +213,7 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case RebootHost():
             return "reboot", Text("then read back")
         case ShutDownHost():
-            return "shut down", Text("the host, for the step by hand that follows")
+            return "shut down", Text("the host, for the manual step that follows")
         case ExitMaintenance():
             is_kept = "; it stays in maintenance mode, where somebody else holds it" if change.is_held else ""
             return "read back", Text(f"all settings{is_kept}" if is_kept else "then leave maintenance mode")

@@ -86,7 +86,7 @@ def _details(effort: HostEffort) -> str:
     if effort.by_hand:
         steps = short((str(number) for number in effort.by_hand), _MOST_STEPS)
         noun = "step" if len(effort.by_hand) == 1 else "steps"
-        words.append(f"needs YOU at {noun} {steps}")
+        words.append(f"manual {noun} {steps}")
     return "; ".join(words)
 
 

@@ -41,8 +41,11 @@ _DIFFERENCES = {
         "differs, and only a check was asked for",
         "differ, and only a check was asked for",
     ),
-    Code.CHECK_UNREAD: ("is not all read", "are not all read"),
-    Code.SHELL_CLOSED: ("is not all read, its shell is closed", "are not all read, their shells are closed"),
+    Code.CHECK_UNREAD: ("was not read completely", "were not read completely"),
+    Code.SHELL_CLOSED: (
+        "was not read completely, its shell is closed",
+        "were not read completely, their shells are closed",
+    ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
 }
 """What findings say of the one or of the several hosts that they are about, in a plan without changes."""
@@ -133,7 +136,7 @@ def _in_sync(plan: Plan, width: int) -> list[Text]:
 
 
 def _differences(plan: Plan) -> Iterator[str]:
-    """Say what differs although no change of the plan mends it."""
+    """Say what differs although no change of the plan fixes it."""
     for code, (one, many) in _DIFFERENCES.items():
         names = sorted({found.subject.name for found in plan.diagnostics if found.code == code})
         if names:
@@ -162,7 +165,7 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     if errors:
         lines += hanging(
             "NEXT",
-            f"{counted(errors, 'error')} above must be mended first; nothing will be changed before",
+            f"{counted(errors, 'error')} above must be fixed first; nothing will be changed before",
             width,
             indent=0,
             label_width=6,

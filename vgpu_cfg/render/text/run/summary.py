@@ -253,8 +253,8 @@ def _skipped_names(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> list[Text]:
     """Tell a step that waits: what to do, what to type, what shows that it is done, and how to go on."""
-    title = f"  step {step_number(plan, change.id)}, {change.subject.name}"
-    lines = [Text.assemble(("YOUR TURN", "bold magenta"), title)]
+    title = f" {step_number(plan, change.id)}, {change.subject.name}"
+    lines = [Text.assemble(("MANUAL STEP", "bold magenta"), title)]
     if not isinstance(change, ManualStep):
         return lines
     lines += hanging("do", change.text, width, style="bold")

@@ -15,7 +15,7 @@ _VALUE = re.compile(r"[A-Za-z0-9_]+")
 
 
 def stage(module: NicFirmwareModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
-    """Set what differs; what then waits for the next boot needs the host's power cycle: a hand's work."""
+    """Set what differs; what then waits for the next boot needs the host's power cycle: a manual step."""
     parameters = sorted((name, value) for name, value in module.parameters.items())
     for name, value in parameters:
         if not _NAME.fullmatch(name):
