@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,15 +58,24 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for all tests of a process. To make and remove one for each takes as long as most tests."""
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a test an empty home of its own: nothing of the user's is read or written."""
+def home(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a test an empty home: nothing of the user's is read or written, nor of another test's."""
     for name in list(os.environ):
         if name.startswith(NOT_OURS) or name in COLOURS:
             monkeypatch.delenv(name)
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("HOME", str(empty_home))
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("TERM", "dumb")
-    return folder
+    yield empty_home
+    for left in empty_home.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()

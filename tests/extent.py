@@ -62,7 +62,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Tell the process that started this one, where it is a worker of xdist's."""
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
-        left: Counter[str] = session.config.stash[_LEFT]
+        left = session.config.stash[_LEFT]
         output[_OF_A_WORKER] = dict(left)
 
 
@@ -70,7 +70,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take what a worker left out. Every worker collects all tests, so they all say the same."""
     told: Mapping[str, int] = getattr(node, "workeroutput", {}).get(_OF_A_WORKER, {})
-    node.config.stash[_LEFT] = node.config.stash[_LEFT] | Counter(told)
+    left: Counter[str] = node.config.stash[_LEFT]
+    left |= Counter(told)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -19,9 +19,12 @@ def test_sockets_are_closed() -> None:
         socket.socket()
 
 
-def test_home_is_the_tests_own_and_empty(tmp_path: Path) -> None:
-    assert Path.home() == tmp_path / "home"
+@pytest.mark.parametrize("time", ["first", "again"])
+def test_home_is_the_tests_own_and_empty(time: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert Path.home().is_relative_to(tmp_path_factory.getbasetemp())
     assert list(Path.home().iterdir()) == []
+    (Path.home() / "left").mkdir()
+    (Path.home() / "left" / "by").write_text(time, encoding="ascii")
 
 
 def test_no_setting_of_the_user_comes_through() -> None:

@@ -13,17 +13,18 @@ TASKS = {"plan": 0, "plan --open-shell": 0, "apply": 4, "apply again": 0}
 
 @pytest.fixture(scope="module")
 def rows() -> dict[int, dict[str, HostRow]]:
-    return {count: {row.what: row for row in measure_hosts(count)} for count in (2, 4)}
+    return {count: {row.what: row for row in measure_hosts(count)} for count in (3, 6)}
 
 
+@pytest.mark.long("what a host costs, counted on many: tests/bench")
 @pytest.mark.parametrize("step", MOST_TRIPS)
 def test_a_host_costs_no_more_where_there_are_more_of_them(
     step: str, rows: dict[int, dict[str, HostRow]]
 ) -> None:
-    few, many = rows[2][step], rows[4][step]
-    assert many.trips / 4 <= few.trips / 2 <= MOST_TRIPS[step]
-    assert many.commands / 4 == few.commands / 2
-    assert many.tasks / 4 == few.tasks / 2 == TASKS[step]
+    few, many = rows[3][step], rows[6][step]
+    assert many.trips / 6 <= few.trips / 3 <= MOST_TRIPS[step]
+    assert many.commands / 6 == few.commands / 3
+    assert many.tasks / 6 == few.tasks / 3 == TASKS[step]
 
 
 def test_a_guest_costs_three_tasks_and_one_worker_more_only_marks_the_others() -> None:

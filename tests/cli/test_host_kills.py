@@ -31,7 +31,7 @@ from vgpu_cfg.lab.state.inventory import Host, LabState
 ONE = "plans/hosts-one.yaml"
 TWO = "plans/hosts-two.yaml"
 LATER = pytest.mark.long("a run that is killed at every moment: tests/cli/test_host_kills.py")
-CHUNKS = 9
+CHUNKS = 12
 """Into so many tests the moments are divided; every run has the first of them."""
 CHUNK = pytest.mark.parametrize(
     "chunk", [0, *(pytest.param(chunk, marks=LATER) for chunk in range(1, CHUNKS))]
@@ -152,7 +152,7 @@ def test_one_host_ends_the_same_from_wherever_the_run_was_killed(
 @CHUNK
 def test_two_hosts_at_once_do_too(chunk: int, two: Course, vgpu_cfg: CommandLine) -> None:
     moments = [moment for moment in two.moments if is_kept(moment, 7)]
-    for moment in moments[4 * chunk :: 4 * CHUNKS]:
+    for moment in moments[6 * chunk :: 6 * CHUNKS]:
         set_back(vgpu_cfg, moment)
         assert not not_mended(vgpu_cfg, two), f"killed after {moment.after} ({moment.number})"
 

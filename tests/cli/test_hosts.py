@@ -33,6 +33,8 @@ from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 SSH_ONLY = {"SetField", "StartService", "StopService"}
 """What reading by the shell takes: the service, and the mark that owes it a stop."""
 
+LATER = pytest.mark.long("more ways to prepare the hosts of the example: tests/cli/test_hosts.py")
+
 RESTARTS = 2
 """Of every host of the example, and none can be spared.
 
@@ -196,6 +198,7 @@ WANTED_L40S = {
 }
 
 
+@LATER
 def test_one_host_at_a_time_where_the_plan_says_so(vgpu_cfg: CommandLine, watch: Watch) -> None:
     text = Path(PLAN).read_text(encoding="utf-8").replace("max_hosts_down: 2", "max_hosts_down: 1")
     plan = vgpu_cfg.write("one.yaml", text)
@@ -374,6 +377,7 @@ def test_own_vms_are_switched_off_where_that_is_allowed_and_on_again(
 # ---------------------------------------------------------------- reviewed
 
 
+@LATER
 def test_a_plan_reviewed_with_open_shells_is_what_is_done(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("plan", "--open-shell", PLAN, "-o", "plan.json")
     assert is_tidy(vgpu_cfg.lab(ESTATE).state)

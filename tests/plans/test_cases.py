@@ -12,7 +12,15 @@ from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan.change import ManualStep, Plan
-from vgpu_cfg.model.plan.host_change import ChangeNetwork
+from vgpu_cfg.model.plan.host_change import (
+    ChangeHost,
+    ChangeNetwork,
+    ExitMaintenance,
+    RebootHost,
+    RestartService,
+    SettingTarget,
+)
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.planner import make_plan
 
 
@@ -55,3 +63,28 @@ def test_nothing_is_left_to_do_after_it(case: str) -> None:
         again = make_plan(desired_of(case), after, load_catalog(), gone)
         assert not again.changes
         assert not again.errors
+
+
+ABOUT_SEVERAL_HOSTS = {Code.OUTSIDE_WINDOW, Code.DEVICE_NOT_MATCHED}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_about_a_host_names_its_moid(case: str) -> None:
+    plan, moids = plan_of(case), {host.name: host.moid for host in inventory_of(case).hosts}
+    single = [found for found in plan.diagnostics if Code(found.code) not in ABOUT_SEVERAL_HOSTS]
+    for one in (*single, *plan.changes):
+        if one.subject.kind == "host":
+            assert one.subject.moid == moids[one.subject.name]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_set_on_a_host_is_read_back_at_the_end(case: str) -> None:
+    """Where work ends with something to wait for; what holds at once is read back with its change."""
+    written: dict[str, set[SettingTarget]] = {}
+    settled: dict[str, set[SettingTarget]] = {}
+    for change in plan_of(case).changes:
+        if isinstance(change, ChangeHost):
+            written.setdefault(change.host.moid, set()).update(change.settings)
+        if isinstance(change, RestartService | RebootHost | ExitMaintenance):
+            settled.setdefault(change.host.moid, set()).update(change.settles)
+    assert all(written.get(host, set()) <= settings for host, settings in settled.items())

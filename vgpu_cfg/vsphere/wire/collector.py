@@ -133,14 +133,7 @@ def renewing(session: Session, attempt: Callable[[], Answer]) -> Answer:
 
 def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) -> list[Item]:
     collector = session.service_content.propertyCollector
-    specs = [
-        vmodl.query.PropertyCollector.PropertySpec(
-            type=VmomiSupport.GetVmodlType(paths.type_name),
-            all=False,
-            pathSet=[path for path in paths.paths if is_known(paths.type_name, path, session.stub.version)],
-        )
-        for paths in wanted
-    ]
+    specs = [_property_spec(paths, session.stub.version) for paths in wanted]
     options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
     # Objects that went away since they were listed are no error; vcsim reports them all the same.
     spec = vmodl.query.PropertyCollector.FilterSpec(
@@ -152,6 +145,16 @@ def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) 
         items.extend(_item(found) for found in page.objects)
         page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
     return items
+
+
+@cache
+def _property_spec(paths: Paths, version: str) -> Any:
+    """Name the paths that a version has. pyvmomi checks each of them, so once must do."""
+    return vmodl.query.PropertyCollector.PropertySpec(
+        type=VmomiSupport.GetVmodlType(paths.type_name),
+        all=False,
+        pathSet=[path for path in paths.paths if is_known(paths.type_name, path, version)],
+    )
 
 
 def _item(found: Any) -> Item:
