@@ -1,0 +1,49 @@
+"""Each case planned once: its plan, its estate and its options, for every test that looks at them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.plans.estate import make_inventory
+from tests.plans.guest_rows import with_guests
+from tests.plans.tables import case_of
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.change import Plan
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.options import PlanOptions
+from vgpu_cfg.planning.planner import make_plan
+
+
+@cache
+def desired_of(name: str) -> DesiredPlan:
+    """Read a case's plan as a file: what is written in JSON is YAML."""
+    case = case_of(name)
+    with TemporaryDirectory() as folder:
+        for file, text in case.files.items():
+            (Path(folder) / file).write_text(text, encoding="utf-8")
+        path = Path(folder) / "plan.yaml"
+        path.write_text(json.dumps(case.plan, ensure_ascii=False), encoding="utf-8")
+        return load_plan(path).desired
+
+
+@cache
+def inventory_of(name: str) -> Inventory:
+    estate = case_of(name).estate
+    return with_guests(desired_of(name), make_inventory(estate), estate.get("vms") or {})
+
+
+def options_of(name: str) -> PlanOptions:
+    rows: dict[str, Any] = dict(case_of(name).options)
+    rows.update({key: tuple(rows[key]) for key in ("only", "delete") if key in rows})
+    return PlanOptions(**rows)
+
+
+@cache
+def plan_of(name: str) -> Plan:
+    return make_plan(desired_of(name), inventory_of(name), load_catalog(), options_of(name))

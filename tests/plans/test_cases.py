@@ -1,0 +1,56 @@
+"""Each case of the tables: its plan is as the table says, loads as it was saved, and leaves nothing to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.plans.compared import differences
+from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
+from tests.plans.simulator import carry_out, fullest, least_loaded
+from tests.plans.tables import CASES, case_of
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.change import ChangeNetwork, ManualStep, Plan
+from vgpu_cfg.planning.planner import make_plan
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_plan_is_as_its_table_says(case: str) -> None:
+    found = differences(case_of(case).expected, plan_of(case), inventory_of(case))
+    assert not found, f"{case} comes to something else, which its table would say so:\n\n{found}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_saved_plan_is_the_same_plan(case: str) -> None:
+    plan = plan_of(case)
+    again = Plan.model_validate_json(plan.model_dump_json())
+    assert again == plan
+    assert again.digest == plan.digest
+
+
+def can_be_carried_out(plan: Plan) -> bool:
+    """Whether a plan can be tried: no error, and nothing left to people.
+
+    A plan that supposes what a closed shell did not tell (VG524) is made anew once the shell is open.
+    """
+    by_hand = any(isinstance(change, ManualStep | ChangeNetwork) for change in plan.changes)
+    return not (plan.errors or by_hand or "VG524" in codes_of(plan))
+
+
+def codes_of(plan: Plan) -> set[str]:
+    return {found.code for found in plan.diagnostics}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_left_to_do_after_it(case: str) -> None:
+    plan, options = plan_of(case), options_of(case)
+    if not can_be_carried_out(plan) or options.only:
+        return
+    # A plan that warns (VG116) says itself that ESXi's way of spreading vGPUs may strand one.
+    for choose in [fullest] if "VG116" in codes_of(plan) else [fullest, least_loaded]:
+        after = carry_out(plan, inventory_of(case), choose, options.fingerprints)
+        gone = replace(options, delete=())  # they are gone, and cannot be named again
+        again = make_plan(desired_of(case), after, load_catalog(), gone)
+        assert not again.changes
+        assert not again.errors
