@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.plans.short_form import (
     Finding,
+    contest_of,
     departures_of,
     edits_of,
     findings_of,
@@ -57,7 +58,7 @@ def names_of(plan: Plan) -> dict[str, str]:
         "in_sync": fold_names(plan.in_sync),
         "hosts_in_sync": fold_names(plan.hosts_in_sync),
         "orphans": fold_names(plan.orphans),
-        "one_by_one": "; ".join(fold_names(contest.starts) for contest in plan.contests),
+        "one_by_one": "; ".join(map(contest_of, plan.contests)),
     }
 
 

@@ -5,17 +5,23 @@ Equal VMs share a line (`hvd-{01..04}`). What every change of its kind says is o
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.change import (
     Change,
+    ChangeHost,
+    ChangeNetwork,
     CreateVm,
     Diagnostic,
     Edit,
     EnterMaintenance,
+    ExitMaintenance,
     Impact,
+    ManualStep,
+    NumaPin,
     Placement,
     Plan,
     PowerOffVm,
@@ -25,8 +31,11 @@ from vgpu_cfg.model.change import (
     RestartService,
     ShutDownHost,
     StageGuest,
+    StartContest,
     UpgradeVm,
 )
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.host_change import EsxcliWrite, ShellWrite
 from vgpu_cfg.model.inventory import Inventory
 from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.render.layout import fold_names
@@ -152,6 +161,12 @@ def _power_on_waits(plan: Plan) -> Iterator[tuple[str, set[str]]]:
             yield change.vm.name, {by_id[need] for need in change.needs if need in by_id}
 
 
+def contest_of(contest: StartContest) -> str:
+    """`a-{1..2} on 21:00.0 (A100), e2:00.0 (A100)`: who starts one by one, and on which GPUs."""
+    gpus = ", ".join(f"{_address(gpu.pci_id)} ({gpu.board})" for gpu in contest.gpus)
+    return f"{fold_names(contest.starts)} on {gpus}"
+
+
 # ---------------------------------------------------------------- changes
 
 
@@ -263,14 +278,59 @@ def is_ordinary(plan: Plan, observed: Inventory) -> bool:
 
 
 def edits_of(change: Change) -> dict[str, list[str]]:
-    """All edits of a change; of a guest's, too, which modules are staged where that is not all of them."""
+    """All edits of a change, and what else a case may state of it: what is sent, typed or waited for."""
     texts: dict[str, list[str]] = {}
-    if isinstance(change, StageGuest):
-        all_kinds = tuple(module.kind for module in change.spec.modules)
-        texts["modules"] = ["all" if change.modules == all_kinds else " ".join(change.modules)]
     for edit in change.edits:
         texts.setdefault(edit.key, []).append(_edit(edit))
-    return texts
+    return texts | {key: [text] for key, text in _beside(change) if text}
+
+
+def _beside(change: Change) -> Iterator[tuple[str, str]]:
+    match change:
+        case StageGuest():
+            kinds = tuple(module.kind for module in change.spec.modules)
+            yield "modules", "all" if change.modules == kinds else " ".join(change.modules)
+        case EnterMaintenance():
+            yield "evacuates", ", ".join(change.evacuates)
+            yield "vsan", change.vsan or ""
+            yield "window", change.window
+            yield "max_down", str(change.max_down) if change.max_down > 1 else ""
+            yield "is_held", "yes" if change.is_held else ""
+        case ExitMaintenance():
+            yield "is_held", "yes" if change.is_held else ""
+        case ChangeHost():
+            yield "sends", _flat(change.write)
+            yield "or", _flat(change.other_way) if change.other_way is not None else ""
+        case ChangeNetwork():
+            yield "sends", _flat(change.network)
+        case ManualStep():
+            yield "text", change.text
+            yield "proof", change.proof
+            yield "commands", "; ".join(change.commands)
+        case PowerOnVm(pin=NumaPin() as pin):
+            gpus = " ".join(f"{_address(pci)} on {node}" for pci, node in pin.node_by_pci_id.items())
+            yield "pin", f"node {_all(pin.nodes)}, of {gpus}"
+        case _:
+            pass
+
+
+def _flat(sent: Frozen) -> str:
+    """`graphics default_type=sharedDirect`, or a line of shell as it is typed."""
+    if isinstance(sent, EsxcliWrite):
+        options = " ".join(f"--{option}={value}" for option, value in sent.arguments)
+        return f"esxcli {sent.command.replace('.', ' ')} {options}".strip()
+    if isinstance(sent, ShellWrite):
+        return "; ".join(" ".join(command) for command in sent.commands)
+    rows = sent.model_dump(mode="json", exclude_defaults=True).items()
+    return " ".join([str(getattr(sent, "kind", "")), *(f"{key}={_value(value)}" for key, value in rows)])
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(", ", ": ")).replace('"', "")
+
+
+def _all(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def _edit(edit: Edit) -> str:
@@ -279,14 +339,17 @@ def _edit(edit: Edit) -> str:
     return f"{edit.before or ''} ->{after}{note}".strip()
 
 
+_ASIDES = ("sends", "or", "text", "proof", "commands", "pin")
+"""What a case states only where it is about that; whole plans and runbooks show the rest."""
+
+
 def departures_of(change: Change) -> dict[str, list[str]]:
     """The edits that a case must state, since not every change of the kind has them."""
-    usual = _ORDINARY_EDITS.get(type(change), {})
+    usual = {"modules": "all"} | dict.fromkeys(_ASIDES, ".*") | dict(_ORDINARY_EDITS.get(type(change), {}))
     return {
         key: texts
         for key, texts in edits_of(change).items()
-        if (key, texts) != ("modules", ["all"])
-        and not all(re.fullmatch(usual[key], text) if key in usual else False for text in texts)
+        if not all(re.fullmatch(usual.get(key, "(?!)"), text, re.DOTALL) for text in texts)
     }
 
 

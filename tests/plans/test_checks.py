@@ -1,0 +1,124 @@
+"""Which check is shown by which case: none is left out, and a check's page says what the tool prints.
+
+`REWRITE_PAGES=1 pytest tests/plans/test_checks.py` writes the examples of pages anew, for you to read before
+you commit them: each becomes the finding of a case that is most like it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.plans.planned import plan_of
+from tests.plans.tables import CASES
+from vgpu_cfg.model.change import Diagnostic
+from vgpu_cfg.planning.checks import CHECKS, Code
+
+TESTS = Path(__file__).parents[1]
+PAGES = TESTS.parent / "docs" / "reference" / "checks"
+IS_REWRITING = os.environ.get("REWRITE_PAGES") == "1"
+
+ASSERTED_ELSEWHERE: dict[Code, str] = {
+    Code.UNDECIDED: "unit/planning/test_placement.py: the solver decides all that is small enough to show",
+    Code.LOCKED: "unit/planning/test_destroy.py: only `destroy` deletes what the plan file still names",
+    Code.CHECK_NOT_RELAXABLE: "unit/planning/test_findings.py",
+    Code.EXPIRED: "unit/planning/test_planner.py",
+    Code.NOTHING_SELECTED: "unit/planning/test_planner.py",
+    Code.API_TOO_OLD: "unit/planning/test_planner.py",
+    Code.SUSPENDED: "unit/planning/test_planner.py",
+    Code.NOT_READ: "unit/planning/test_planner.py",
+    Code.BOARD_UNKNOWN: "unit/planning/test_planner.py",
+    Code.OTHER_SERIES: "unit/planning/test_planner.py",
+    Code.NOT_AN_ESXI_BOARD: "unit/planning/test_planner.py",
+    Code.POWERED_OFF_CLAIM: "unit/planning/test_planner.py",
+    Code.SYSTEM_ID_UNKNOWN: "unit/planning/test_planner.py",
+    Code.NOT_A_TEMPLATE: "unit/planning/test_planner.py",
+    Code.GUEST_ID_ODD: "unit/planning/test_planner.py",
+    Code.COMPUTED_SETTING: "unit/planning/test_planner.py",
+    Code.MMIO_TOO_SMALL: "unit/planning/test_planner.py",
+    Code.MANY_CPUS: "unit/planning/test_planner.py",
+    Code.TOO_MANY_NICS: "unit/planning/test_planner.py",
+    Code.ELSEWHERE: "unit/planning/test_planner.py",
+    Code.NUMA_NODE_ABSENT: "unit/planning/test_planner.py",
+    Code.DATASTORE_SPACE: "unit/planning/test_planner.py",
+    Code.DATASTORE_INACCESSIBLE: "unit/planning/test_planner.py",
+    Code.POOL_NOT_FOUND: "unit/planning/test_planner.py",
+    Code.DATACENTER_NOT_NAMED: "unit/planning/test_planner.py",
+}
+"""Codes that no case here shows, with the test below tests/ that does."""
+
+
+@cache
+def findings() -> Mapping[Code, list[Diagnostic]]:
+    """Return every finding of every case, by its code."""
+    found: dict[Code, list[Diagnostic]] = {}
+    for case in CASES:
+        for one in plan_of(case).diagnostics:
+            found.setdefault(Code(one.code), []).append(one)
+    return found
+
+
+def test_every_check_is_shown_by_a_case_or_asserted_elsewhere() -> None:
+    missing = CHECKS.keys() - findings().keys()
+    assert sorted(missing) == sorted(ASSERTED_ELSEWHERE), "a code without a case, or an excuse too many"
+
+
+@pytest.mark.parametrize("code", ASSERTED_ELSEWHERE, ids=lambda code: code.value)
+def test_a_check_without_a_case_is_asserted_where_that_is_said(code: Code) -> None:
+    path = TESTS / ASSERTED_ELSEWHERE[code].partition(":")[0]
+    assert code.value in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in Code if code not in ASSERTED_ELSEWHERE], ids=lambda code: code.value
+)
+def test_the_page_of_a_check_says_what_the_tool_says(code: Code) -> None:
+    path = PAGES / f"{code}.md"
+    before, _, rest = path.read_text(encoding="utf-8").partition("```text\n")
+    shown, _, after = rest.partition("```")
+    printed = findings()[code]
+    if IS_REWRITING and not any(says(shown, found) for found in printed):
+        shown = example(max(printed, key=lambda found: likeness(shown, found)), shown.split()[1])
+        path.write_text(f"{before}```text\n{shown}```{after}", encoding="utf-8")
+    assert any(says(shown, found) for found in printed), [words_of(found) for found in printed]
+
+
+def words_of(found: Diagnostic) -> str:
+    remedy = f" -> {found.remedy}" if found.remedy else ""
+    return f"{found.code} {found.subject.name} {found.message}{remedy}"
+
+
+def says(shown: str, found: Diagnostic) -> bool:
+    """Whether an example is this finding word for word; it may give what it is about another name."""
+    words = shown.split()
+    own = found.subject.name
+    return words_of(found) in (" ".join(words), _renamed(" ".join(words), words[1], own))
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    return re.sub(rf"(?<![\w.-]){re.escape(old)}(?![\w{{])", lambda _: new, text)
+
+
+def likeness(shown: str, found: Diagnostic) -> float:
+    return SequenceMatcher(None, " ".join(shown.split()), words_of(found), autojunk=False).ratio()
+
+
+def example(found: Diagnostic, name: str) -> str:
+    """Lay a finding out as pages do, with the page's name, unless "a" may be a VM in it or the word."""
+    own = found.subject.name
+    told = f"{found.message} {found.remedy}"
+    is_plain = all(len(one) > 1 or _renamed(told, one, "") == told for one in (own, name))
+    shown = name if is_plain else own
+    head = f"{found.code}  {shown}  "
+    lines = [found.message, *([f"-> {found.remedy}"] if found.remedy else [])]
+    folded = [
+        textwrap.wrap(_renamed(line, own, shown), 108 - len(head), break_on_hyphens=False) for line in lines
+    ]
+    return head + f"\n{' ' * len(head)}".join(line for text in folded for line in text) + "\n"
