@@ -200,7 +200,7 @@ def lines_of(plan: Plan) -> list[Line]:
         suffix = _suffix(change, needs, before.get(own))
         before[own] = change.id
         _add(lines, change, suffix)
-    return _joined(lines)
+    return _joined_hosts(_joined(lines))
 
 
 def _add(lines: list[Line], change: Change, suffix: str) -> None:
@@ -223,6 +223,36 @@ def _joined(lines: Sequence[Line]) -> list[Line]:
         else:
             joined.append(line)
     return joined
+
+
+def _joined_hosts(lines: Sequence[Line]) -> list[Line]:
+    """Put hosts with which the same is done, one after the other, on the same lines."""
+    works: list[tuple[list[str], list[Line]]] = []
+    for line in lines:
+        host = line.changes[0].subject.name if line.changes[0].subject.kind == "host" else ""
+        if works and host and works[-1][0] == [host]:
+            works[-1][1].append(line)
+        else:
+            works.append(([host], [line]))
+    joined: list[tuple[list[str], list[Line]]] = []
+    for names, own in works:
+        last = joined[-1] if joined else None
+        if last and all(names) and _runs_on(last[0], names) and _is_same_work(last, (names, own)):
+            for line, more in zip(last[1], own, strict=True):
+                line.text = line.text.replace(fold_names(last[0]), fold_names([*last[0], *names]))
+                line.changes += more.changes
+            last[0].extend(names)
+        else:
+            joined.append((names, own))
+    return [line for _, own in joined for line in own]
+
+
+def _is_same_work(one: tuple[list[str], list[Line]], other: tuple[list[str], list[Line]]) -> bool:
+    def told(names: list[str], lines: list[Line]) -> list[tuple[str, object]]:
+        name = fold_names(names)
+        return [(str(line).replace(name, "HOST"), departures_of(line.changes[0])) for line in lines]
+
+    return told(*one) == told(*other)
 
 
 def _runs_on(names: Sequence[str], more: Sequence[str]) -> bool:
@@ -294,7 +324,7 @@ def _beside(change: Change) -> Iterator[tuple[str, str]]:
             yield "evacuates", ", ".join(change.evacuates)
             yield "vsan", change.vsan or ""
             yield "window", change.window
-            yield "max_down", str(change.max_down) if change.max_down > 1 else ""
+            yield "max_down", f"{change.max_down} hosts" if change.max_down > 1 else ""
             yield "is_held", "yes" if change.is_held else ""
         case ExitMaintenance():
             yield "is_held", "yes" if change.is_held else ""
