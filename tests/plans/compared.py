@@ -104,4 +104,6 @@ def _found(plan: Plan, told: Edits) -> Edits:
 def _one(texts: Sequence[str] | None) -> Any:
     if texts is None:
         return None
+    if len(texts) > 2 and len(set(texts)) == 1:
+        return f"{len(texts)} × {texts[0]}"
     return texts[0] if len(texts) == 1 else list(texts)

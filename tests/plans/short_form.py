@@ -37,6 +37,7 @@ from vgpu_cfg.model.change import (
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.host_change import EsxcliWrite, ShellWrite
 from vgpu_cfg.model.inventory import Inventory
+from vgpu_cfg.model.vm_spec import VmSpec
 from vgpu_cfg.planning.checks import CHECKS, Code
 from vgpu_cfg.render.layout import fold_names
 
@@ -191,13 +192,16 @@ def lines_of(plan: Plan) -> list[Line]:
     is_told = bool(started_of(plan))
     power_ons = {change.id for change in plan.changes if isinstance(change, PowerOnVm)}
     before: dict[str, str] = {}
+    off: set[str] = set()
     lines: list[Line] = []
     for change in plan.changes:
         own = f"{change.subject.kind} {change.subject.name}"
         needs = set(change.needs)
         if is_told and isinstance(change, PowerOnVm):
             needs -= power_ons - {before.get(own)}
-        suffix = _suffix(change, needs, before.get(own))
+        suffix = _suffix(change, needs, before.get(own), is_off=own in off)
+        if isinstance(change, PowerOffVm):
+            off.add(own)
         before[own] = change.id
         _add(lines, change, suffix)
     return _joined_hosts(_joined(lines))
@@ -269,10 +273,11 @@ def _verbed(change: Change) -> str:
     return f"{_verb(change)} {change.subject.name}" if isinstance(change, StageGuest) else change.id
 
 
-def _suffix(change: Change, needs: set[str], before: str | None) -> str:
+def _suffix(change: Change, needs: set[str], before: str | None, *, is_off: bool) -> str:
     """What is not as always: its impact, and what it needs beside the last change of the same VM or host."""
     words = ""
-    if change.impact is not _OWN_IMPACT.get(type(change), Impact.NONE):
+    own = Impact.POWER_CYCLE if is_off else _OWN_IMPACT.get(type(change), Impact.NONE)
+    if change.impact is not own:
         words += f" [{change.impact}]"
     wave = getattr(change, "wave", "")
     if isinstance(change, EnterMaintenance) and wave not in ("", "wave 1"):
@@ -320,7 +325,12 @@ def _beside(change: Change) -> Iterator[tuple[str, str]]:
         case StageGuest():
             kinds = tuple(module.kind for module in change.spec.modules)
             yield "modules", "all" if change.modules == kinds else " ".join(change.modules)
+        case CreateVm() | ReconfigureVm():
+            nodes, macs = (_of_devices(change.spec, name) for name in ("numa_node", "mac"))
+            yield "virtual_nodes", f"node {nodes}" if nodes else ""
+            yield "macs", macs
         case EnterMaintenance():
+            yield "reason", change.reason
             yield "evacuates", ", ".join(change.evacuates)
             yield "vsan", change.vsan or ""
             yield "window", change.window
@@ -342,6 +352,11 @@ def _beside(change: Change) -> Iterator[tuple[str, str]]:
             yield "pin", f"node {_all(pin.nodes)}, of {gpus}"
         case _:
             pass
+
+
+def _of_devices(spec: VmSpec, name: str) -> str:
+    told = [getattr(device, name, None) for device in spec.devices]
+    return " ".join(str(one) for one in told if one is not None)
 
 
 def _flat(sent: Frozen) -> str:
@@ -369,7 +384,7 @@ def _edit(edit: Edit) -> str:
     return f"{edit.before or ''} ->{after}{note}".strip()
 
 
-_ASIDES = ("sends", "or", "text", "proof", "commands", "pin")
+_ASIDES = ("sends", "or", "text", "proof", "commands", "pin", "reason", "virtual_nodes", "macs")
 """What a case states only where it is about that; whole plans and runbooks show the rest."""
 
 

@@ -12,6 +12,7 @@ from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.change import ChangeNetwork, ManualStep, Plan
+from vgpu_cfg.planning.checks import Code
 from vgpu_cfg.planning.planner import make_plan
 
 
@@ -54,3 +55,15 @@ def test_nothing_is_left_to_do_after_it(case: str) -> None:
         again = make_plan(desired_of(case), after, load_catalog(), gone)
         assert not again.changes
         assert not again.errors
+
+
+ABOUT_SEVERAL_HOSTS = {Code.OUTSIDE_WINDOW, Code.DEVICE_NOT_MATCHED}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_about_a_host_names_its_moid(case: str) -> None:
+    plan, moids = plan_of(case), {host.name: host.moid for host in inventory_of(case).hosts}
+    single = [found for found in plan.diagnostics if Code(found.code) not in ABOUT_SEVERAL_HOSTS]
+    for one in (*single, *plan.changes):
+        if one.subject.kind == "host":
+            assert one.subject.moid == moids[one.subject.name]
