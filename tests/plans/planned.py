@@ -19,17 +19,19 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 
+FOLDER = TemporaryDirectory(prefix="vgpu-cfg-cases-")
+"""Where plan files are written, one over the other; it goes with the process."""
+
 
 @cache
 def desired_of(name: str) -> DesiredPlan:
     """Read a case's plan as a file: what is written in JSON is YAML."""
     case = case_of(name)
-    with TemporaryDirectory() as folder:
-        for file, text in case.files.items():
-            (Path(folder) / file).write_text(text, encoding="utf-8")
-        path = Path(folder) / "plan.yaml"
-        path.write_text(json.dumps(case.plan, ensure_ascii=False), encoding="utf-8")
-        return load_plan(path).desired
+    for file, text in case.files.items():
+        (Path(FOLDER.name) / file).write_text(text, encoding="utf-8")
+    path = Path(FOLDER.name) / "plan.yaml"
+    path.write_text(json.dumps(case.plan, ensure_ascii=False), encoding="utf-8")
+    return load_plan(path).desired
 
 
 @cache

@@ -69,7 +69,12 @@ ABOUT_SEVERAL_HOSTS = {Code.OUTSIDE_WINDOW, Code.DEVICE_NOT_MATCHED}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_about_a_host_names_its_moid(case: str) -> None:
+def test_a_plan_is_of_one_piece(case: str) -> None:
+    assert_hosts_have_their_moid(case)
+    assert_what_is_set_is_read_back(case)
+
+
+def assert_hosts_have_their_moid(case: str) -> None:
     plan, moids = plan_of(case), {host.name: host.moid for host in inventory_of(case).hosts}
     single = [found for found in plan.diagnostics if Code(found.code) not in ABOUT_SEVERAL_HOSTS]
     for one in (*single, *plan.changes):
@@ -77,8 +82,7 @@ def test_what_is_about_a_host_names_its_moid(case: str) -> None:
             assert one.subject.moid == moids[one.subject.name]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_what_is_set_on_a_host_is_read_back_at_the_end(case: str) -> None:
+def assert_what_is_set_is_read_back(case: str) -> None:
     """Where work ends with something to wait for; what holds at once is read back with its change."""
     written: dict[str, set[SettingTarget]] = {}
     settled: dict[str, set[SettingTarget]] = {}
