@@ -19,6 +19,8 @@ TOGETHER = frozenset({
     "tests/properties/shown_and_run/test_shown_and_run.py",
 })  # fmt: skip
 """Files with a fixture that takes seconds, and that each worker would make anew."""
+CASES = "tests/plans/"
+"""Files that look at the same cases: one worker reads the tables and plans each case once."""
 WHOLE = "tests/unit/"
 """Small files of quick tests: they come last, and each is a piece."""
 PIECES = 16
@@ -30,6 +32,8 @@ class Spread(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, name = nodeid.partition("::")
+        if file.startswith(CASES):
+            return CASES
         if file in TOGETHER or file.startswith(WHOLE):
             return file
         return f"{file} {crc32(name.encode()) % PIECES}"
