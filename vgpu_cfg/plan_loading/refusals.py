@@ -13,7 +13,7 @@ from vgpu_cfg.documents import Document, Loc
 from vgpu_cfg.errors import DocumentFault
 from vgpu_cfg.model.plan_file import NOT_YET_KEYS
 
-_TOLD_AS_VMS = {"defaults": "vms"}
+_REPORTED_AS_VMS = {"defaults": "vms"}
 _EXCEPT = "vms.except"
 _STANDS_IN = {"vms.template": "-"}
 """A template of which nothing is left would be complained of once more, as missing."""
@@ -48,7 +48,7 @@ def _path_of(path: str, key: str) -> str:
     if path == _EXCEPT:
         return "vms"
     if not path:
-        return _TOLD_AS_VMS.get(key, key)
+        return _REPORTED_AS_VMS.get(key, key)
     return f"{path}.{key}"
 
 

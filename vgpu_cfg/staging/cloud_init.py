@@ -183,10 +183,10 @@ def _too_large(spec: GuestSpec, files: Sequence[GuestFile], size: int) -> GuestE
     if spec.user_data:
         weights["guest.user_data"] = len(pack(spec.user_data))
     largest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
-    told = ", ".join(f"{path} ({weight:,} bytes)" for path, weight in largest)
+    reported = ", ".join(f"{path} ({weight:,} bytes)" for path, weight in largest)
     return GuestError(
         f"cloud-init's user data has {size:,} bytes packed, and guestinfo takes {MOST_BYTES:,}; "
-        f"the largest: {told}",
+        f"the largest: {reported}",
         subject=spec.vm,
         remedy="make those smaller, or stage this guest by ssh or guest operations",
     )

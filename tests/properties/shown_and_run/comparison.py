@@ -12,7 +12,7 @@ from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.expected import MAYBE, OF_A_VM, SET, Told, told_by
 from tests.properties.shown_and_run.wire import GUEST_SHELL, HOST_SHELL, Sent, host_of
 from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.render.text.plan.change_lines import TOLD_BY_THE_HEAD, topic_of
+from vgpu_cfg.render.text.plan.change_lines import IN_HEAD, topic_of
 
 Key = tuple[str, str, str, str]
 """Method, object, path, value."""
@@ -186,7 +186,7 @@ def _in_runbook(edit: Mapping[str, Any]) -> list[str]:
     match edit["key"]:
         case "hardware_version":
             return [*rows, f"to {after.removeprefix('vmx-')}."]
-        case key if key in TOLD_BY_THE_HEAD:
+        case key if key in IN_HEAD:
             return [*rows, after]
         case _:
             return rows

@@ -48,7 +48,7 @@ def verify(
         ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Judge the licences of other VMs on the plan's hosts, too.")
+        bool, typer.Option("--all", help="Check the licences of other VMs on the plan's hosts, too.")
     ] = False,
     hosts: Annotated[
         list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and VMs on them.")

@@ -121,14 +121,14 @@ def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession)
     """Wait until the host answers again; without a boot time, until it has been away and is back."""
     ref, begun = change.host, _now(hosts)
     deadline = begun + hosts.run.options.restart_seconds
-    told_until = begun + _TELL_EVERY_SECONDS
+    noted_until = begun + _TELL_EVERY_SECONDS
     was_away = False
     while True:
         yield from wait(hosts.run.options.host_poll_seconds)
         hosts.run.check_going_on()
-        if _now(hosts) >= told_until:
+        if _now(hosts) >= noted_until:
             hosts.run.note(change.id, f"not back yet, {round((_now(hosts) - begun) / 60)} min after it began")
-            told_until += _TELL_EVERY_SECONDS
+            noted_until += _TELL_EVERY_SECONDS
         view = _answer(ref, hosts)
         if view is None:
             was_away = True

@@ -192,12 +192,12 @@ def _changes(context: Context, each: Filter) -> Iterator[Any]:
         if thing is None:
             continue
         seen.add(thing.moid)
-        told = each.reported.get(thing.moid)
-        if told is not None and isinstance(thing, Task) and told.revision == thing.revision:
+        reported = each.reported.get(thing.moid)
+        if reported is not None and isinstance(thing, Task) and reported.revision == thing.revision:
             continue
         content = reading.content(context)
         texts = {item.name: _text(item, context.version) for item in content.propSet}
-        if told is None or told.properties != texts:
+        if reported is None or reported.properties != texts:
             yield lambda reading=reading, content=content, texts=texts: _tell(each, reading, content, texts)
     for moid in [moid for moid in each.reported if moid not in seen]:
         yield lambda moid=moid: _Collector.ObjectUpdate(kind="leave", obj=each.reported.pop(moid).reference)
@@ -205,8 +205,8 @@ def _changes(context: Context, each: Filter) -> Iterator[Any]:
 
 def _tell(each: Filter, reading: Reading, content: Any, texts: dict[str, str]) -> Any:
     moid = content.obj._moId
-    told = each.reported.get(moid)
-    before = told.properties if told is not None else {}
+    reported = each.reported.get(moid)
+    before = reported.properties if reported is not None else {}
     changes = [
         _Collector.Change(name=item.name, op="assign", val=item.val)
         for item in content.propSet
@@ -216,7 +216,7 @@ def _tell(each: Filter, reading: Reading, content: Any, texts: dict[str, str]) -
     revision = reading.thing.revision if reading.thing is not None else 0
     each.reported[moid] = Reported(content.obj, revision, texts)
     return _Collector.ObjectUpdate(
-        kind="enter" if told is None else "modify",
+        kind="enter" if reported is None else "modify",
         obj=content.obj,
         changeSet=changes,
         missingSet=list(content.missingSet),

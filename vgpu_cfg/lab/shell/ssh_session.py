@@ -97,10 +97,10 @@ class SshLogin(paramiko.ServerInterface):
         self._transport.accepted.append(lambda: self._answer(channel, shell, line))
         return True
 
-    def _let_in(self, judge: Callable[[Host], bool]) -> int:
+    def _let_in(self, is_allowed: Callable[[Host], bool]) -> int:
         with self._lab.transaction():
             host = self._lab.state.get(self._moid, Host)
-            if not judge(host):
+            if not is_allowed(host):
                 return AUTH_FAILED
             self._shell = LabShell(self._lab, host)
         return AUTH_SUCCESSFUL

@@ -207,7 +207,7 @@ class PlaceEntry(Frozen):
         "nothing is asked",
     )
     pack: bool = key(
-        "Whether the VMs of this line go to as few hosts as they can; a wish.", LIVE, value=False
+        "Whether the VMs of this line go to as few hosts as they can; a preference.", LIVE, value=False
     )
     hosts: Texts = key(
         "Globs of host names; only hosts that match one are used.",

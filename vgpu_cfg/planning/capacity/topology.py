@@ -137,9 +137,9 @@ class Topology:
     def domains(self) -> tuple[Domain, ...]:
         """The NVLink domains of two GPUs and more, in the order of their addresses; no GPU is in two."""
         found = self._known_domains()
-        untold = [gpu for gpu in self._in_order() if not self._is_known(gpu.pci_id)]
-        found += self._switched(untold)
-        found += self._guessed(untold)
+        unknown = [gpu for gpu in self._in_order() if not self._is_known(gpu.pci_id)]
+        found += self._switched(unknown)
+        found += self._guessed(unknown)
         return tuple(sorted(found, key=lambda domain: min(domain.gpus)))
 
     def domain(self, pci_id: str) -> Domain | None:

@@ -17,7 +17,7 @@ from vgpu_cfg.planning.expand.guests import read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
 from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
 
-_Judged: TypeAlias = tuple[VmKeys, str]
+_Checked: TypeAlias = tuple[VmKeys, str]
 """A VM's keys that nothing is wrong with, and the text of its user data."""
 
 
@@ -66,7 +66,7 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
     exceptions = _exceptions(line, members, out)
     keys_only = Part(own.document, own.loc, {key: own.data[key] for key in own.data if key != "name"})
     seen: set[tuple[str, int, int]] = set()
-    checked: dict[tuple[int, ...], _Judged | None] = {}
+    checked: dict[tuple[int, ...], _Checked | None] = {}
     for member in members or (SAMPLE_MEMBER,):
         chosen = [part for names, part in exceptions if member.name in names]
         parts = [*defaults, keys_only, *chosen]
@@ -84,7 +84,7 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
 
 def _member_keys(
     parts: Sequence[Part], own: Part, member: Member, context: VmContext
-) -> tuple[_Judged | None, list[DocumentFault]]:
+) -> tuple[_Checked | None, list[DocumentFault]]:
     """Check each layer by itself, so that a fault is told where it stands, then all together."""
     faults: list[DocumentFault] = []
     filled: list[Part] = []

@@ -146,7 +146,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NUMA_UNEVEN, "the CPUs cannot be split evenly over the NUMA nodes", _W, _R),
         (Code.ASSIGNED_NODE_OPEN, "the device that is assigned may be of another NUMA node", _W, _R),
         (Code.HOST_CPUS, "the VM has more CPUs than the host has threads", _E, _V),
-        (Code.NODE_TOLD_TWICE, "vCenter and nvidia-smi name different NUMA nodes of a GPU", _W, _V),
+        (Code.NODES_DISAGREE, "vCenter and nvidia-smi name different NUMA nodes of a GPU", _W, _V),
         (Code.NVLINK_NOT_SHOWN, "a device group is offered, and nvidia-smi shows no such NVLink", _W, _V),
         (Code.NVLINK_ACROSS_BOARDS, "NVLink joins GPUs that are different boards", _W, _V),
         (Code.GPU_FAR_FROM_NIC, "a VM's GPU and NIC are far apart", _W, _V),

@@ -94,7 +94,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """The proposal. `homeless` are the plan's VMs without a place as things are, `trials` what was tried.
+    """The proposal. `unplaced` are the plan's VMs without a place as things are, `trials` what was tried.
 
     `moves` are in the order in which they can be made. With `doubts` all fit, and ESXi could choose GPUs
     such that one does not start. `stays` are VMs in question that nobody can move.
@@ -138,9 +138,9 @@ class _Rebalancing:
     def run(self) -> Rebalance:
         self.resolved_vms = list(self._resolved())
         as_is = self._place(())
-        homeless = tuple(as_is.failed)
+        unplaced = tuple(as_is.failed)
         errors = tuple(found for found in self.findings.diagnostics() if found.severity == "error")
-        if not homeless:
+        if not unplaced:
             return Rebalance(RebalanceResult.FITS, errors=errors)
         finder = self._finder()
         wanted = {
@@ -149,7 +149,7 @@ class _Rebalancing:
         movables = finder.surroundings(wanted, self._tight(wanted, as_is.initial))
         restarts = tuple(self._restarts(finder, wanted))
         outcome, moves, doubts = self._search(movables)
-        return Rebalance(outcome, homeless, moves, self.trials, errors, doubts, restarts, tuple(finder.stays))
+        return Rebalance(outcome, unplaced, moves, self.trials, errors, doubts, restarts, tuple(finder.stays))
 
     def _resolved(self) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs with what each needs, as planning does."""

@@ -50,14 +50,14 @@ class SolverPlacer:
         if found.outcome in (SolverStatus.UNKNOWN, SolverStatus.NONE):
             return nothing
         is_proof = found.outcome is SolverStatus.BEST or found.bound > 0
-        attempt = self._realized(model, found)
+        attempt = self._to_attempt(model, found)
         if attempt is None:
             nothing.is_refuted = found.bound > _TOO_LITTLE and model.is_exact
             return nothing
         attempt.is_proof = is_proof and bool(attempt.left) and model.is_exact
         return attempt
 
-    def _realized(self, model: _Model, found: Solution) -> Attempt | None:
+    def _to_attempt(self, model: _Model, found: Solution) -> Attempt | None:
         """Make a placement of the cheapest such solution, else of the first one."""
         for solution in (self._polished(model, found), found):
             attempt = model.attempt(solution)

@@ -130,7 +130,7 @@ def _enter(change: EnterMaintenance) -> Part:
 
 def _exit(change: ExitMaintenance, settings_lookup: SettingsLookup) -> Part:
     name = change.host.name
-    rows = _rows(change.settles, settings_lookup, is_told_before=False)
+    rows = _rows(change.settles, settings_lookup, is_shown_before=False)
     if change.is_held:
         what = f"See that {name} shows every value below. It stays in maintenance mode, as it was found."
         return Part(what=what, rows=rows)
@@ -251,10 +251,10 @@ def _label(target: SettingTarget, settings_lookup: SettingsLookup) -> str:
 
 
 def _rows(
-    targets: Sequence[SettingTarget], settings_lookup: SettingsLookup, *, is_told_before: bool = True
+    targets: Sequence[SettingTarget], settings_lookup: SettingsLookup, *, is_shown_before: bool = True
 ) -> tuple[tuple[str, str, str], ...]:
     return tuple(
-        (_label(target, settings_lookup), (target.before or "") if is_told_before else "", target.value)
+        (_label(target, settings_lookup), (target.before or "") if is_shown_before else "", target.value)
         for target in targets
     )
 

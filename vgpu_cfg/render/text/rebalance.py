@@ -74,7 +74,7 @@ def _cells(move: Move) -> list[Cell]:
 
 
 def _result(found: Rebalance) -> str:
-    homeless = fold_names(found.unplaced)
+    unplaced = fold_names(found.unplaced)
     match found.outcome:
         case RebalanceResult.FITS if found.errors:
             return "what is noted keeps VMs of the plan away, and no move fixes that"
@@ -84,12 +84,12 @@ def _result(found: Rebalance) -> str:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
             doubt = ", unless the doubt comes true" if found.uncertain_starts else ""
             moves = counted(len(found.moves), "move")
-            return f"after {moves} {homeless} {verb}{doubt}: {_how_text(found)}"
+            return f"after {moves} {unplaced} {verb}{doubt}: {_how_text(found)}"
         case RebalanceResult.NONE:
-            return f"no three moves make room for {homeless}"
+            return f"no three moves make room for {unplaced}"
         case RebalanceResult.LIMIT:
             tried = counted(found.trials, "set", "sets")
-            return f"none of {tried} of moves that were tried makes room for {homeless}; others may"
+            return f"none of {tried} of moves that were tried makes room for {unplaced}; others may"
 
 
 def _how_text(found: Rebalance) -> str:

@@ -48,8 +48,8 @@ def _wanted_users(work: Work) -> list[CloudUser]:
     machine = work.text("machine_user")
     if machine:
         known = {key for user in users for key in user.keys}
-        told = "\n".join([work.bundle_file(f"keys.{machine}"), work.script])
-        keys = [key for key in dict.fromkeys(PUBLIC_KEY.findall(told)) if key not in known]
+        reported = "\n".join([work.bundle_file(f"keys.{machine}"), work.script])
+        keys = [key for key in dict.fromkeys(PUBLIC_KEY.findall(reported)) if key not in known]
         account = work.guest.accounts.get(machine)
         before = account.keys if account is not None else ()
         users.append(CloudUser(machine, tuple(keys) or before, sudo=True))

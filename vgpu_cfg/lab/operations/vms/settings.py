@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 NEEDS_OFF_KEYS = re.compile(r"pciPassthru|numa\.|sched\.|svga\.|cpuid\.", re.IGNORECASE)
 """extraConfig keys that a running VM does not take: VMware's and NVIDIA's guides set them with the VM off."""
 
-NOT_JUDGED = (
+NOT_CHECKED = (
     "alternateGuestName", "tools", "flags", "consolePreferences", "powerOpInfo", "rebootPowerOff",
     "vcpuConfig", "cpuHotRemoveEnabled", "cpuAllocation", "memoryAllocation", "latencySensitivity",
     "cpuAffinity", "memoryAffinity", "cpuFeatureMask", "swapPlacement", "bootOptions", "vAppConfig",
@@ -61,7 +61,7 @@ def apply_settings(vm: VirtualMachine, spec: Any) -> None:
     _apply_boot(vm, spec)
     _apply_reservation(vm, spec)
     _apply_virtual_numa(vm, spec.virtualNuma)
-    for name in NOT_JUDGED:
+    for name in NOT_CHECKED:
         value = getattr(spec, name, None)
         if is_set(value):
             vm.extra[name] = merged(vm.extra.get(name), value)

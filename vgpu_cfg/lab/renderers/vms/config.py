@@ -168,7 +168,7 @@ def _sent(name: str) -> Render:
     return lambda _context, thing: thing.extra.get(name)
 
 
-def _unjudged(shown: Any, sent: Any) -> Iterator[str]:
+def _unchecked(shown: Any, sent: Any) -> Iterator[str]:
     """Yield the properties that a spec and what shows it have in common, by name and type."""
     known = {info.name: info.type for info in sent._GetPropertyList()}
     for info in shown._GetPropertyList():
@@ -177,7 +177,7 @@ def _unjudged(shown: Any, sent: Any) -> Iterator[str]:
 
 
 VM_CONFIG: dict[str, Render] = {
-    **{name: _sent(name) for name in _unjudged(vim.vm.ConfigInfo, vim.vm.ConfigSpec)},
+    **{name: _sent(name) for name in _unchecked(vim.vm.ConfigInfo, vim.vm.ConfigSpec)},
     "changeVersion": attribute(lambda thing: thing.current_change_version()),
     "modified": attribute(lambda thing: as_datetime(thing.created)),
     "name": attribute(lambda thing: thing.name),
@@ -196,7 +196,7 @@ VM_CONFIG: dict[str, Render] = {
     "defaultPowerOps": _power_ops,
     **{
         f"hardware.{name}": _sent(name)
-        for name in _unjudged(vim.vm.VirtualHardware, vim.vm.ConfigSpec)
+        for name in _unchecked(vim.vm.VirtualHardware, vim.vm.ConfigSpec)
         if name != "memoryMB"
     },
     "hardware.numCPU": attribute(lambda thing: thing.cpus),

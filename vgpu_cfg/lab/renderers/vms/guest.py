@@ -20,7 +20,7 @@ def has_tools(thing: VirtualMachine) -> bool:
     return thing.is_on and thing.tools_installed and guest_of(thing).is_up
 
 
-def _told(value: Any, otherwise: Any = None) -> Render:
+def _reported(value: Any, otherwise: Any = None) -> Render:
     """Return a renderer of what is one thing while the tools run, and another while they do not."""
     return lambda _context, thing: value if has_tools(thing) else otherwise
 
@@ -76,7 +76,7 @@ TOOLS: dict[str, Render] = {
     "toolsStatus": _tools_status,
     "toolsVersionStatus": _version_status,
     "toolsVersionStatus2": _version_status,
-    "toolsRunningStatus": _told("guestToolsRunning", "guestToolsNotRunning"),
+    "toolsRunningStatus": _reported("guestToolsRunning", "guestToolsNotRunning"),
     "guestId": attribute(lambda thing: thing.guest_id if has_tools(thing) else None),
     "guestFullName": attribute(lambda thing: guest_full_name(thing.guest_id) if has_tools(thing) else None),
     "hostName": attribute(lambda thing: guest_of(thing).host_name if has_tools(thing) else None),
@@ -87,10 +87,10 @@ TOOLS: dict[str, Render] = {
 GUEST: dict[str, Render] = {
     **TOOLS,
     "toolsVersion": attribute(lambda thing: "12389" if thing.tools_installed else "0"),
-    "guestFamily": _told("linuxGuest"),
+    "guestFamily": _reported("linuxGuest"),
     "net": _nics,
-    "guestState": _told("running", "notRunning"),
-    "guestOperationsReady": _told(value=True, otherwise=False),
+    "guestState": _reported("running", "notRunning"),
+    "guestOperationsReady": _reported(value=True, otherwise=False),
     "interactiveGuestOperationsReady": constant(value=False),
-    "guestStateChangeSupported": _told(value=True, otherwise=False),
+    "guestStateChangeSupported": _reported(value=True, otherwise=False),
 }

@@ -49,7 +49,7 @@ def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
                 f"GPU {one.gpu} is on NUMA node {one.vcenter} as vCenter tells, and on {one.shell} as "
                 "`nvidia-smi topo -m` does: vCenter is believed"
             )
-            return Code.NODE_TOLD_TWICE, message, "compare with `esxcli hardware pci list` on the host"
+            return Code.NODES_DISAGREE, message, "compare with `esxcli hardware pci list` on the host"
         case GroupWithoutLink():
             shown = f"joins {one.largest} at most" if one.largest else "joins none"
             message = (

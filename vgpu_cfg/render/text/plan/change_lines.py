@@ -77,16 +77,14 @@ _LEAST_ROOM = 20
 GPU = Topic.GPU
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
-TOLD_BY_THE_HEAD = frozenset(
-    {"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"}
-)
+IN_HEAD = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
 """Keys of edits that the line of the change itself tells."""
 
 
 def is_in_head(change: Change, edit: Edit) -> bool:
     """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
     is_named_freely = isinstance(change, ReconfigureVm | SetAttributes) or _is_pair(edit)
-    return edit.key in TOLD_BY_THE_HEAD and not is_named_freely
+    return edit.key in IN_HEAD and not is_named_freely
 
 
 def _is_pair(edit: Edit) -> bool:
