@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -34,6 +34,11 @@ def examples(few: int, many: int) -> int:
         return many
     _SEARCHES["searches are shorter than they are there"] += 1
     return few
+
+
+def each(cases: Iterable[tuple[object, ...]], why: str, first: Callable[..., bool]) -> list[Any]:
+    """Return cases for `parametrize`: what `first` does not choose is long, for this reason."""
+    return [pytest.param(*case, marks=() if first(*case) else pytest.mark.long(why)) for case in cases]
 
 
 @pytest.hookimpl(trylast=True)

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import SSH, Watch, hosts_of, is_down, is_tidy, marks_of, values_of, watch_labs
+from tests.extent import each
 from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.state.inventory import Host, LabState
@@ -25,6 +27,9 @@ HOST = "esx-01.lab"
 LICENCE = "AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"
 
 REFUSED = {"kind": "call", "fault": "HostConfigFault", "message": "Words of it."}
+
+
+WHY = "every fault at every call of a run: tests/hardening"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +190,17 @@ def is_ready_after(vgpu_cfg: CommandLine) -> bool:
     return is_tidy(state)
 
 
-@pytest.mark.parametrize("kind", ["call", "task"])
 @pytest.mark.parametrize(
-    "method", ["EnterMaintenanceMode_Task", "RebootHost_Task", "ExitMaintenanceMode_Task"]
+    ("method", "kind"),
+    each(
+        product(
+            ["EnterMaintenanceMode_Task", "RebootHost_Task", "ExitMaintenanceMode_Task"], ["call", "task"]
+        ),
+        WHY,
+        lambda method, kind: (
+            (method, kind) in {("RebootHost_Task", "call"), ("ExitMaintenanceMode_Task", "task")}
+        ),
+    ),
 )
 def test_a_refused_step_of_the_way_is_told_and_mended(method: str, kind: str, vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(BARE, {"method": method, **REFUSED, "kind": kind})
@@ -239,21 +252,28 @@ def test_an_alarm_that_cannot_be_removed_is_noted(vgpu_cfg: CommandLine) -> None
 # ---------------------------------------------------------------- connections and sessions
 
 
-@pytest.mark.parametrize("kind", ["drop_before", "drop_after", "session_expired"])
+BREAKS = {
+    ("SetField", 2): "drop_after",
+    ("EnterMaintenanceMode_Task", 1): "drop_after",
+    ("UpdateGraphicsConfig", 1): None,
+    ("RebootHost_Task", 1): "drop_before",
+    ("UpdatePassthruConfig", 1): None,
+    ("RebootHost_Task", 2): None,
+    ("RetrievePropertiesEx", 60): "drop_before",
+    ("WaitForUpdatesEx", 9): "session_expired",
+    ("ExitMaintenanceMode_Task", 1): None,
+    ("StopService", 1): None,
+}
+"""The calls at which a connection breaks, each with how it does so in every run."""
+
+
 @pytest.mark.parametrize(
-    ("method", "nth"),
-    [
-        ("SetField", 2),
-        ("EnterMaintenanceMode_Task", 1),
-        ("UpdateGraphicsConfig", 1),
-        ("RebootHost_Task", 1),
-        ("UpdatePassthruConfig", 1),
-        ("RebootHost_Task", 2),
-        ("RetrievePropertiesEx", 60),
-        ("WaitForUpdatesEx", 9),
-        ("ExitMaintenanceMode_Task", 1),
-        ("StopService", 1),
-    ],
+    ("method", "nth", "kind"),
+    each(
+        ((*call, kind) for call in BREAKS for kind in ("drop_before", "drop_after", "session_expired")),
+        WHY,
+        lambda method, nth, kind: BREAKS[method, nth] == kind,
+    ),
 )
 def test_a_connection_that_breaks_midway_is_mended(
     method: str, nth: int, kind: str, vgpu_cfg: CommandLine
