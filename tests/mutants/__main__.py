@@ -6,7 +6,7 @@ import argparse
 import importlib
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,20 +34,24 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_args(words[:middle]), words[middle + 1 :]
 
 
-def killed_before(results: Path, mutants: list[Mutant]) -> list[Mutant]:
+def killed_before(results: Path, files: list[Path]) -> list[Mutant]:
     """Find the mutants that an earlier run has killed, wherever their functions stand by now."""
     lines = results.read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["killer"]]
+    names = {row["place"][0].rpartition(".")[2] for row in rows}
+    there = [path for path in files if any(name in path.read_text(encoding="utf-8") for name in names)]
+    mutants: defaultdict[str, list[Mutant]] = defaultdict(list)
+    for path in there:
+        for mutant in mutants_of(path):
+            mutants[f"{mutant.function}:{mutant.number}"].append(mutant)
     found = []
     for row in rows:
-        same = [mutant for mutant in mutants if [mutant.function, mutant.number] == row["place"]]
-        found += [mutant for mutant in same if mutant.edit == row["edit"]][:1] or print_missing(row)
+        function, number = row["place"]
+        same = [mutant for mutant in mutants[f"{function}:{number}"] if mutant.edit == row["edit"]]
+        found += same[:1]
+        if not same:
+            print(f"not there any more: {row['name']}")
     return found
-
-
-def print_missing(row: dict[str, object]) -> list[Mutant]:
-    print(f"not there any more: {row['name']}")
-    return []
 
 
 @dataclass
@@ -86,12 +90,12 @@ def main() -> int:
     files = sorted(asked.folder.rglob("*.py"))
     for path in files:
         importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
-    mutants = [mutant for path in files for mutant in mutants_of(path)]
     if asked.only:
-        chosen = killed_before(asked.only, mutants)
+        chosen = killed_before(asked.only, files)
     else:
+        mutants = [mutant for path in files for mutant in mutants_of(path)]
         chosen = sample(mutants, asked.seed, asked.per_function)[: asked.sample]
-    print(f"{len(chosen)} of {len(mutants)} mutants in {len(files)} files", flush=True)
+    print(f"{len(chosen)} mutants in {len(files)} files", flush=True)
     tell = Teller(asked.killed, asked.write)
     status = pytest.main([*FOR_PYTEST, *for_pytest], plugins=[Runner(asked.folder, chosen, tell)])
     print(f"{tell.counts.total()} tried: {tell.counts['killed']} killed, {tell.counts['survived']} survived")

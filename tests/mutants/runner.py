@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import coverage
 import pytest
 
 from tests.mutants.mutants import Living, Mutant, living_functions, put_in
+from tests.mutants.reach import Watch
 
 SLOWER = 10
 """So many times what a test takes it may take with a mutant, and two seconds: then the mutant is killed."""
@@ -63,26 +63,13 @@ class Runner:
 
     def watch(self, items: Sequence[pytest.Item]) -> dict[str, Any]:
         """Run all tests once, and note the lines that each one reaches, and its seconds."""
-        seconds = []
         with TemporaryDirectory() as folder:
-            files = [f"{self.folder.resolve()}/*"]
-            watcher = coverage.Coverage(f"{folder}/data", include=files, config_file=False)
-            watcher.start()
-            for index in range(len(items)):
-                watcher.switch_context(str(index))
-                start = time.process_time()
-                run(items, index)
-                seconds.append(time.process_time() - start)
-            watcher.stop()
-            data = watcher.get_data()
-            reach = {
-                path: {
-                    line: [int(test) for test in tests if test]
-                    for line, tests in data.contexts_by_lineno(path).items()
-                }
-                for path in data.measured_files()
-            }
-        return {"reach": reach, "seconds": seconds, **self.failure()}
+            watch = Watch(self.folder, Path(folder, "data"))
+            with watch.running():
+                for index in range(len(items)):
+                    with watch.part(str(index)):
+                        run(items, index)
+            return {**watch.found(len(items)), **self.failure()}
 
     def try_mutant(
         self, mutant: Mutant, items: Sequence[pytest.Item], seconds: Sequence[float]
@@ -121,7 +108,11 @@ def apart(work: Callable[[], dict[str, Any] | None]) -> Any:
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             with os.fdopen(writing, "w", encoding="utf-8") as out:
-                out.write(json.dumps(work()))
+                try:
+                    found = work()
+                except BaseException:  # noqa: BLE001 - a mutant may end pytest itself
+                    found = {"killer": "an exception", "message": traceback.format_exc()}
+                out.write(json.dumps(found))
         finally:
             os._exit(0)
     os.close(writing)
