@@ -97,7 +97,10 @@ def main() -> int:
         chosen = sample(mutants, asked.seed, asked.per_function)[: asked.sample]
     print(f"{len(chosen)} mutants in {len(files)} files", flush=True)
     tell = Teller(asked.killed, asked.write)
-    status = pytest.main([*FOR_PYTEST, *for_pytest], plugins=[Runner(asked.folder, chosen, tell)])
+    runner = Runner(asked.folder, chosen, tell)
+    status = pytest.main([*FOR_PYTEST, *for_pytest], plugins=[runner])
+    if runner.left_out:
+        print(f"{len(runner.left_out)} left out: they change no function that is loaded")
     print(f"{tell.counts.total()} tried: {tell.counts['killed']} killed, {tell.counts['survived']} survived")
     return int(status) or min(tell.counts["survived"], 1)
 

@@ -110,6 +110,7 @@ def sample(mutants: Sequence[Mutant], seed: int, per_function: int) -> list[Muta
 def living_functions(folder: Path) -> Living:
     """Find the functions of a folder's modules that this process has."""
     found: defaultdict[CodeType, list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # what is frozen is not among the objects
     for thing in gc.get_objects():
         if type(thing) is FunctionType and Path(thing.__code__.co_filename).is_relative_to(folder):
             found[thing.__code__].append(thing)

@@ -40,6 +40,7 @@ class Runner:
     mutants: Sequence[Mutant]
     tell: Callable[[Result], bool]
     living: Living = field(default_factory=dict)
+    left_out: list[Mutant] = field(default_factory=list)
     failed: list[pytest.TestReport] = field(default_factory=list)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -48,6 +49,8 @@ class Runner:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.living = living_functions(self.folder.resolve())
+        if not self.living:
+            pytest.exit(f"no function of {self.folder} is loaded", returncode=3)
         first = apart(partial(self.watch, session.items))
         if "killer" in first:
             pytest.exit(f"without any mutant {first['killer']} fails: {first['message']}", returncode=3)
@@ -57,7 +60,9 @@ class Runner:
             items = [session.items[index] for index in reaching]
             seconds = [first["seconds"][index] for index in reaching]
             answer = apart(partial(self.try_mutant, mutant, items, seconds)) if items else {}
-            if answer is not None and not self.tell(Result(mutant, len(items), **answer)):
+            if answer is None:
+                self.left_out.append(mutant)
+            elif not self.tell(Result(mutant, len(items), **answer)):
                 break
         return True
 

@@ -21,9 +21,12 @@ def fits(asked):
     return asked < 1 or asked <= Host().gpus
 """
 TESTS = """
+import gc
 from functools import cache
 
 from room.code import fits
+
+gc.freeze()  # as a conftest may do
 
 
 @cache
