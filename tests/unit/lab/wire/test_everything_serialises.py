@@ -52,7 +52,15 @@ def test_every_object_can_be_read_whole(estate: str) -> None:
             assert not content.missingSet
 
 
-@pytest.mark.parametrize("estate", ESTATES)
+FIRST = ("hgx-h100", "mixed-fleet", "no-gpu")
+"""Between them they have every type of object; a type has the same paths everywhere."""
+PATHS = "every path of every type on each estate: tests/unit/lab/wire"
+
+
+@pytest.mark.parametrize(
+    "estate",
+    [pytest.param(name, marks=() if name in FIRST else pytest.mark.long(PATHS)) for name in ESTATES],
+)
 def test_every_path_of_every_type_can_be_read_by_itself(estate: str) -> None:
     lab = open_virtual(estate)
     instance = connect(lab)
