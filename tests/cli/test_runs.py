@@ -142,7 +142,7 @@ def test_another_run_of_the_same_plan_is_waited_for_by_nobody(vgpu_cfg: CommandL
     with hold_lock(folder, "horovod-a100", target, now=datetime(2026, 1, 5, 8, tzinfo=UTC)):
         ran = vgpu_cfg("apply", "--yes", PLAN)
         assert ran.code == 6
-        assert "another run of horovod-a100 goes on" in ran.told
+        assert "another run of horovod-a100 is in progress" in ran.told
         assert vgpu_cfg.look(ESTATE) == before
         vgpu_cfg.done("plan", PLAN)
         vgpu_cfg.done("apply", "--yes", "plans/before.yaml")

@@ -172,7 +172,7 @@ def test_another_plans_mark_keeps_a_host_from_being_written_to() -> None:
     server = estate()
     server.host("esx-01").set_mark(plan="other")
     report, _ = run(server, change(LIVE))
-    assert "the plan other is at work on esx-01" in only(report).message
+    assert "the plan other has been working on esx-01" in only(report).message
     assert server.written == []
 
 

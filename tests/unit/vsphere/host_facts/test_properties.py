@@ -270,15 +270,15 @@ def without(path: str, faults: Mapping[str, Any]) -> Item:
             "the host does not respond: vCenter tells only",
         ),
         (host(runtime__connectionState="disconnected"), FIELDS, "the host is disconnected from vCenter"),
-        (host(), None, "does not tell its custom attributes"),
+        (host(), None, "does not report its custom attributes"),
         (
             host(),
             Item("CustomFieldsManager", "x", {}, {"field": LACKING}),
             "custom attributes: .* System.Read",
         ),
         (without("", {"customValue": LACKING}), FIELDS, "custom attributes: the account lacks System.Read"),
-        (without("config.service.service", {}), FIELDS, "does not tell the host's services$"),
-        (without("config.firewall.ruleset", {}), FIELDS, "does not tell the host's firewall rules$"),
+        (without("config.service.service", {}), FIELDS, "does not report the host's services$"),
+        (without("config.firewall.ruleset", {}), FIELDS, "does not report the host's firewall rules$"),
         (
             without("config.network.vnic", {"config.network.vnic": LACKING}),
             FIELDS,
