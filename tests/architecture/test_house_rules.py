@@ -1,4 +1,4 @@
-"""What STYLE asks of every module, and of every exception from a rule."""
+"""What every module owes its reader, and what every exception from a rule does."""
 
 from __future__ import annotations
 

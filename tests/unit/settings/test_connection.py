@@ -109,10 +109,10 @@ def test_a_context_that_is_nearly_right_gets_a_suggestion(
     assert told == "did you mean 'campus'?"
 
 
-def test_a_context_without_a_config_file_says_where_it_would_be(tmp_path: Path) -> None:
+def test_a_context_without_a_config_file_says_where_it_would_be(home: Path) -> None:
     with pytest.raises(NotFound) as caught:
         resolve_connection(ConnectionFlags(context="prod"))
-    assert caught.value.subject == str(tmp_path / "home/.config/vgpu-cfg/config.yaml")
+    assert caught.value.subject == str(home / ".config/vgpu-cfg/config.yaml")
 
 
 def test_no_server_at_all_says_how_to_name_one() -> None:
