@@ -5,13 +5,12 @@ What stands below as an exception has its reason; one that is no longer needed f
 
 from __future__ import annotations
 
+from tests.architecture.size_script import imports, size
 from tests.architecture.usage import (
     Definition,
     Field,
     definitions,
     fields,
-    imported_by,
-    reached_from,
     read_names,
     trees,
     used_names,
@@ -70,12 +69,12 @@ def unused() -> set[Definition]:
 
 
 def test_every_module_is_reached_from_the_program() -> None:
-    assert sorted(trees().keys() - reached_from(ENTRY)) == []
+    assert sorted(trees().keys() - size().reached(imports(), [ENTRY])) == []
 
 
 def test_imports_inside_functions_are_followed() -> None:
-    assert "vgpu_cfg.lab.building.builder" in imported_by("vgpu_cfg.lab")
-    assert "vgpu_cfg.planning.planner" not in imported_by("vgpu_cfg.lab")
+    assert "vgpu_cfg.lab.building.builder" in imports()["vgpu_cfg.lab"]
+    assert "vgpu_cfg.planning.planner" not in imports()["vgpu_cfg.lab"]
 
 
 def test_every_field_of_a_model_is_read() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.architecture.size_script import size
 from tests.architecture.sources import ROOT, modules
 
-SCRIPT = ROOT / "script" / "size"
 PACKAGE = {
     "__init__.py": '"""A package."""\n',
     "__main__.py": "from vgpu_cfg.cli import app\n",
@@ -35,16 +32,9 @@ layers = ["(vms)", "networks | capacity", "rdma : moves", "findings"]
 """
 
 
-@pytest.fixture(scope="module")
-def size() -> Any:
-    """Load the script, whose name has no ending."""
-    spec = spec_from_loader("size", SourceFileLoader("size", str(SCRIPT)))
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules["size"] = module  # its dataclasses ask for their module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(name="size", scope="module")
+def loaded_size() -> Any:
+    return size()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the program's modules import, and which names they read: found in their syntax, nothing is run.
+"""Which names the program's modules define and read: found in their syntax, nothing is run.
 
 A read is judged by its name alone: where two classes have a field of one name, a read of either counts for
 both.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -41,42 +40,6 @@ def trees() -> dict[str, ast.Module]:
 def _dotted(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imports_of(name: str) -> set[str]:
-    """Return the program's modules that one names in an import, anywhere in it."""
-    found: set[str] = set()
-    for node in ast.walk(trees()[name]):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in trees() else node.module)
-    return found & trees().keys()
-
-
-def imported_by(name: str) -> set[str]:
-    """Return the program's modules that one imports, with the packages they are in."""
-    return {part for each in imports_of(name) for part in _packages(each)} & trees().keys()
-
-
-def _packages(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    for size in range(1, len(parts) + 1):
-        yield ".".join(parts[:size])
-
-
-def reached_from(*starts: str) -> set[str]:
-    """Follow imports from some modules to all that they lead to."""
-    found: set[str] = set()
-    left = list(starts)
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left.extend(imported_by(name) - found)
-    return found
 
 
 @cache
