@@ -8,6 +8,7 @@ from tests.bench.guests import measure_guests
 from tests.bench.hosts import HostRow, measure_hosts
 
 MOST_TRIPS = {"plan": 20, "plan --open-shell": 25, "apply": 480, "apply again": 25}
+COUNTED = pytest.mark.long("what hosts and guests cost, counted on several: tests/bench")
 TASKS = {"plan": 0, "plan --open-shell": 0, "apply": 4, "apply again": 0}
 
 
@@ -16,7 +17,7 @@ def rows() -> dict[int, dict[str, HostRow]]:
     return {count: {row.what: row for row in measure_hosts(count)} for count in (3, 6)}
 
 
-@pytest.mark.long("what a host costs, counted on many: tests/bench")
+@COUNTED
 @pytest.mark.parametrize("step", MOST_TRIPS)
 def test_a_host_costs_no_more_where_there_are_more_of_them(
     step: str, rows: dict[int, dict[str, HostRow]]
@@ -27,6 +28,7 @@ def test_a_host_costs_no_more_where_there_are_more_of_them(
     assert many.tasks / 6 == few.tasks / 3 == TASKS[step]
 
 
+@COUNTED
 def test_a_guest_costs_three_tasks_and_one_worker_more_only_marks_the_others() -> None:
     first, again, more = measure_guests(2)
     assert (first.tasks, first.staged) == (3 * 2, 2)
