@@ -16,11 +16,10 @@ from tests.plans.short_form import (
     placed_of,
     started_of,
 )
-from tests.plans.tables import Row
+from tests.plans.tables import Row, members_of
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.render.layout.lines import fold_names
 
 Edits = dict[str, dict[str, Any]]
@@ -82,12 +81,8 @@ def _told(expected: Row, plan: Plan) -> Edits:
             told |= {change.id: edits for change in by_line.get(head, ())}
     ids = {change.id for change in plan.changes}
     for name, edits in (expected.get("edits") or {}).items():
-        told |= dict.fromkeys([name] if name in ids else _each(name), edits)
+        told |= dict.fromkeys([name] if name in ids else members_of(name), edits)
     return told
-
-
-def _each(name: str) -> list[str]:
-    return [member.name for member in read_members(name)]
 
 
 def _found(plan: Plan, told: Edits) -> Edits:

@@ -148,14 +148,15 @@ def _written_out(value: Any, key: str = "") -> Any:
         return {
             name: _written_out(each, name)
             for written, each in value.items()
-            for name in (_each(written) if key in ("hosts", "vms") else [_address(written)])
+            for name in (members_of(written) if key in ("hosts", "vms") else [_address(written)])
         }
     if isinstance(value, list):
         return [_gpu(one) if key == "gpus" else _written_out(one) for one in value]
     return _address(value) if isinstance(value, str) else value
 
 
-def _each(name: str) -> list[str]:
+def members_of(name: str) -> list[str]:
+    """Write a range of names out, as in `s-{1..7}`."""
     return [member.name for member in read_members(name)]
 
 
