@@ -20,7 +20,7 @@ from tests.plans.tables import Row, members_of
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.render.layout.lines import fold_names
+from vgpu_cfg.planning.expand.ranges import fold_names
 
 Edits = dict[str, dict[str, Any]]
 """By change, and by key: its text, or several; None where the change must not have such an edit."""

@@ -40,9 +40,9 @@ from vgpu_cfg.model.plan.host_change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import CHECKS
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.render.layout.lines import fold_names
 
 Edits = Mapping[str, Sequence[str]]
 """Texts by key: some keys stand several times in a change, as those of NICs do."""
@@ -114,7 +114,7 @@ class Finding:
 
 
 def findings_of(plan: Plan) -> list[Finding]:
-    return [Finding(_head(found), found.message, found.remedy) for found in plan.diagnostics]
+    return [Finding(_head(found), found.text, found.remedy) for found in plan.diagnostics]
 
 
 def _head(found: Diagnostic) -> str:

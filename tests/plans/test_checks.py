@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 from functools import cache
@@ -21,6 +20,8 @@ from tests.plans.tables import CASES
 from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.planning.findings.checks import CHECKS
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.render.layout.console import plain
+from vgpu_cfg.render.text.findings import render_finding
 
 TESTS = Path(__file__).parents[1]
 PAGES = TESTS.parent / "docs" / "reference" / "checks"
@@ -54,6 +55,7 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.DATACENTER_NOT_NAMED: "unit/planning/test_planner.py",
 }
 """Codes that no case here shows, with the test below tests/ that does."""
+WIDE = 110
 
 
 @cache
@@ -86,21 +88,24 @@ def test_the_page_of_a_check_says_what_the_tool_says(code: Code) -> None:
     shown, _, after = rest.partition("```")
     printed = findings()[code]
     if IS_REWRITING and not any(says(shown, found) for found in printed):
-        shown = example(max(printed, key=lambda found: likeness(shown, found)), shown.split()[1])
+        shown = example(max(printed, key=lambda found: likeness(shown, found)), name_on(shown))
         path.write_text(f"{before}```text\n{shown}```{after}", encoding="utf-8")
     assert any(says(shown, found) for found in printed), [words_of(found) for found in printed]
 
 
 def words_of(found: Diagnostic) -> str:
-    remedy = f" -> {found.remedy}" if found.remedy else ""
-    return f"{found.code} {found.subject.name} {found.message}{remedy}"
+    return " ".join(plain(render_finding(found, WIDE, with_all=True)).split())
+
+
+def name_on(shown: str) -> str:
+    """Return whom the example of a page is about."""
+    return " ".join(shown.split()[1:]).partition(": ")[0]
 
 
 def says(shown: str, found: Diagnostic) -> bool:
     """Whether an example is this finding word for word; it may give what it is about another name."""
-    words = shown.split()
-    own = found.subject.name
-    return words_of(found) in (" ".join(words), _renamed(" ".join(words), words[1], own))
+    words = " ".join(shown.split())
+    return words_of(found) in (words, _renamed(words, name_on(shown), found.subject.name))
 
 
 def _renamed(text: str, old: str, new: str) -> str:
@@ -114,12 +119,15 @@ def likeness(shown: str, found: Diagnostic) -> float:
 def example(found: Diagnostic, name: str) -> str:
     """Lay a finding out as pages do, with the page's name, unless "a" may be a VM in it or the word."""
     own = found.subject.name
-    told = f"{found.message} {found.remedy}"
+    told = f"{found.text} {found.remedy}"
     is_plain = all(len(one) > 1 or _renamed(told, one, "") == told for one in (own, name))
     shown = name if is_plain else own
-    head = f"{found.code}  {shown}  "
-    lines = [found.message, *([f"-> {found.remedy}"] if found.remedy else [])]
-    folded = [
-        textwrap.wrap(_renamed(line, own, shown), 108 - len(head), break_on_hyphens=False) for line in lines
-    ]
-    return head + f"\n{' ' * len(head)}".join(line for text in folded for line in text) + "\n"
+    renamed = found.model_copy(
+        update={
+            "subject": found.subject.model_copy(update={"name": shown}),
+            "message": _renamed(found.message, own, shown),
+            "remedy": _renamed(found.remedy, own, shown),
+        }
+    )
+    lines = plain(render_finding(renamed, WIDE, with_all=True)).splitlines()
+    return "".join(f"{line.removeprefix('  ')}\n" for line in lines)

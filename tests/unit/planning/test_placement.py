@@ -8,6 +8,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.plan.change import Hindrance
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim
@@ -294,7 +295,11 @@ def test_what_one_line_keeps_free_no_other_line_takes() -> None:
     assert hosts_of(found) == {"keeps-0": 0, "keeps-1": 0}
     assert found.failed["other-0"][1] is NoPlace.IMPOSSIBLE
     refusal = explain_refusal(found.hosts, other[0].shape, {})
-    assert "b: is without GPU VMs, and stays so for `keep_free`" in refusal.message
+    assert [(one.subject, one.reason) for one in refusal.hindrances] == [
+        ("b", "is without GPU VMs, and stays so for `keep_free`"),
+        ("a", "0000:10:00.0 is full (1 × grid_a100-40c planned: keeps-0)"),
+        ("a", "0000:11:00.0 is full (1 × grid_a100-40c planned: keeps-1)"),
+    ]
     assert hosts_of(place(hosts, [*keeps[:1], *other])) == {"keeps-0": 0, "other-0": 0}
 
 
@@ -303,13 +308,27 @@ def test_a_refusal_names_a_few_of_a_hosts_gpus_and_still_the_vms_that_are_off() 
         f"x{n}": {"host": "a", "gpus": ["grid_a100-40c"], "on": [f"0000:{16 + n:02x}:00.0"]} for n in range(8)
     }
     claims = {0: [Claim("idle", "vm-9", "grid_a100-40c")]}
-    message = explain_refusal(states({"a": {"gpus": a100s(8)}}, vms), shape("grid_a100-40c"), claims).message
-    assert message.count("is full") == 4
-    assert message.endswith("and 4 more; powered off, so not in the way now: idle (grid_a100-40c)")
+    rows = explain_refusal(states({"a": {"gpus": a100s(8)}}, vms), shape("grid_a100-40c"), claims).hindrances
+    *full, more, off = [one.reason for one in rows]
+    assert len(full) == 4
+    assert all("is full" in reason for reason in full)
+    assert more == "and 4 more reasons"
+    assert off == "powered off, so not in the way now: idle (grid_a100-40c)"
     four = dict(list(vms.items())[:4])
-    message = explain_refusal(states({"a": {"gpus": a100s(4)}}, four), shape("grid_a100-40c"), {}).message
-    assert message.count("is full") == 4
-    assert "more" not in message
+    rows = explain_refusal(states({"a": {"gpus": a100s(4)}}, four), shape("grid_a100-40c"), {}).hindrances
+    assert ["is full" in one.reason for one in rows] == [True] * 4
+
+
+def test_hosts_that_refuse_alike_share_a_row_and_of_very_many_the_rest_is_counted() -> None:
+    wanted = shape("nvidia_l40s-48c", hosts=20)
+    other_boards = {f"esx-{n:02}.lab": {"gpus": a100s(1)} for n in range(1, 21)}
+    alike = explain_refusal(states(other_boards), wanted, {})
+    assert [one.subject for one in alike.hindrances] == ["esx-{01..20}.lab"]
+    hosts = {f"esx-{n:02}": {"gpus": a100s(1)} for n in range(1, 21)}
+    vms = {f"x-{n}": {"host": f"esx-{n:02}", "gpus": ["grid_a100-40c"]} for n in range(1, 21)}
+    many = explain_refusal(states(hosts, vms), shape("grid_a100-40c", hosts=20), {})
+    assert len(many.hindrances) == 13
+    assert many.hindrances[-1] == Hindrance(subject="8 more hosts", reason="cannot give it either")
 
 
 def test_a_host_with_a_passed_through_nic_alone_is_free_of_gpu_vms() -> None:

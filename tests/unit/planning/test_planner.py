@@ -139,7 +139,7 @@ def test_a_profile_of_another_size_finds_no_place_beside_strangers() -> None:
     vms = {"a": own("grid_a100-10c"), "other": {"host": "esx-01", "gpus": ["grid_a100-10c"], "on": [GPU]}}
     plan = planned(plan_for(vm("a", "grid_a100-20c")), estate(vms), allow_power_cycle=True)
     assert codes(plan.errors) == ["VG104"]
-    assert "other" in plan.errors[0].message
+    assert "other" in plan.errors[0].text
     assert not plan.changes
 
 

@@ -17,7 +17,7 @@ from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Plan, Severity, Subject
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, ManualStep, Plan, Severity, Subject
 from vgpu_cfg.model.plan.report import Event, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.render.layout.console import make_console, plain
@@ -39,9 +39,13 @@ FULL = Diagnostic(
     code="VG103",
     severity=Severity.ERROR,
     subject=Subject(kind="vm", name="hvd-03"),
-    message="no GPU of cluster gpu can take one more grid_a100-40c: 0000:3b:00.0 of esx-01 is held by hvd-01"
-    " (grid_a100-40c), 0000:af:00.0 by hvd-02 (grid_a100-40c)",
-    remedy="free one of them, or ask for a smaller profile",
+    message="grid_a100-40c cannot be placed",
+    remedy="free a GPU, or ask for a smaller profile",
+    hindrances=(
+        Hindrance(subject="esx-01", reason="0000:3b:00.0 is full (1 × grid_a100-40c: hvd-01)"),
+        Hindrance(subject="esx-01", reason="0000:af:00.0 is full (1 × grid_a100-40c: hvd-02)"),
+        Hindrance(subject="esx-{02..04}", reason="has L40S"),
+    ),
 )
 
 

@@ -82,8 +82,8 @@ def hand_over(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.output import show
+    from vgpu_cfg.planning.expand.ranges import fold_names
     from vgpu_cfg.planning.guests.host_list import make_host_list
-    from vgpu_cfg.render.layout.lines import fold_names
     from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
     if port is not None and format_ not in (ExportFormat.TORCHRUN, ExportFormat.TF_CONFIG):

@@ -114,11 +114,13 @@ def locked(desired: DesiredPlan, observed: Inventory, estate: Estate) -> Iterato
 
 def refuse_errors(plan: Plan) -> None:
     """Raise DoesNotFit where a finding stands against the plan."""
+    from vgpu_cfg.render.views.findings import alike
+
     errors = plan.errors
     if not errors:
         return
-    first = errors[0]
-    more = f" (and {len(errors) - 1} more above)" if len(errors) > 1 else ""
+    first, *others = alike(errors)
+    more = f" (and {len(others)} more above)" if others else ""
     raise DoesNotFit(
         f"{first.code} {first.message}{more}",
         subject=f"{first.subject.kind} {first.subject.name}",

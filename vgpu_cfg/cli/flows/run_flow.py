@@ -35,7 +35,7 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, UnsafePlan, VCenterError
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
-from vgpu_cfg.render.layout.lines import fold_names
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 

@@ -12,8 +12,8 @@ from vgpu_cfg.cli.flows import flow
 from vgpu_cfg.cli.flows.guest_access import login_shells
 from vgpu_cfg.cli.flows.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
-from vgpu_cfg.render.layout.lines import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
-from vgpu_cfg.render.layout.lines import counted, fold_names
+from vgpu_cfg.render.layout.lines import counted
 
 if TYPE_CHECKING:
     from rich.text import Text

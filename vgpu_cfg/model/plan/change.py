@@ -322,14 +322,34 @@ class Severity(StrEnum):
     INFO = "info"
 
 
+class Hindrance(Frozen):
+    """What stands in the way of what a finding is about: which hosts, as ranges, and why."""
+
+    subject: str
+    reason: str
+
+
 class Diagnostic(Frozen):
-    """A finding. `code` is VGnnn and has a page; `remedy` is the next thing to do."""
+    """A finding. `code` is VGnnn and has a page; `remedy` is the next thing to do.
+
+    `message` says what; `hindrances` what stands in the way, where that can be several, one row each.
+    """
 
     code: str
     severity: Severity
     subject: Subject
     message: str
     remedy: str = ""
+    hindrances: tuple[Hindrance, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What and what stands in the way, as one sentence."""
+        rows: dict[str, list[str]] = {}
+        for one in self.hindrances:
+            rows.setdefault(one.subject, []).append(one.reason)
+        words = " | ".join(f"{subject}: {'; '.join(reasons)}" for subject, reasons in rows.items())
+        return f"{self.message}: {words}" if words else self.message
 
 
 class Placement(Frozen):

@@ -10,12 +10,13 @@ ValueError with a hint on the second line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _RANGE = re.compile(r"\{([0-9]{1,9})\.\.([0-9]{1,9})\}")
 _BRACED = re.compile(r"\{[^{}]*\}?|\}")
+_DIGITS = re.compile(r"([0-9]+)")
 _NUMBER = re.compile(r"\{([ni])\}")
 MOST_MEMBERS = 10_000
 
@@ -99,3 +100,36 @@ def has_templates(value: Any) -> bool:
             return any(has_templates(inner) for inner in value)
         case _:
             return False
+
+
+def fold_names(names: Iterable[str]) -> str:
+    """Write names as a plan file would: esx-01.lab and esx-02.lab become "esx-{01..02}.lab"."""
+    runs: list[tuple[int, list[str]]] = []
+    for name in names:
+        counting, run = runs[-1] if runs else (-1, [])
+        place = _counts_on(run[-1], name) if run else None
+        if place is None or (len(run) > 1 and place != counting):
+            runs.append((-1, [name]))
+            continue
+        run.append(name)
+        runs[-1] = (place, run)
+    return ", ".join(_run(place, run) for place, run in runs)
+
+
+def _counts_on(before: str, name: str) -> int | None:
+    """Return which part of two names is a number that counts on; None where they differ otherwise."""
+    old, new = _DIGITS.split(before), _DIGITS.split(name)
+    differing = [index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]]
+    if len(old) != len(new) or len(differing) != 1 or differing[0] % 2 == 0:
+        return None
+    first, second = old[differing[0]], new[differing[0]]
+    is_same_form = len(first) == len(second) or not second.startswith("0")
+    return differing[0] if int(second) == int(first) + 1 and is_same_form else None
+
+
+def _run(place: int, names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    parts, last = _DIGITS.split(names[0]), _DIGITS.split(names[-1])
+    parts[place] = f"{{{parts[place]}..{last[place]}}}"
+    return "".join(parts)

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.plan.change import Diagnostic, Severity, Subject
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Severity, Subject
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code, check_of
-from vgpu_cfg.planning.findings.wording import as_counted, listed
+from vgpu_cfg.planning.findings.wording import as_counted
 
+_OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
+"""What is equal where VMs share a finding: code, severity, message, remedy, and what stands in the way."""
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -19,23 +22,19 @@ def _order(found: Diagnostic) -> tuple[int, str, str, str]:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects findings; `diagnostics()` gives them, errors first, like ones of a plan line folded.
+    """Collects findings; `diagnostics()` gives them, errors first, equal ones of VMs as one.
 
-    `relaxed` is the plan file's `checks`. `lines` tells how many VMs each line has.
+    `relaxed` is the plan file's `checks`.
     """
 
     relaxed: Mapping[str, Severity] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
     _others: dict[Diagnostic, None] = field(default_factory=dict)
-    _of_vms: dict[tuple[str, Code, Severity, str, str], dict[str, None]] = field(default_factory=dict)
+    _of_vms: dict[_OfVms, dict[str, None]] = field(default_factory=dict)
 
     @classmethod
     def for_plan(cls, desired: DesiredPlan) -> Findings:
         """Take the plan file's own severities, and complain of those that it must not give."""
-        lines: dict[str, int] = {}
-        for vm in desired.vms:
-            lines[vm.line] = lines.get(vm.line, 0) + 1
-        findings = cls({code: Severity(text) for code, text in desired.checks.items()}, lines)
+        findings = cls({code: Severity(text) for code, text in desired.checks.items()})
         for code, severity in findings.relaxed.items():
             findings._assess_relaxation(desired.name, code, severity)
         return findings
@@ -49,18 +48,25 @@ class Findings:
             Diagnostic(code=code.value, severity=weight, subject=subject, message=message, remedy=remedy)
         ] = None
 
-    def refuse_vm(self, code: Code, vm: DesiredVm, message: str, remedy: str = "") -> None:
+    def refuse_vm(
+        self,
+        code: Code,
+        vm: DesiredVm,
+        message: str,
+        remedy: str = "",
+        hindrances: tuple[Hindrance, ...] = (),
+    ) -> None:
         """Take a finding that leaves a VM without a plan: an error, whatever the plan file says."""
-        self._take_vm(code, vm, Severity.ERROR, message, remedy)
+        self._take_vm(vm, (code, Severity.ERROR, message, remedy, hindrances))
 
     def add_vm(
         self, code: Code, vm: DesiredVm, message: str, remedy: str = "", severity: Severity | None = None
     ) -> None:
         """Take a finding about a VM of the plan; `severity` as in `add`."""
-        self._take_vm(code, vm, self.severity_of(code, severity), message, remedy)
+        self._take_vm(vm, (code, self.severity_of(code, severity), message, remedy, ()))
 
-    def _take_vm(self, code: Code, vm: DesiredVm, weight: Severity, message: str, remedy: str) -> None:
-        self._of_vms.setdefault((vm.line, code, weight, message, remedy), {})[vm.name] = None
+    def _take_vm(self, vm: DesiredVm, found: _OfVms) -> None:
+        self._of_vms.setdefault(found, {})[vm.name] = None
 
     def severity_of(self, code: Code, severity: Severity | None = None) -> Severity:
         """Say how much a finding weighs in this plan."""
@@ -75,23 +81,20 @@ class Findings:
         """Return everything found, or of VMs only what concerns the wanted ones."""
         chosen = None if wanted is None else set(wanted)
         found = list(self._others)
-        for (line, code, weight, message, remedy), names in self._of_vms.items():
+        for (code, weight, message, remedy, hindrances), names in self._of_vms.items():
             kept = [name for name in names if chosen is None or name in chosen]
             if kept:
-                subject = Subject(kind="vm", name=self._subject_name(line, kept))
                 found.append(
                     Diagnostic(
-                        code=code.value, severity=weight, subject=subject, message=message, remedy=remedy
+                        code=code.value,
+                        severity=weight,
+                        subject=Subject(kind="vm", name=fold_names(sorted(kept, key=as_counted))),
+                        message=message,
+                        remedy=remedy,
+                        hindrances=hindrances,
                     )
                 )
         return tuple(sorted(found, key=_order))
-
-    def _subject_name(self, line: str, names: list[str]) -> str:
-        return (
-            line
-            if len(names) > 1 and len(names) == self.lines.get(line)
-            else listed(sorted(names, key=as_counted))
-        )
 
     def _assess_relaxation(self, plan: str, code: str, severity: Severity) -> None:
         subject = Subject(kind="plan", name=plan)

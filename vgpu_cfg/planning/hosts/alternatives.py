@@ -64,7 +64,7 @@ class Alternatives:
         self.resolved_hosts = {
             resolved.view.host.moid: resolved for resolved in resolved_hosts if is_derivable(resolved)
         }
-        self.unclear = Findings(findings.relaxed, findings.lines)
+        self.unclear = Findings(findings.relaxed)
         self._assessor, self._relaxed = assessor, findings.relaxed
         self._desired, self._observed, self._catalog = desired, observed, catalog
         self._known: dict[str, tuple[AssessedHost, int]] = {}

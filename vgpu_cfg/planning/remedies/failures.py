@@ -53,6 +53,8 @@ def _report(
             f"{refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
-        findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, helps + remedy)
+        findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, helps + remedy, refusal.hindrances)
         return
-    findings.refuse_vm(refusal.code, resolved.desired, refusal.message, helps + refusal.remedy)
+    findings.refuse_vm(
+        refusal.code, resolved.desired, refusal.message, helps + refusal.remedy, refusal.hindrances
+    )

@@ -1,24 +1,28 @@
-"""Why a VM fits nowhere, in words: which host or GPU refuses, what holds it, and what to do."""
+"""Why a VM fits nowhere: which host or GPU refuses, what holds it, and what to do, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.model.plan.change import Hindrance
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.findings.wording import counted, gib, listed, node_list, whole_gib
+from vgpu_cfg.planning.findings.wording import as_counted, counted, gib, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness
 from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
-_SHOWN = 4  # of the GPUs of one host
+_MOST_GPUS = 4
+"""So many refusals of GPUs are told of one host."""
+_MOST_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Refusal:
     code: Code
     message: str
     remedy: str
+    hindrances: tuple[Hindrance, ...]
 
 
 @dataclass(slots=True)
@@ -45,9 +50,10 @@ class _HostRefusal:
         self.codes.append(code)
         self.texts.append(text)
 
-    def text(self) -> str:
-        reported = listed(self.texts, shown=_SHOWN, separator="; ")
-        return f"{reported}; {self.note}" if self.note else reported
+    def reasons(self) -> list[str]:
+        rest = len(self.texts) - _MOST_GPUS
+        more = [f"and {counted(rest, 'more reason')}"] if rest > 0 else []
+        return [*self.texts[:_MOST_GPUS], *more, *([self.note] if self.note else [])]
 
     def drop_strange_boards(self) -> None:
         """Of a list of profiles, leave out those of other boards where one is of the host's own."""
@@ -67,13 +73,27 @@ def explain_refusal(
     """
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
     code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
-    close = [one for one in found if one.code is code]
-    texts = [f"{one.host}: {one.text()}" for one in close]
-    others = [one.host for one in found if one.code is not code]
-    message = f"{wanted_text(shape)} cannot be placed: {listed(texts, shown=4, separator=' | ')}"
-    if others:
-        message += f"; {counted(len(others), 'other host')} ({listed(sorted(others))}) cannot give it either"
-    return Refusal(code, message, REMEDIES.get(code, ""))
+    found.sort(key=lambda one: -closeness(one.code))
+    message = f"{wanted_text(shape)} cannot be placed"
+    return Refusal(code, message, REMEDIES.get(code, ""), _hindrances(found))
+
+
+def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
+    """Tell every host's reasons, those of the closest first; hosts with the same reasons share them."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for one in found:
+        alike.setdefault(tuple(one.reasons()), []).append(one.host)
+    shown: list[Hindrance] = []
+    left = len(found)
+    for reasons, hosts in alike.items():
+        if len(shown) >= _MOST_ROWS:
+            break
+        subject = fold_names(sorted(hosts, key=as_counted))
+        shown += [Hindrance(subject=subject, reason=reason) for reason in reasons]
+        left -= len(hosts)
+    if left:
+        shown.append(Hindrance(subject=counted(left, "more host"), reason="cannot give it either"))
+    return tuple(shown)
 
 
 def wanted_text(shape: Shape) -> str:

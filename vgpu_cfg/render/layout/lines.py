@@ -6,13 +6,14 @@ nothing is left for a terminal to wrap.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from rich.text import Text
+
+from vgpu_cfg.planning.expand.ranges import fold_names
 
 MIN_WIDTH = 80
 MAX_WIDTH = 120
@@ -114,17 +115,6 @@ def both_ends(left: Text, right: Text, width: int) -> list[Text]:
     return [*fold(left, width), Text.assemble(" " * max(0, width - right.cell_len), right)]
 
 
-def fold_names(names: Iterable[str]) -> str:
-    """Write names as a plan file would: hvd-01, hvd-02, hvd-03 become "hvd-{01..03}"."""
-    runs: list[list[str]] = []
-    for name in names:
-        if runs and _follows(runs[-1][-1], name):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ", ".join(_run(run) for run in runs)
-
-
 def short(words: Iterable[str], most: int = 3) -> str:
     """Join the first few and count the rest: "a, b, c and 5 more"."""
     listed = list(words)
@@ -223,20 +213,3 @@ def _row_lines(
         line.rstrip()
         lines.append(line)
     return lines
-
-
-def _follows(before: str, name: str) -> bool:
-    match_before, match = re.search(r"\d+$", before), re.search(r"\d+$", name)
-    if not match_before or not match or before[: match_before.start()] != name[: match.start()]:
-        return False
-    is_one_more = int(match[0]) == int(match_before[0]) + 1
-    return is_one_more and (len(match[0]) == len(match_before[0]) or not match[0].startswith("0"))
-
-
-def _run(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    first, last = re.search(r"\d+$", names[0]), re.search(r"\d+$", names[-1])
-    if first is None or last is None:
-        return ", ".join(names)
-    return f"{names[0][: first.start()]}{{{first[0]}..{last[0]}}}"

@@ -27,8 +27,8 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
 from vgpu_cfg.render.markdown.parts import Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy

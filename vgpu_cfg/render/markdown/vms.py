@@ -42,10 +42,10 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.edits import edit_value
-from vgpu_cfg.render.layout.lines import fold_names
 from vgpu_cfg.render.markdown.guests import guest_part
 from vgpu_cfg.render.markdown.parts import Part
 

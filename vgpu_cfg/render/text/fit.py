@@ -6,20 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu
-from vgpu_cfg.render.layout.lines import (
-    Cell,
-    Column,
-    both_ends,
-    counted,
-    fold_hosts,
-    fold_names,
-    hanging,
-    size,
-    table,
-)
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold_hosts, hanging, size, table
 from vgpu_cfg.render.views.fit import FitView
 
 _COLUMNS = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm
-from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, fold_names, table
+from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, table
 from vgpu_cfg.render.layout.profiles import ladder
 
 _OFF_COLUMNS = (

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult
-from vgpu_cfg.render.layout.lines import (
-    Cell,
-    Column,
-    both_ends,
-    counted,
-    duration,
-    fold_names,
-    hanging,
-    table,
-)
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, duration, hanging, table
 
 _MOST_SHOWN = 6
 _COLUMNS = (

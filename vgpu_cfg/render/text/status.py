@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -22,6 +21,7 @@ from vgpu_cfg.render.layout.lines import (
 )
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
+from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.host_status import HostStatus
 from vgpu_cfg.render.views.inventory import profile_text
 from vgpu_cfg.render.views.status import StatusView, VmRow
@@ -68,7 +68,7 @@ def _verdict(view: StatusView) -> Text:
     differing += sum(not row.is_in_sync for row in view.hosts)
     differing += sum(not row.is_in_sync for row in view.vms)
     unread = sum(not row.is_read for row in view.hosts)
-    errors = sum(found.severity is Severity.ERROR for found in view.findings)
+    errors = error_count(view.findings)
     if differing:
         return Text(f"{differing} {'differs' if differing == 1 else 'differ'}", "yellow")
     if errors:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, fold_names, table
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, table
 from vgpu_cfg.render.text.findings import lay_out
 from vgpu_cfg.render.views.verification import (
     Block,
@@ -34,7 +35,6 @@ _SIGNS = {
     CheckState.SKIPPED: "skip",
 }
 _COLUMNS = (Column("", drop=0), Column("CHECK"), Column("RESULT", is_flexible=True))
-_MOST_NAME_WIDTH = 16
 
 
 def render_verification(
@@ -99,16 +99,15 @@ def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
     for one in failed:
         alike.setdefault((one.code, one.title, one.message, one.remedy), []).append(one)
     named = [(fold_names(one.subject.name for one in same), same[0]) for same in alike.values()]
-    longest = min(max(len(name) for name, _ in named), _MOST_NAME_WIDTH)
     for name, one in named:
-        lines += finding_lines(one, longest, width, name=name)
+        lines += finding_lines(one, width, name=name)
     return lines
 
 
-def finding_lines(one: CheckResult, name_width: int, width: int, *, name: str = "") -> list[Text]:
+def finding_lines(one: CheckResult, width: int, *, name: str = "") -> list[Text]:
     """Lay out a failure of one subject, or of several under one `name`."""
     head = (one.code, "bold red", name or one.subject.name)
-    return lay_out(head, f"{one.title}: {one.message}", one.remedy, name_width, width)
+    return lay_out(head, f"{one.title}: {one.message}", one.remedy, width)
 
 
 def _end(found: Verification, width: int, next_command: str, *, hides_skipped: bool) -> list[Text]:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.layout.lines import (
     Column,
@@ -12,7 +13,6 @@ from vgpu_cfg.render.layout.lines import (
     by_row,
     duration,
     fold,
-    fold_names,
     hanging,
     short,
     size,
@@ -33,6 +33,9 @@ from vgpu_cfg.render.layout.lines import (
         (["a-9", "a-010"], "a-9, a-010"),
         (["a-1", "b-2"], "a-1, b-2"),
         (["web", "db", "hvd-1", "hvd-2"], "web, db, hvd-{1..2}"),
+        (["esx-01.lab", "esx-02.lab", "esx-04.lab"], "esx-{01..02}.lab, esx-04.lab"),
+        (["a1-1", "a1-2", "a2-2"], "a1-{1..2}, a2-2"),
+        (["1-1", "1-2", "2-2", "3-2"], "1-{1..2}, {2..3}-2"),
     ],
 )
 def test_names_fold_into_ranges_as_a_plan_file_writes_them(names: list[str], folded: str) -> None:

@@ -40,12 +40,13 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.edits import edit_value
-from vgpu_cfg.render.layout.lines import both_ends, fold, fold_names
+from vgpu_cfg.render.layout.lines import both_ends, fold
 from vgpu_cfg.render.text.guests import guest_text, way_text
 
 _Headed = (

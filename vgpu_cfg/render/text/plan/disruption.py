@@ -7,17 +7,8 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan
-from vgpu_cfg.render.layout.lines import (
-    Column,
-    by_row,
-    counted,
-    fold,
-    fold_names,
-    hanging,
-    short,
-    table,
-    without_domain,
-)
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.layout.lines import Column, by_row, counted, fold, hanging, short, table, without_domain
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 
 _IMPACT_WORDS = {

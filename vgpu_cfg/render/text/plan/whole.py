@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import (
-    DestroyVm,
-    Plan,
-    Severity,
-)
+from vgpu_cfg.model.plan.change import DestroyVm, Plan
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
-from vgpu_cfg.render.layout.lines import both_ends, counted, fold, fold_names, hanging, short
+from vgpu_cfg.render.layout.lines import both_ends, counted, fold, hanging, short
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.plan.change_lines import sign_of
 from vgpu_cfg.render.text.plan.changes import (
@@ -26,6 +23,7 @@ from vgpu_cfg.render.text.plan.changes import (
     render_followers,
 )
 from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
+from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.plan import plan_counts
 
 _LEGEND = (
@@ -161,7 +159,7 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     lines += hanging(
         "PLAN", ", ".join(part for part in (plan.digest, says) if part), width, indent=0, label_width=6
     )
-    errors = sum(found.severity is Severity.ERROR for found in plan.diagnostics)
+    errors = error_count(plan.diagnostics)
     if errors:
         lines += hanging(
             "NEXT",
