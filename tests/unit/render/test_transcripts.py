@@ -13,7 +13,7 @@ from vgpu_cfg.render.layout.console import plain
 
 CROWDED = (
     *("inventory", "inventory-all", "profiles", "run-done", "run-failed"),
-    *("run-hosts-failed", "run-hosts-waiting", "run-guests-done", "guests-status"),
+    *("run-hosts-failed", "run-hosts-waiting", "run-guests-done", "guests-status", "guests-new"),
 )
 IS_REWRITING = os.environ.get("REWRITE_TRANSCRIPTS") == "1"
 

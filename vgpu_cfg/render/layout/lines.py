@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from vgpu_cfg.planning.expand.ranges import fold_names
 
-MIN_WIDTH = 80
+MIN_WIDTH = 60
 MAX_WIDTH = 120
 
 Cell: TypeAlias = "str | Text"
@@ -38,6 +39,17 @@ def table(
     columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int, *, indent: int = 2
 ) -> list[Text]:
     """Lay out rows under headings; a column that is empty throughout is left out."""
+    return [line for row in table_rows(columns, rows, width, indent=indent) for line in row]
+
+
+def table_rows(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int, *, indent: int = 2
+) -> list[list[Text]]:
+    """Lay out a table as the lines of each row, those of the headings first.
+
+    Where the words of a row do not fit beside each other, each cell gets a line of its own after its
+    heading, and the headings none.
+    """
     body = [[_text(cell) for cell in row] for row in rows]
     kept = [index for index in range(len(columns)) if any(row[index].plain for row in body)]
     if not kept:
@@ -45,28 +57,36 @@ def table(
     natural = {
         index: max([len(columns[index].title), *(row[index].cell_len for row in body)]) for index in kept
     }
+    least = {
+        index: max([len(columns[index].title), *(_longest_word(row[index]) for row in body)])
+        for index in kept
+    }
     while True:
         room = width - indent - 2 * (len(kept) - 1)
-        widths = _fitted(columns, {index: natural[index] for index in kept}, room)
+        widths = _fitted(columns, {index: natural[index] for index in kept}, least, room)
         droppable = [index for index in kept if columns[index].drop]
         if sum(widths.values()) <= room or not droppable:
             break
         kept.remove(max(droppable, key=lambda index: columns[index].drop))
-    head = [Text(columns[index].title, style="bold") for index in kept]
     chosen = [columns[index] for index in kept]
+    if sum(widths.values()) > room:
+        return [[], *(_stacked([row[index] for index in kept], chosen, width, indent) for row in body)]
+    head = [Text(columns[index].title, style="bold") for index in kept]
     sizes = [widths[index] for index in kept]
-    lines = _row_lines(head, chosen, sizes, indent)
-    for row in body:
-        lines += _row_lines([row[index] for index in kept], chosen, sizes, indent)
-    return lines
+    lines = [_row_lines(head, chosen, sizes, indent)]
+    return lines + [_row_lines([row[index] for index in kept], chosen, sizes, indent) for row in body]
 
 
 def hanging(
     label: str, text: Cell, width: int, *, indent: int = 2, label_width: int = 8, style: str = ""
 ) -> list[Text]:
-    """Lay out a label and a paragraph beside it, folded at words."""
+    """Lay out a label and a paragraph beside it, or below it where a word has no room there."""
     start = " " * indent + f"{label:<{label_width}} "
-    body = fold(_text(text), max(20, width - len(start)), breaks_words=False)
+    body = fold(_text(text), width - len(start))
+    if label and any(part.cell_len > width - len(start) for part in body):
+        margin = Text(" " * (indent + 2))
+        head = Text(" " * indent).append(label, style)
+        return [head, *(margin + part for part in fold(_text(text), width - indent - 2))]
     lines = []
     for number, part in enumerate(body):
         line = Text(start if number == 0 else " " * len(start))
@@ -76,21 +96,21 @@ def hanging(
     return lines
 
 
-def fold(text: Text, width: int, *, hang: int = 0, breaks_words: bool = True) -> list[Text]:
+def fold(text: Text, width: int, *, hang: int = 0) -> list[Text]:
     """Break a line at line breaks and spaces, keeping styles.
 
-    All lines but the first are indented by `hang`. A word that is longer than a line is
-    broken too, unless `breaks_words` is off: then it stands out, as a path to copy should.
+    All lines but the first are indented by `hang`. No word is broken: one that is longer than a line
+    stands out, on a line of its own, as a path to copy should.
     """
     first, *others = text.split("\n", allow_blank=True)
-    lines = _fold_paragraph(first, width, hang, breaks_words=breaks_words)
+    lines = _fold_paragraph(first, width, hang)
     margin = Text(" " * hang)
     for paragraph in others:
-        lines += _fold_paragraph(margin + paragraph, width, hang, breaks_words=breaks_words)
+        lines += _fold_paragraph(margin + paragraph, width, hang)
     return lines
 
 
-def _fold_paragraph(text: Text, width: int, hang: int, *, breaks_words: bool) -> list[Text]:
+def _fold_paragraph(text: Text, width: int, hang: int) -> list[Text]:
     plain = text.plain
     if text.cell_len <= width:
         return [text]
@@ -98,7 +118,7 @@ def _fold_paragraph(text: Text, width: int, hang: int, *, breaks_words: bool) ->
     lines: list[Text] = []
     start = 0
     for part in textwrap.wrap(
-        plain, width, subsequent_indent=margin, break_on_hyphens=False, break_long_words=breaks_words
+        plain, max(1, width), subsequent_indent=margin, break_on_hyphens=False, break_long_words=False
     ):
         words = part if not lines else part[hang:]
         at = plain.index(words.split(" ")[0], start) if words.strip() and not words.startswith(" ") else start
@@ -138,16 +158,6 @@ def fold_hosts(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])}, …"
 
 
-def by_row(lines: Iterable[Text], indent: int = 2) -> list[list[Text]]:
-    """Gather the lines of a table by row, the heading first; a row's first cell is never blank."""
-    rows: list[list[Text]] = []
-    for line in lines:
-        if line.plain[indent : indent + 1].strip():
-            rows.append([])
-        rows[-1].append(line)
-    return rows
-
-
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Say "1 VM", "2 VMs"."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
@@ -177,23 +187,38 @@ def _text(cell: Cell) -> Text:
     return cell if isinstance(cell, Text) else Text(cell)
 
 
-def _fitted(columns: Sequence[Column], widths: dict[int, int], room: int) -> dict[int, int]:
-    """Narrow the flexible columns, the widest first, to no less than their headings or 12."""
+def _longest_word(text: Text) -> int:
+    return max(map(cell_len, text.plain.split()), default=0)
+
+
+def _fitted(
+    columns: Sequence[Column], widths: dict[int, int], least: dict[int, int], room: int
+) -> dict[int, int]:
+    """Narrow the flexible columns, the widest first, as far as their words let them."""
     fitted = dict(widths)
     while (over := sum(fitted.values()) - room) > 0:
         flexible = [
-            index
-            for index in fitted
-            if columns[index].is_flexible and fitted[index] > max(12, len(columns[index].title))
+            index for index in fitted if columns[index].is_flexible and fitted[index] > max(12, least[index])
         ]
         if not flexible:
             break
         widest = max(flexible, key=lambda index: fitted[index])
-        least = max(12, len(columns[widest].title))
         others = [fitted[index] for index in flexible if index != widest]
-        target = max([least, fitted[widest] - over, *(other - 1 for other in others)])
+        target = max([12, least[widest], fitted[widest] - over, *(other - 1 for other in others)])
         fitted[widest] = min(fitted[widest] - 1, target)
     return fitted
+
+
+def _stacked(cells: Sequence[Text], columns: Sequence[Column], width: int, indent: int) -> list[Text]:
+    """Lay out a row below itself: its first cell, then each further one after its heading."""
+    first, *others = zip(cells, columns, strict=True)
+    lines = [Text(" " * indent) + part for part in fold(first[0], width - indent)]
+    margin = indent + 2
+    label_width = max((len(column.title) for _, column in others), default=0)
+    for cell, column in others:
+        if cell.plain:
+            lines += hanging(column.title.strip(), cell, width, indent=margin, label_width=label_width)
+    return lines
 
 
 def _row_lines(

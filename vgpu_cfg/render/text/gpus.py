@@ -15,13 +15,13 @@ from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
     both_ends,
-    by_row,
     counted,
     fold,
     fold_hosts,
     hanging,
     size,
     table,
+    table_rows,
 )
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.holders import render_idle, render_off
@@ -125,8 +125,8 @@ def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[T
     lines: list[Text] = []
     if shown:
         rows = [(host, alike) for host, group in shown for alike in _alike(group, with_all=with_all)]
-        laid = table(_GPU_COLUMNS, [_gpu_cells(alike) for _, alike in rows], width, indent=4)
-        heading, *body = by_row(laid, indent=4)
+        cells = [_gpu_cells(alike) for _, alike in rows]
+        heading, *body = table_rows(_GPU_COLUMNS, cells, width, indent=4)
         lines += [Text(""), Text("GPUS", style="bold"), *heading]
         before = ""
         for (host, alike), entry in zip(rows, body, strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, by_row, counted, fold, size, table
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.topology import nic_text, nvlink_text, short
 
@@ -92,8 +92,8 @@ def _gpus(view: InventoryView, width: int) -> list[Text]:
     if not view.gpus:
         return []
     lines = [Text(""), Text("GPUS", style="bold")]
-    rows = table(_GPU_COLUMNS, [_gpu_cells(gpu) for gpu in view.gpus], width, indent=4)
-    heading, *body = by_row(rows, indent=4)
+    cells = [_gpu_cells(gpu) for gpu in view.gpus]
+    heading, *body = table_rows(_GPU_COLUMNS, cells, width, indent=4)
     lines += heading
     nodes: dict[str, list[str]] = {}
     for row in view.numa_nodes:

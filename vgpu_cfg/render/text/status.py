@@ -11,12 +11,11 @@ from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
     both_ends,
-    by_row,
     counted,
     fold,
     hanging,
     short,
-    table,
+    table_rows,
     without_domain,
 )
 from vgpu_cfg.render.text.findings import render_findings
@@ -83,7 +82,7 @@ def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     has_guests = any(row.guest is not None for row in view.vms)
     columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
     cells = [_cells(row, hosts, with_guest=has_guests) for row in view.vms]
-    heading, *rows = by_row(table(columns, cells, width))
+    heading, *rows = table_rows(columns, cells, width)
     lines = heading
     for row, shown in zip(view.vms, rows, strict=True):
         lines += shown
@@ -100,7 +99,7 @@ def _host_rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     """Lay out a row per host; under it what differs, what waits for a restart, and why it is down."""
     shortened = without_domain(row.name for row in view.hosts)
     cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_text(row)] for row in view.hosts]
-    heading, *rows = by_row(table(_HOST_COLUMNS, cells, width))
+    heading, *rows = table_rows(_HOST_COLUMNS, cells, width)
     lines = heading
     for row, shown in zip(view.hosts, rows, strict=True):
         lines += shown

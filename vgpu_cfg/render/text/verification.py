@@ -8,7 +8,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, table
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, table_rows
 from vgpu_cfg.render.text.findings import lay_out
 from vgpu_cfg.render.views.verification import (
     Block,
@@ -34,7 +34,7 @@ _SIGNS = {
     CheckState.NOT_ASKED: "-",
     CheckState.SKIPPED: "skip",
 }
-_COLUMNS = (Column("", drop=0), Column("CHECK"), Column("RESULT", is_flexible=True))
+_COLUMNS = (Column(""), Column("", is_flexible=True), Column("", is_flexible=True))
 
 
 def render_verification(
@@ -60,23 +60,16 @@ def _blocks(part: Part, width: int, *, with_all: bool) -> list[Text]:
     """Lay out a heading per subject with its results below; the columns are the same throughout."""
     open_blocks = [block for block in part.blocks if not is_folded(part, block, with_all=with_all)]
     rows = [row for block in open_blocks for row in _rows(block, with_all=with_all)]
-    laid = _without_heading(table(_COLUMNS, rows, width, indent=4)) if rows else []
+    laid = table_rows(_COLUMNS, rows, width, indent=4)[1:]
     lines: list[Text] = []
     for block in part.blocks:
         about = f"  {block.about}" if block.about else ""
         head = Text.assemble("  ", (block.name, "bold"), (about, ""))
         lines += both_ends(head, Text(block.counts, "yellow" if block.has_trouble else "dim"), width)
         if block in open_blocks:
-            count = len(shown_results(block, with_all=with_all))
-            for _ in range(count):
-                lines.append(laid.pop(0))
-                while laid and not laid[0].plain[4:5].strip():
-                    lines.append(laid.pop(0))
+            for _ in shown_results(block, with_all=with_all):
+                lines += laid.pop(0)
     return lines
-
-
-def _without_heading(lines: list[Text]) -> list[Text]:
-    return lines[1:]
 
 
 def _rows(block: Block, *, with_all: bool) -> list[list[Cell]]:

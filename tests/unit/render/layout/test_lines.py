@@ -10,13 +10,13 @@ from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.layout.lines import (
     Column,
     both_ends,
-    by_row,
     duration,
     fold,
     hanging,
     short,
     size,
     table,
+    table_rows,
     without_domain,
 )
 
@@ -92,8 +92,16 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 
 def test_rows_are_gathered_with_their_folded_lines() -> None:
     columns = [Column("A"), Column("B", is_flexible=True)]
-    rows = by_row(table(columns, [["1", "word " * 20], ["2", "x"]], 40))
+    rows = table_rows(columns, [["1", "word " * 20], ["2", "x"]], 40)
     assert [len(row) for row in rows] == [1, 3, 1]
+
+
+def test_a_row_whose_words_do_not_fit_beside_each_other_is_laid_out_below_itself() -> None:
+    columns = [Column("DEVICE"), Column("PATH", is_flexible=True), Column("SIZE", is_right=True)]
+    rows = [["vmnic0", "/vmfs/volumes/vsan/NVD-AIE-800.zip", "5"], ["vmnic1", "", "12"]]
+    assert plain(table(columns, rows, 44)) == (
+        "  vmnic0\n    PATH /vmfs/volumes/vsan/NVD-AIE-800.zip\n    SIZE 5\n  vmnic1\n    SIZE 12\n"
+    )
 
 
 def test_two_ends_share_a_line_where_they_fit() -> None:
@@ -103,7 +111,7 @@ def test_two_ends_share_a_line_where_they_fit() -> None:
 
 def test_a_path_to_copy_is_not_broken_and_line_breaks_are_kept() -> None:
     path = "/x" * 60
-    assert plain(hanging("LOG", path, 80, indent=0)) == f"LOG      {path}\n"
+    assert plain(hanging("LOG", path, 80, indent=0)) == f"LOG\n  {path}\n"
     assert plain(hanging("says", "one\ntwo", 80)) == "  says     one\n           two\n"
 
 
@@ -120,5 +128,5 @@ def test_styles_survive_folding() -> None:
 )
 def test_folding_loses_no_word_and_keeps_to_the_width(text: str, width: int, hang: int) -> None:
     lines = fold(Text(text), width, hang=hang)
-    assert "".join(text.split()) == "".join("".join(line.plain.split()) for line in lines)
-    assert all(line.cell_len <= width for line in lines)
+    assert text.split() == [word for line in lines for word in line.plain.split()]
+    assert all(line.cell_len <= width or len(line.plain.split()) == 1 for line in lines)

@@ -46,7 +46,7 @@ def test_what_is_disturbed_comes_first_and_names_who_must_move() -> None:
 
 def test_a_plan_without_host_changes_says_nothing_of_hosts() -> None:
     text = text_of(samples.two_new())
-    assert "HOST" not in text
+    assert "HOST esx" not in text
     assert "at a time" not in text
     assert "exit 7" not in text
 

@@ -154,13 +154,13 @@ def change_lines(
         hang = " " * start.cell_len
         room = width - start.cell_len - (len(ending) + 2 if ending else 0)
         least = max([_LEAST_ROOM, *map(len, words.plain.split())])
-        if start.cell_len > _FAR and room < least:
+        if room < least and (start.cell_len > _FAR or least <= width - number_width - 5):
             # A long path or option string would be cut to pieces in what room is left beside its name.
             lines += both_ends(start, Text(ending, "yellow"), width)
             margin = Text(" " * (number_width + 5))
             lines += [margin + part for part in fold(words, width - margin.cell_len)]
             continue
-        first, *rest = fold(words, room if start.cell_len > _FAR else max(30, room))
+        first, *rest = fold(words, room)
         lines += both_ends(start + first, Text(ending, "yellow"), width) if ending else [start + first]
         lines += [Text(hang) + part for part in rest]
     return lines

@@ -1,11 +1,11 @@
 """How changes read: a block per host, VM or rule, and like hosts or VMs folded into one table.
 
-The first of several that are alike is told in full; of the others only what differs.
+The first of several that are alike is told in full; of the others only what differs, of VMs as a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rich.text import Text
@@ -32,10 +32,12 @@ from vgpu_cfg.render.layout.lines import both_ends, counted, fold, short
 from vgpu_cfg.render.text.guests import guest_difference
 from vgpu_cfg.render.text.plan.change_lines import change_lines, is_in_head, sign_of, topic_of
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
+from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
 from vgpu_cfg.render.views.plan import effort_of, is_task
 
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""
+_NEW = "new, "
 _SWITCHED = "switched, "
 _MOST_FOLLOWERS = 16
 _MOST_DIFFERENCES = 8
@@ -73,6 +75,20 @@ class Follower:
 
     leader: Block
     blocks: list[tuple[Block, Difference]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Group:
+    """VMs or hosts that differ from their leader in the same way."""
+
+    blocks: list[Block]
+    difference: Difference
+    values: Values
+
+    @property
+    def numbers(self) -> str:
+        """The numbers of their changes, the first one's where they are several."""
+        return self.blocks[0].numbers if len(self.blocks) == 1 else f"{self.blocks[0].changes[0][0]}.."
 
 
 def make_blocks(plan: Plan) -> list[Block]:
@@ -138,15 +154,17 @@ def render_block(block: Block, width: int, *, with_all: bool = False) -> list[Te
 def render_followers(follower: Follower, width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out the hosts or VMs that are like their leader; equal differences share a line."""
     noun = _FOLDED[follower.leader.kind]
-    groups: list[tuple[list[Block], Difference]] = []
+    groups: list[_Group] = []
     for block, difference in follower.blocks:
-        if groups and groups[-1][1] == difference:
-            groups[-1][0].append(block)
+        values = _values(block)
+        if groups and (groups[-1].difference, groups[-1].values) == (difference, values):
+            groups[-1].blocks.append(block)
         else:
-            groups.append(([block], difference))
+            groups.append(_Group([block], difference, values))
     names = fold_names(block.name for block, _ in follower.blocks)
     words = _verb(follower.leader)
-    is_same = all(not difference for _, difference in groups)
+    own = _values(follower.leader)
+    is_same = all(not group.difference and group.values == own for group in groups)
     title = f"  {words}as {follower.leader.name}{'' if is_same else ', but:'}"
     effort = f"{_effort(follower.leader)} each" if len(follower.blocks) > 1 else _effort(follower.leader)
     if len(names) > width // 2:
@@ -155,21 +173,41 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
     if is_same:
         return lines
     shown = groups if with_all else groups[:_MOST_FOLLOWERS]
-    name_width = min(28, max(len(_names(blocks)) for blocks, _ in shown))
-    for blocks, difference in shown:
-        lines += _follower_lines(blocks, difference, name_width, width)
+    if noun == "VM":
+        titles = {*(("HOST", "GPU") if words == _NEW else ()), *_unlike_titles(own, shown)}
+        lines += render_unlike([_unlike(group, titles) for group in shown], width)
+    else:
+        name_width = min(28, max(len(_names(group.blocks)) for group in shown))
+        for group in shown:
+            lines += _follower_lines(group, name_width, width)
     if len(shown) < len(groups):
-        rest = sum(len(blocks) for blocks, _ in groups[len(shown) :])
+        rest = sum(len(group.blocks) for group in groups[len(shown) :])
         lines.append(Text(f"  and {counted(rest, f'more {noun}')} (-v shows all)", "dim"))
     return lines
 
 
-def _follower_lines(
-    blocks: Sequence[Block], difference: Difference, name_width: int, width: int
-) -> list[Text]:
-    numbers = blocks[0].numbers if len(blocks) == 1 else f"{blocks[0].changes[0][0]}.."
-    head = f"{numbers:>7}  {_names(blocks):<{name_width}}  "
-    first, *rest = fold(Text(", ".join(difference) or "no difference"), max(30, width - len(head)))
+def _values(block: Block) -> Values:
+    """Return what a table says of a VM; nothing of one whose guest alone is staged, and of a host."""
+    if block.kind != "vm" or all(isinstance(change, StageGuest) for _, change in block.changes):
+        return {}
+    return values_of(block.changes, block.placement)
+
+
+def _unlike_titles(leader: Values, groups: Sequence[_Group]) -> set[str]:
+    titles = {title for group in groups for title in {**leader, **group.values}}
+    return {
+        title for title in titles if any(group.values.get(title) != leader.get(title) for group in groups)
+    }
+
+
+def _unlike(group: _Group, titles: Collection[str]) -> UnlikeVm:
+    shown = {title: value for title, value in group.values.items() if title in titles}
+    return UnlikeVm(group.numbers, _names(group.blocks), shown, ", ".join(group.difference))
+
+
+def _follower_lines(group: _Group, name_width: int, width: int) -> list[Text]:
+    head = f"{group.numbers:>7}  {_names(group.blocks):<{name_width}}  "
+    first, *rest = fold(Text(", ".join(group.difference) or "no difference"), max(30, width - len(head)))
     return [Text(head) + first, *(Text(" " * len(head)) + part for part in rest)]
 
 
@@ -202,7 +240,7 @@ def _verb(block: Block) -> str:
         return ""
     changes = [change for _, change in block.changes]
     if any(isinstance(change, CreateVm) for change in changes):
-        return "new, "
+        return _NEW
     if any(isinstance(change, DestroyVm) for change in changes):
         return "removed, "
     if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
@@ -250,11 +288,10 @@ def _rest(change: Change) -> object:
 
 
 def _difference(leader: Block, block: Block) -> Difference:
-    """List what differs from the leader, in words; both have the same shape."""
+    """List what differs from the leader, in words, beside what a table says of VMs; both have one shape."""
     if leader.kind == "host":
         return host_difference(leader.changes, block.changes)
-    is_staged_only = all(isinstance(change, StageGuest) for _, change in block.changes)
-    words = [] if is_staged_only else _placement_difference(leader.placement, block.placement)
+    words: list[str] = []
     for (_, theirs), (_, ours) in zip(leader.changes, block.changes, strict=True):
         if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):
             words += _create_difference(theirs, ours)
@@ -262,20 +299,11 @@ def _difference(leader: Block, block: Block) -> Difference:
             words += guest_difference(theirs, ours)
             continue
         for before, after in zip(theirs.edits, ours.edits, strict=True):
-            if not is_in_head(ours, after) and _without_note(before) != _without_note(after):
+            is_told = is_tabled(ours, after) or is_in_head(ours, after)
+            if not is_told and _without_note(before) != _without_note(after):
                 topic, name = topic_of(after)
                 words.append(f"{name or topic} {edit_value(after)}")
     return tuple(dict.fromkeys(words))
-
-
-def _placement_difference(theirs: Placement | None, ours: Placement | None) -> list[str]:
-    if theirs is None or ours is None:
-        return []
-    is_elsewhere = theirs.host_moid != ours.host_moid
-    words = [f"on {ours.host_name}"] if is_elsewhere else []
-    if ours.gpu_pci_ids and (is_elsewhere or ours.gpu_pci_ids != theirs.gpu_pci_ids):
-        words.append(f"GPU {'' if ours.is_certain else 'probably '}{', '.join(ours.gpu_pci_ids)}")
-    return words
 
 
 def _create_difference(theirs: CreateVm, ours: CreateVm) -> list[str]:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.layout.lines import Column, by_row, counted, fold, hanging, short, table, without_domain
+from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 
 _IMPACT_WORDS = {
@@ -29,7 +29,8 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
     of_others = _other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
     rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
     if not efforts and not of_others:
-        return [Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")]
+        nothing = Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")
+        return fold(nothing, width, hang=12)
     lines = [Text("DISRUPTION", style="bold yellow"), *_host_rows(efforts, width, with_all=with_all)]
     lines += _limits(plan, width)
     for words, names in of_others.items():
@@ -54,18 +55,12 @@ def _host_rows(efforts: Sequence[HostEffort], width: int, *, with_all: bool) -> 
         groups.setdefault((effort.text or "by hand", _details(effort)), []).append(shortened[effort.name])
     shown = list(groups.items()) if with_all else list(groups.items())[:_MOST_HOSTS]
     rows = [(fold_names(names), Text(words, "yellow"), details) for (words, details), names in shown]
-    _, *laid_out = by_row([Text("  HOST"), *_without_heading(rows, width)])
-    lines = [line for row in laid_out for line in row]
+    blank = [Column(" ", is_flexible=column.is_flexible) for column in _COLUMNS]
+    lines = [line for row in table_rows(blank, rows, width)[1:] for line in row]
     left = sum(len(names) for _, names in list(groups.items())[len(shown) :])
     if left:
         lines.append(Text(f"  and {counted(left, 'more host')} likewise (-v shows all)", "dim"))
     return lines
-
-
-def _without_heading(rows: Sequence[Sequence[str | Text]], width: int) -> list[Text]:
-    """Lay out a table whose columns speak for themselves."""
-    blank = [Column(" ", is_flexible=column.is_flexible) for column in _COLUMNS]
-    return table(blank, rows, width)[1:]
 
 
 def _details(effort: HostEffort) -> str:

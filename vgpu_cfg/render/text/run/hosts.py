@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.render.layout.lines import Cell, Column, by_row, duration, fold, table, without_domain
+from vgpu_cfg.render.layout.lines import Cell, Column, duration, fold, table_rows, without_domain
 from vgpu_cfg.render.views.host_result import HostRow, reading_text
 
 _COLUMNS = (
@@ -25,7 +25,7 @@ def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
     if not rows:
         return []
     shortened = without_domain(row.name for row in rows)
-    heading, *laid_out = by_row(table(_COLUMNS, [_cells(row, shortened) for row in rows], width))
+    heading, *laid_out = table_rows(_COLUMNS, [_cells(row, shortened) for row in rows], width)
     lines = heading
     for row, shown in zip(rows, laid_out, strict=True):
         lines += shown

@@ -259,20 +259,23 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
         return lines
     lines += hanging("do", change.text, width, style="bold")
     for index, command in enumerate(change.commands):
-        lines.append(_to_type("" if index else "type", command))
+        lines += _to_type("" if index else "type", command, width)
     for index, proof in enumerate(proofs(change)):
         lines += hanging("" if index else "proof", proof, width)
     if next_command and change.needs_acknowledgement:
         done = f"{next_command} --done {shlex.quote(change.id)}"
-        lines.append(_to_type("then", done))
+        lines += _to_type("then", done, width)
     elif next_command:
         lines += hanging("then", f"{next_command}, which reads whether it is done", width)
     return lines
 
 
-def _to_type(label: str, command: str) -> Text:
+def _to_type(label: str, command: str, width: int) -> list[Text]:
     """Leave a command on one line, however long: broken in two it could not be copied."""
-    return Text.assemble(f"  {label:<8} ", (command, "bold"))
+    line = Text.assemble(f"  {label:<8} ", (command, "bold"))
+    if line.cell_len <= width:
+        return [line]
+    return [*([Text(f"  {label}")] if label else []), Text.assemble("    ", (command, "bold"))]
 
 
 def _has_staged(report: Report, changes: Mapping[str, Change]) -> bool:

@@ -1,0 +1,88 @@
+"""What commands print for people keeps to the terminal: no line runs over it, and no word is broken.
+
+Exceptions: a fault of a file stays on its line, which editors find; what is handed to another program
+(runbooks, host files, JSON) is not laid out for a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.widths import ENDLESS, WIDTHS, faults_in, unbroken_in
+from vgpu_cfg.render.layout import console
+
+LAB = ("--server", "lab:mixed-fleet")
+STRANDED = ("--server", "lab:estates/stranded.yaml")
+COMMANDS = {
+    "inventory": ["inventory", *LAB],
+    "inventory-all": ["inventory", "-v", *LAB],
+    "links": ["inventory", "--server", "lab:nvlink-4xa100"],
+    "pool": ["inventory", "--gpus", *LAB],
+    "pool-stranded": ["inventory", "--gpus", "-v", *STRANDED],
+    "fit": ["fit", "nvidia_l40s-12c", *LAB],
+    "fit-nowhere": ["fit", "grid_a100-8c", "-v", *STRANDED],
+    "profiles": ["profiles", "--board", "A100"],
+    "labs": ["lab", "list"],
+    "explain-code": ["explain", "VG107"],
+    "explain-text": ["explain", "Module 'DevicePowerOn' power on failed."],
+    "explain-check": ["explain", "VG650"],
+    "rebalance": ["rebalance", "plans/pair.yaml", "--dry-run"],
+    "not-placed": ["plan", "-v", "examples/hgx-eight-gpu.yaml", *LAB],
+    "not-found": ["plan", "plans/unknown-everything.yaml"],
+    "no-such-host": ["inventory", "--host", "nothing-like-this", "--server", "lab:bare"],
+    "no-such-board": ["profiles", "--board", "A1000"],
+    "no-such-server": ["inventory", "--server", "lab:nothing"],
+    "valid": ["validate", "plans/pair.yaml"],
+    "plan": ["plan", "-v", "examples/multi-node-horovod.yaml"],
+    "hosts": ["plan", "examples/prepare-hosts.yaml"],
+    "mixed": ["plan", "examples/mixed-sizes.yaml"],
+}
+AFTER_A_RUN = {
+    "status": ["status", "-v", "plans/pair.yaml"],
+    "drift": ["status", "plans/after.yaml"],
+    "refused": ["plan", "plans/before.yaml"],
+    "in-sync": ["plan", "plans/pair.yaml"],
+    "verify": ["verify", "plans/pair.yaml", "-v"],
+    "destroy": ["destroy", "plans/pair.yaml", "--dry-run"],
+}
+VARYING = re.compile(r"\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
+
+
+def printed(run: CommandLine, words: list[str], width: int) -> str:
+    ran = run(*words, COLUMNS=str(width))
+    return VARYING.sub("0", ran.out + ran.err)
+
+
+def found_in(run: CommandLine, words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what is wrong at any of the widths."""
+    with monkeypatch.context() as patched:
+        patched.setattr(console, "MAX_WIDTH", ENDLESS)
+        whole = printed(run, words, ENDLESS)
+    assert whole
+    texts = {width: printed(run, words, width) for width in WIDTHS}
+    return [f"{width}: {fault}" for width, text in texts.items() for fault in faults_in(text, whole, width)]
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_it_keeps_to_the_width(case: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found_in(vgpu_cfg, COMMANDS[case], monkeypatch) == []
+
+
+def test_what_is_printed_after_a_run_keeps_to_the_width(
+    vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width in WIDTHS:
+        text = printed(vgpu_cfg, ["apply", "--yes", "plans/pair.yaml"], width)
+        assert faults_in(text, None, width) == []
+        if width != WIDTHS[-1]:
+            vgpu_cfg.done("destroy", "--yes", "plans/pair.yaml")
+    for case, words in AFTER_A_RUN.items():
+        assert (case, found_in(vgpu_cfg, words, monkeypatch)) == (case, [])
+
+
+def test_only_paths_are_longer_than_a_line(vgpu_cfg: CommandLine) -> None:
+    longer = {word for words in COMMANDS.values() for word in unbroken_in(printed(vgpu_cfg, words, 60), 60)}
+    assert all(re.search(r"[/{=-]", word) for word in longer), longer
