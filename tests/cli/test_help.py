@@ -118,3 +118,13 @@ def test_a_mistyped_command_line_is_2_and_never_10(words: list[str], vgpu_cfg: C
 
 def test_there_is_no_flag_for_a_password() -> None:
     assert not any("--password" in options_of(name) for name in COMMANDS)
+
+
+def test_help_groups_the_commands(vgpu_cfg: CommandLine) -> None:
+    printed = vgpu_cfg.done("--help", COLUMNS="120").out
+    headings = ["Plan and run", "Look", "Check and explain", "Hand over", "Lab"]
+    places = [printed.index(f"─ {heading} ─") for heading in headings]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in printed, "a command without a heading"
+    plan = printed[places[0] : places[1]]
+    assert all(f"│ {name} " in plan for name in ("validate", "plan", "apply", "destroy", "rebalance"))

@@ -7,22 +7,29 @@ import pytest
 from tests.plans.planned import plan_of
 from tests.plans.tables import CASES as ALL_CASES
 from tests.plans.test_whole import CASES
-from tests.widths import WIDTHS, faults
+from tests.widths import WIDTHS, Render, faults
+from vgpu_cfg.model.plan.change import Diagnostic, Plan
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+
+def a_plan(plan: Plan, *, with_all: bool) -> Render:
+    shown = PlanShown("vgpu-cfg apply plan.yaml", with_all=with_all)
+    return lambda width: render_plan(plan, width, shown)
+
+
+def a_finding(found: Diagnostic) -> Render:
+    return lambda width: render_findings([found], width, with_all=True)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("case", CASES)
 def test_a_whole_plan_keeps_to_the_width(case: str, width: int) -> None:
-    plan = plan_of(case)
     for with_all in (False, True):
-        shown = PlanShown("vgpu-cfg apply plan.yaml", with_all=with_all)
-        assert faults(lambda width: render_plan(plan, width, shown), width) == []  # noqa: B023
+        assert faults(a_plan(plan_of(case), with_all=with_all), width) == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_finding_keeps_to_the_width(width: int) -> None:
-    found = {one for case in ALL_CASES for one in plan_of(case).diagnostics}
-    for one in found:
-        assert faults(lambda width: render_findings([one], width, with_all=True), width) == []  # noqa: B023
+    for found in {one for case in ALL_CASES for one in plan_of(case).diagnostics}:
+        assert faults(a_finding(found), width) == []

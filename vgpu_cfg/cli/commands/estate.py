@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -14,13 +15,18 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
-        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --gpus --from vcenter.json"
+        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --gpus --from vcenter.json",
+        rich_help_panel=panels.LOOK,
     )(inventory)
     app.command(
-        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
+        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\n"
+        "vgpu-cfg profiles --mig",
+        rich_help_panel=panels.LOOK,
     )(profiles)
-    app.command(epilog="vgpu-cfg schema > plan.schema.json")(schema)
-    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
+    app.command(epilog="vgpu-cfg schema > plan.schema.json", rich_help_panel=panels.HAND)(schema)
+    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com", rich_help_panel=panels.HAND)(
+        record
+    )
 
 
 @connected(recordings=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -20,7 +21,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet\n\n"
         "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
-        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01"
+        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01",
+        rich_help_panel=panels.LOOK,
     )(fit)
 
 

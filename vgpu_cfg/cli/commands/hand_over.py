@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -35,7 +36,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg hand-over plan.yaml --format horovod > hostfile\n\n"
         "vgpu-cfg hand-over plan.yaml --format torchrun --to scripts\n\n"
-        "vgpu-cfg hand-over plan.yaml --format ansible --login ubuntu --identity-file ~/.ssh/id_ed25519"
+        "vgpu-cfg hand-over plan.yaml --format ansible --login ubuntu --identity-file ~/.ssh/id_ed25519",
+        rich_help_panel=panels.HAND,
     )(hand_over)
 
 

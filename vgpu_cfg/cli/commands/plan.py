@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
@@ -52,15 +53,20 @@ _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what
 
 def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which a newcomer meets them."""
-    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml")(validate)
+    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml", rich_help_panel=panels.PLAN)(validate)
     app.command(
-        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
+        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json",
+        rich_help_panel=panels.PLAN,
     )(plan)
-    app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
-    app.command(epilog="vgpu-cfg status plan.yaml --exit-code")(status)
-    app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
-        destroy
-    )
+    app.command(
+        epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16",
+        rich_help_panel=panels.PLAN,
+    )(apply)
+    app.command(epilog="vgpu-cfg status plan.yaml --exit-code", rich_help_panel=panels.LOOK)(status)
+    app.command(
+        epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01",
+        rich_help_panel=panels.PLAN,
+    )(destroy)
 
 
 @planned

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="vgpu-cfg rebalance plan.yaml --dry-run")(rebalance)
+    app.command(epilog="vgpu-cfg rebalance plan.yaml --dry-run", rich_help_panel=panels.PLAN)(rebalance)
 
 
 @connected(recordings=True)

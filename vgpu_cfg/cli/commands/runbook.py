@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg runbook plan.yaml > runbook.md\n\nvgpu-cfg runbook plan.yaml --as-run > done.md"
+        epilog="vgpu-cfg runbook plan.yaml > runbook.md\n\nvgpu-cfg runbook plan.yaml --as-run > done.md",
+        rich_help_panel=panels.HAND,
     )(runbook)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     OutputFormat,
@@ -32,7 +33,8 @@ def register(app: typer.Typer) -> None:
         epilog="vgpu-cfg verify plan.yaml --report verified.html\n\n"
         "vgpu-cfg verify plan.yaml --only licence --all\n\n"
         "vgpu-cfg verify plan.yaml --vm hvd-02 --quick\n\n"
-        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8"
+        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8",
+        rich_help_panel=panels.CHECK,
     )(verify)
 
 

@@ -22,6 +22,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 _CONNECTION = "Connection"
 _RUN = "Run"
+_SCOPE = "What is allowed, and of what part"
 
 
 class OutputFormat(StrEnum):
@@ -47,7 +48,11 @@ PerHostOption = Annotated[
 ]
 PowerCycleOption = Annotated[
     bool,
-    typer.Option("--allow-power-cycle", help="Let running VMs be shut down for changes that need it."),
+    typer.Option(
+        "--allow-power-cycle",
+        help="Let running VMs be shut down for changes that need it.",
+        rich_help_panel=_SCOPE,
+    ),
 ]
 DeleteOption = Annotated[
     list[str] | None,
@@ -56,14 +61,23 @@ DeleteOption = Annotated[
         metavar="NAME",
         help="Also delete this VM of the plan, which the plan file does not name.",
         show_default=False,
+        rich_help_panel=_SCOPE,
     ),
 ]
 PruneOption = Annotated[
-    bool, typer.Option("--prune", help="Deletes nothing any more: name each VM with --delete.")
+    bool,
+    typer.Option(
+        "--prune", help="Deletes nothing any more: name each VM with --delete.", rich_help_panel=_SCOPE
+    ),
 ]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="GLOB", help="Only these VMs (hvd-*), or those on a host (host:esx-01)."),
+    typer.Option(
+        "--only",
+        metavar="GLOB",
+        help="Only these VMs (hvd-*), or those on a host (host:esx-01).",
+        rich_help_panel=_SCOPE,
+    ),
 ]
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
 

@@ -13,7 +13,7 @@ from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.render.layout.lines import counted, fold
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,8 +33,8 @@ def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -
 
 
 def say(text: str) -> None:
-    """Print one line for people on standard error, where it cannot get into a program's input."""
-    print_lines(make_console(sys.stderr), [_text(text)])
+    """Tell people something on standard error, where it cannot get into a program's input."""
+    lines(lambda width: fold(_text(text), width, hang=2), sys.stderr)
 
 
 def data(value: Any) -> None:
@@ -69,8 +69,8 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
     if desired.networks:
         parts.append(counted(len(desired.networks), "network"))
     lines(
-        lambda _: [
-            _text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."),
+        lambda width: [
+            *fold(_text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."), width, hang=2),
             _text(f"NEXT   vgpu-cfg plan {path}"),
         ]
     )

@@ -7,7 +7,9 @@ from vgpu_cfg.render.text.plan.unlike import UnlikeVm, render_unlike
 
 ROWS = [
     UnlikeVm("3-4", "bio-02", {"HOST": "esx-01", "GPU": "probably 0000:21:00.0", "CPUS": "8"}, ""),
-    UnlikeVm("5-6", "chem-{01..02}", {"HOST": "esx-02", "GPU": "0000:e2:00.0"}, "nodeAffinity 1*, folder lab"),
+    UnlikeVm(
+        "5-6", "chem-{01..02}", {"HOST": "esx-02", "GPU": "0000:e2:00.0"}, "nodeAffinity 1*, folder lab"
+    ),
 ]
 
 
