@@ -191,14 +191,10 @@ def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm
     """
     from vgpu_cfg.documents import did_you_mean
     from vgpu_cfg.errors import Ambiguous, NotFound
+    from vgpu_cfg.planning.estate.site import find_named
 
     vms = [vm for vm in observed.vms if datacenter is None or f"/{datacenter}/" in vm.inventory_path]
-    if "/" in name:
-        end = f"/{name.lstrip('/')}"
-        found = [vm for vm in vms if vm.inventory_path == name or vm.inventory_path.endswith(end)]
-    else:
-        found = [vm for vm in vms if vm.name == name]
-    match found:
+    match find_named(name, vms):
         case [vm]:
             return vm
         case []:
@@ -207,7 +203,7 @@ def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm
                 subject=observed.vcenter.address,
                 remedy=did_you_mean(name, (vm.name for vm in vms), noun="VMs") or "look for it in vCenter",
             )
-        case _:
+        case found:
             raise Ambiguous(
                 f"{len(found)} VMs are named {name!r}",
                 subject=observed.vcenter.address,
