@@ -84,7 +84,7 @@ def test_a_code_without_a_page_says_so(
 def test_a_text_from_vcenter_is_explained(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", f"Power On virtual machine: {PAGES}")
     assert done.out.startswith("mmio-too-small")
-    for label in ("cause", "be sure", "remedy", "known"):
+    for label in ("cause", "be sure", "remedy", "known", "source"):
         assert f"\n  {label} " in done.out
     assert "seen: read in a vendor's document" in done.out
     assert "\n  line " not in done.out
@@ -114,8 +114,31 @@ def test_a_failure_is_explained_by_its_key(vgpu_cfg: CommandLine) -> None:
 def test_a_text_that_nobody_knows_is_an_answer_too(vgpu_cfg: CommandLine) -> None:
     done = vgpu_cfg.done("explain", "The flux capacitor is empty.")
     assert done.out.startswith("NOT KNOWN")
-    for word in ("vmware.log", "vmiop_log", "vmkernel.log", "nvidia-bug-report.sh"):
+    for word in (
+        "vmware.log",
+        "vmiop_log",
+        "vmkernel.log",
+        "nvidia-bug-report.sh",
+        "hostd.log",
+        "nvidia-gridd",
+    ):
         assert word in done.out
+
+
+def test_a_text_in_other_words_is_explained_as_likely(vgpu_cfg: CommandLine) -> None:
+    told = " ".join(vgpu_cfg.done("explain", "my", "GPU", "fell", "off", "the", "bus").out.split())
+    assert told.startswith("xid-79 Xid 79: GPU has fallen off the bus likely by its words only")
+    assert "it is met as: NVRM: Xid (PCI:0000:3b:00): 79," in told
+    document = json.loads(vgpu_cfg.done("explain", "one GPU fell off the bus", "--output", "json").out)
+    assert [(found["key"], found["is_likely"]) for found in document["explanations"]] == [("xid-79", True)]
+    assert document["explanations"][0]["source"].startswith("https://docs.nvidia.com/deploy/xid-errors/")
+
+
+def test_a_message_that_a_window_wrapped_is_one_text(vgpu_cfg: CommandLine) -> None:
+    wrapped = (
+        'docker: Error response from daemon: could not\n select device driver "" with capabilities: [[gpu]].'
+    )
+    assert vgpu_cfg("explain", "-", stdin=wrapped).out.startswith("docker-no-gpu-driver")
 
 
 def test_texts_as_json(vgpu_cfg: CommandLine) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.model.observed.inventory import Folder
+from vgpu_cfg.planning.estate.site import find_named
 
 RIGHT = {
     "template": "ubuntu-22.04-efi",
@@ -76,3 +78,39 @@ def test_a_name_that_is_there_twice_needs_its_path(template: str, code: int, vgp
     assert ran.code == code, ran.told
     for path in ("/dc1/vm/golden/ubuntu-22.04-efi", "/dc1/vm/older/ubuntu-22.04-efi"):
         assert (path in ran.err) == (code == 4)
+
+
+SLASHED = "lab:estates/slashed-names.yaml"
+
+
+@pytest.mark.parametrize(
+    ("folder", "network"),
+    [
+        ("students/ML/26", "vlan 10/20"),
+        ("ML/26", "network/vlan 10/20"),
+        ("students/ML%2f26", "vlan 10%2f20"),
+        ("/dc1/vm/students/ML%2f26", "/dc1/network/vlan 10%2f20"),
+        ("/dc1/vm/students/ML/26", "/DC1/network/VLAN 10/20"),
+    ],
+)
+def test_a_slash_may_be_part_of_a_name(folder: str, network: str, vgpu_cfg: CommandLine) -> None:
+    names = {"template": "ubuntu/efi", "cluster": "gpu/a100", "datastore": "ssd/01"}
+    text = plan_of(**names, folder=folder, nics=f"[{network}]").replace("lab:two-a100", SLASHED)
+    plan = vgpu_cfg.write("plan.yaml", text)
+    vgpu_cfg.done("apply", "--yes", plan)
+    assert "in sync" in vgpu_cfg.done("plan", plan).out
+    assert vgpu_cfg.done("explain", "--vm", "ML/26/a-01", "--server", SLASHED).out.startswith(
+        "NO FAILED TASK"
+    )
+
+
+def test_a_name_with_a_slash_and_a_path_alike_are_ambiguous_until_the_path_is_written() -> None:
+    folders = [
+        Folder(moid="group-1", name="ML/26", inventory_path="/dc1/vm/ML%2f26", datacenter="dc1"),
+        Folder(moid="group-2", name="26", inventory_path="/dc1/vm/ML/26", datacenter="dc1"),
+    ]
+    assert [found.moid for found in find_named("ML/26", folders)] == ["group-2", "group-1"]
+    assert [found.moid for found in find_named("/dc1/vm/ML/26", folders)] == ["group-2"]
+    assert [found.moid for found in find_named("ml%2F26", folders)] == ["group-1"]
+    assert [found.moid for found in find_named("/dc1/vm/ML%2f26/", folders)] == ["group-1"]
+    assert find_named("L/26", folders) == []

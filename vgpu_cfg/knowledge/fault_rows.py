@@ -21,19 +21,23 @@ class Confidence(StrEnum):
 class FaultRow:
     """A failure that is known by one of `patterns` (any case, any white space) or a fault's type.
 
-    `symptom` says in a few words what is seen, `check` how to be sure: a command or a place, and what
-    it shows then, each a line of its own. Names in capitals are to be filled in. `is_general` rows say
-    little and stand back behind any other.
+    `sample` is a text as it is met, `symptom` says in a few words what is seen, `check` how to be sure:
+    a command or a place, and what it shows then, each a line of its own. Names in capitals are to be
+    filled in. `source` names the document or the report that the row was read in. `words` are others
+    that people use for it. `is_general` rows say little and stand back behind any other.
     """
 
     key: str
     patterns: tuple[str, ...]
+    sample: str
     symptom: str
     cause: str
     check: tuple[str, ...]
     remedy: str
+    source: str
     confidence: Confidence = Confidence.SEEN
     faults: frozenset[str] = frozenset()
+    words: str = ""
     is_general: bool = False
 
     @cached_property
@@ -41,5 +45,5 @@ class FaultRow:
         return tuple(re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE) for pattern in self.patterns)
 
     def matches(self, text: str) -> bool:
-        """Whether the text shows this failure."""
+        """Whether the text shows this failure; its quotes are plain ones."""
         return any(regex.search(text) for regex in self._regexes)

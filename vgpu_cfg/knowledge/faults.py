@@ -1,49 +1,76 @@
-"""What vCenter, ESXi and NVIDIA mean by their error texts: cause, how to be sure, and what to do.
+"""What vCenter, ESXi, NVIDIA and what runs on them mean by their error texts.
 
-vCenter gives most failures of a vGPU as free text (`GenericVmConfigFault`), so texts
-are matched, the telling ones before the general ones; a fault's type helps where
-it says enough by itself.
+vCenter gives most failures of a vGPU as free text (`GenericVmConfigFault`), so texts are matched, the
+telling ones before the general ones; a fault's type helps where it says enough by itself. White space,
+case, quotes, line breaks and what a log writes before a line do not matter. A text in other words is
+looked for by its likeness; only `explain_text` does, for a person who asks: a run reports no guess.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from vgpu_cfg.knowledge.fault_rows import Confidence, FaultRow
+from vgpu_cfg.knowledge.likeness import like
 from vgpu_cfg.model.frozen import Frozen
 
 __all__ = [
     "WHERE_TO_LOOK",
     "Confidence",
     "Explanation",
+    "Found",
     "LogLine",
     "count_known",
     "explain_fault",
     "explain_lines",
     "explain_log",
+    "explain_text",
     "explanation_of",
 ]
 
 WHERE_TO_LOOK = (
+    "the task's error stack (VM > Monitor > Tasks and Events): it names a reason for each host",
     "vmware.log in the VM's folder: the lines with vmiop_log, and the last ones before the failure",
-    "/var/log/vmkernel.log on the host, at the same time; dmesg | grep NVRM",
-    "/etc/init.d/nvdGpuMgmtDaemon status on the host",
-    "nvidia-bug-report.sh, on the host and in the guest, for NVIDIA's support",
+    "/var/log/vmkernel.log and hostd.log on the host, at the same time; dmesg | grep -E 'NVRM|Xid'",
+    "nvidia-smi -q; nvidia-smi vgpu; /etc/init.d/nvdGpuMgmtDaemon status on the host",
+    "in the guest: dmesg | grep -iE 'nvidia|nvrm|nouveau|mlx5'; journalctl -u nvidia-gridd; nvidia-smi -q",
+    "of a container: docker logs, docker info; of training: the first NCCL WARN with NCCL_DEBUG=INFO",
+    "nvidia-bug-report.sh, on the host and in the guest, for NVIDIA's support; vm-support for Broadcom's",
 )
-"""What tells more where a text is not known."""
+"""What tells more where a text is not known, from vCenter down to what trains."""
+
+_MOST_LINES = 12
+"""Lines of a text that may be one text, wrapped: a message that was copied from a window or a mail."""
+_CURLED = (0x2018, 0x2019, 0x201C, 0x201D, 0x201E, 0xAB, 0xBB, 0xB4)
+"""Quotes that mails, wikis and vCenter's languages write."""
+_QUOTES = str.maketrans({**dict.fromkeys(map(ord, '"`'), "'"), **dict.fromkeys(_CURLED, "'"), 0xA0: " "})
+_BEFORE = re.compile(
+    r"^\s*(?:>\s*)*"
+    r"(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s*"  # 2026-03-02T10:11:12.345Z
+    r"|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d\s+"  # Mar  2 10:11:12
+    r"|\[\s*\d+\.\d+\]\s*"  # [ 269.516977]
+    r"|\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\]\s*)?"  # [Sat Oct 29 20:58:55 2022]
+    r"(?:NVRM:\s+)?"
+)
+_BROKEN = re.compile(r"(?<=\w)-\n\s*")
 
 
 class Explanation(Frozen):
-    """A known failure: `key` names it for good, `confidence` says how it is known.
+    """A known failure: `key` names it for good, `confidence` says how it is known, `source` by whom.
 
-    `check` says how to be sure, a line for each command or place. `is_general` ones say little.
+    `sample` is a text as it is met, `place` where. `check` says how to be sure, a line for each command
+    or place. `is_general` ones say little.
     """
 
     key: str
     symptom: str
+    sample: str
+    place: str
     cause: str
     check: tuple[str, ...]
     remedy: str
+    source: str
     confidence: Confidence
     is_general: bool = False
 
@@ -56,12 +83,38 @@ class LogLine(Frozen):
     key: str
 
 
+class Found(Frozen):
+    """A known failure that a text tells of. `is_likely` where only its words are alike."""
+
+    explanation: Explanation
+    line: LogLine | None = None
+    is_likely: bool = False
+
+
+def explain_text(text: str) -> tuple[Found, ...]:
+    """Return what is known of a text that a person gives, the most telling first.
+
+    Where no row has its words as they are, those are returned that are like it, marked as likely.
+    """
+    if (named := explanation_of(text.strip())) is not None:
+        return (Found(explanation=named),)
+    is_one_line = len(text.strip().splitlines()) == 1
+    lines = {} if is_one_line else {line.key: line for line in explain_lines(text)}
+    if known := explain_log(text):
+        return tuple(Found(explanation=found, line=lines.get(found.key)) for found in known)
+    alike = like(_joined(_plain(text)), _rows())
+    return tuple(Found(explanation=_explanation(row), is_likely=True) for row in alike)
+
+
 def explain_fault(text: str, fault: str = "") -> Explanation | None:
     """Return the most telling explanation of an error text, None where it is not known.
 
     `fault` is the name of the fault's type, such as "InsufficientGraphicsResourcesFault".
     """
-    by_text = next((row for row in _rows() if row.matches(text)), None)
+    forms = _forms(text)
+    by_text = next((row for row in _rows() if _matches(row, forms)), None)
+    if by_text is not None and by_text.is_general:
+        by_text = next((row for row in _rows() if not row.is_general and _matches(row, forms)), by_text)
     by_fault = next((row for row in _rows() if fault in row.faults), None)
     # A text that is known only in general gives way to a fault that says what it is.
     found = by_fault if by_text is None or (by_text.is_general and by_fault is not None) else by_text
@@ -74,7 +127,8 @@ def explain_log(text: str) -> tuple[Explanation, ...]:
     A general one ("power on failed") is left out where a telling one is there. The name of a
     fault's type in the text counts where no words of the text do.
     """
-    found = [row for row in _rows() if row.matches(text)]
+    forms = _forms(text)
+    found = [row for row in _rows() if _matches(row, forms)]
     telling = [row for row in found if not row.is_general]
     if not telling:
         named = [row for row in _rows() if any(fault in text for fault in row.faults)]
@@ -88,11 +142,13 @@ def explain_lines(text: str) -> tuple[LogLine, ...]:
     A general one is left out where a telling one is there, as in `explain_log`.
     """
     lines = text.splitlines()
+    plain = _plain(text)
+    plain_lines = plain.splitlines()
     found: list[tuple[FaultRow, LogLine]] = []
     for row in _rows():
-        if not row.matches(text):  # once over a log of megabytes, not once for each of its lines
+        if not row.matches(plain):  # once over a log of megabytes, not once for each of its lines
             continue
-        index = next((number for number, line in enumerate(lines) if row.matches(line)), None)
+        index = next((number for number, line in enumerate(plain_lines) if row.matches(line)), None)
         if index is not None:
             found.append((row, LogLine(index=index, text=lines[index], key=row.key)))
     telling = [line for row, line in found if not row.is_general]
@@ -109,13 +165,45 @@ def count_known() -> int:
     return len(_rows())
 
 
+def _plain(text: str) -> str:
+    """Return a text with plain quotes."""
+    return text.translate(_QUOTES)
+
+
+def _without_times(text: str) -> str:
+    """Return a text without what a log writes before each line."""
+    return "\n".join(_BEFORE.sub("", line) for line in text.splitlines())
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    """Return a text with plain quotes; and as one line, where it may be one that was wrapped."""
+    plain = _plain(text)
+    if not 1 < len(plain.strip().splitlines()) <= _MOST_LINES:
+        return (plain,)
+    return plain, _joined(plain)
+
+
+def _joined(plain: str) -> str:
+    """Return a wrapped text as one line; a word that was broken at its hyphen is whole again."""
+    return " ".join(_BROKEN.sub("-", _without_times(plain)).split())
+
+
+def _matches(row: FaultRow, forms: tuple[str, ...]) -> bool:
+    return any(row.matches(form) for form in forms)
+
+
 def _explanation(row: FaultRow) -> Explanation:
+    from vgpu_cfg.knowledge.rows.table import place_of
+
     return Explanation(
         key=row.key,
         symptom=row.symptom,
+        sample=row.sample,
+        place=place_of(row.key),
         cause=row.cause,
         check=row.check,
         remedy=row.remedy,
+        source=row.source,
         confidence=row.confidence,
         is_general=row.is_general,
     )
@@ -124,10 +212,6 @@ def _explanation(row: FaultRow) -> Explanation:
 @cache
 def _rows() -> tuple[FaultRow, ...]:
     """Return all rows; they are loaded only when something has failed."""
-    from vgpu_cfg.knowledge.fault_rows_general import GENERAL_ROWS
-    from vgpu_cfg.knowledge.fault_rows_gpus import GPU_ROWS
-    from vgpu_cfg.knowledge.fault_rows_guests import GUEST_ROWS
-    from vgpu_cfg.knowledge.fault_rows_power_on import POWER_ON_ROWS
-    from vgpu_cfg.knowledge.fault_rows_vm import VM_ROWS
+    from vgpu_cfg.knowledge.rows.table import ROWS
 
-    return (*POWER_ON_ROWS, *VM_ROWS, *GPU_ROWS, *GUEST_ROWS, *GENERAL_ROWS)
+    return ROWS

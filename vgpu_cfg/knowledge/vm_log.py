@@ -89,6 +89,11 @@ def message(line: str) -> str:
     return line[found.end() :].strip() if found else line.strip()
 
 
+def line_text(line: LogLine) -> str:
+    """Return a line of a text as it is shown: its number, counted from 1, and its message."""
+    return f"{line.index + 1}: {message(line.text)}"
+
+
 def time_of(line: str) -> datetime | None:
     """Return a line's time, None where it has none. vmware.log is written in UTC."""
     found = _TIME.match(line)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from tests.unit.knowledge.paraphrases import PARAPHRASES, UNRELATED
+from vgpu_cfg.cli.app import app
 from vgpu_cfg.knowledge.fault_rows import FaultRow
 from vgpu_cfg.knowledge.faults import (
     Confidence,
-    _rows,
     count_known,
     explain_fault,
     explain_lines,
     explain_log,
+    explain_text,
     explanation_of,
 )
+from vgpu_cfg.knowledge.rows.table import PLACES, ROWS, place_of
 
 REFERENCE = {
     1: ("graphics-resources", "amount of graphics resource available in the parent resource pool"),
@@ -62,93 +68,114 @@ REFERENCE = {
 """The forty symptoms that the project's collection of facts lists, by their number, and the row of each."""
 
 COMMAND = re.compile(
-    r"\b(govc|vgpu-cfg|esxcli|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|ip|ssh|vmtoolsd)\b"
+    r"\b(govc|vgpu-cfg|esxcli|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|vmkping|ip|ssh|vmtoolsd"
+    r"|mokutil|uname|lsmod|timedatectl|journalctl|systemctl|curl|nvidia-ctk|ls|df|ulimit|show_gids|ibv_devinfo"
+    r"|ib_write_bw|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG)\b"
     r"|/etc/|/sys/| > "
 )
 """A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""
 
-SAMPLES = {
-    "mmio-too-small": "PCIPassthru: total number of pages needed (4206594) exceeds limit (917504), failing",
-    "graphics-resources": (
-        "The amount of graphics resource available in the parent resource pool is insufficient for"
-        " the operation."
-    ),
-    "vgpu-plugin": "Could not initialize plugin 'libnvidia-vgx.so' for vGPU 'grid_a100-40c'",
-    "no-device-for-profile": "No graphics device is available for vGPU 'nvidia_a40-1a'.",
-    "memory-not-reserved": (
-        "Invalid memory setting: memory reservation (sched.mem.min) should be equal to memsize(32768)."
-    ),
-    "not-a-passthrough-device": (
-        "Failed to start the virtual machine. Device 6:0.0 is not a passthrough device."
-    ),
-    "wrong-system-id": (
-        "The systemId does not match the current system or the deviceId, and the vendorId does not"
-        " match the device currently at 97:0.0."
-    ),
-    "viommu-with-vgpu": (
-        "The virtual machine cannot be powered on because IOMMU virtualization is not allowed with VGPU"
-    ),
-    "hot-migration-off": (
-        "Migration was temporarily disabled due to another migration activity. vGPU hot migration"
-        " is not enabled."
-    ),
-    "migration-feature": 'A required migration feature is not supported on the "Source" host',
-    "migration-hosts-differ": "Cannot migrate: ECC state of the hosts is not the same",
-    "bios-to-efi": "EFI Network... unsuccessful.",
-    "device-backing": "Invalid device backing specified for the operation.",
-    "parameter-ignored": "pciPassthru0.cfg.enable_uvm is ignored",
-    "snapshot-refused": "A snapshot cannot be taken of a VM with a passthrough device",
-    "interrupt-vectors": "vmkernel: out of interrupt vectors",
-    "p2p-through-pcie": "topology shows PIX instead of NV12",
-    "ats-half-speed": "GPUDirect reaches half the bandwidth after enabling ATS",
-    "nic-firmware-no-ats": "mlxconfig -d 0000:3c:00.0 query | grep -i ATS prints nothing",
-    "mig-pending": "MIG mode is pending enable",
-    "fragmented-by-breadth": "a larger profile cannot start",
-    "placement-gaps": "no free placement id for this vGPU",
-    "mig-4g-slice": "unable to create GPU instance 4g.20gb",
-    "graphics-driver-only": "no C-series profiles shown",
-    "driver-does-not-claim": "   Module Name: pciPassthru",
-    "console-black": "the console is black after the driver install",
-    "gsp-firmware": (
-        "Invalid feature requested for the underlying GSP firmware configuration. Disable GSP"
-        " firmware to use this feature."
-    ),
-    "t4-sriov": "Tesla T4: SR-IOV enabled, needs reboot",
-    "no-peer-access": "cuDeviceCanAccessPeer = 0",
-    "fabric-manager-missing": "Fabric Manager is not running",
-    "guest-driver-branch": "nvidia-smi: No devices were found",
-    "drs-does-not-balance": "vGPU VMs are not balanced by DRS",
-    "passthrough-on-nvswitch": "GPU passthrough fails on HGX",
-    "guestinfo-denied": "vmware-rpctool info-get guestinfo.metadata: Permission denied",
-    "maintenance-blocked": "The host cannot enter maintenance mode",
-    "hvd-init-hangs": "training hangs at hvd.init()",
-    "nvml-lost": "Failed to initialize NVML: Unknown Error",
-    "mig-instances-lost": "compute instances are gone after the reboot",
-    "roce-drops": "RoCE is unstable, with drops",
-    "mode-reverted": "mixed-size mode was reset by a reboot",
-    "concurrent-access": "vim.fault.ConcurrentAccess",
-    "duplicate-name": "The name 'hvd-01' already exists.",
-    "task-in-progress": "Another task is already in progress.",
-    "no-permission": "Permission to perform this operation was denied.",
-    "memory-resources": "The host does not have sufficient memory resources to satisfy the reservation.",
-    "hardware-version": "The virtual machine version is not supported by this host.",
-    "device-power-on": "Module 'DevicePowerOn' power on failed.",
-}
+SAMPLES = {row.key: row.sample for row in ROWS}
 
 
-def test_every_row_has_a_sample_and_every_sample_a_row() -> None:
-    assert set(SAMPLES) == {row.key for row in _rows()}
-    assert len(_rows()) == len(SAMPLES) == count_known()
+def test_keys_name_their_rows_for_good_and_every_place_has_some() -> None:
+    assert len(ROWS) == len(SAMPLES) == count_known()
+    assert count_known() >= 60
+    assert all(PLACES.values())
+    assert place_of("xid-79").startswith("Xid")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_a_text_as_it_is_met_is_known_by_its_own_row_alone(row: FaultRow) -> None:
+    (found,) = explain_text(row.sample)
+    assert (found.explanation.key, found.is_likely) == (row.key, False)
+    assert explain_fault(row.sample) == found.explanation
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_a_wrapped_text_is_known_too(row: FaultRow) -> None:
+    for width, before in ((28, ""), (45, ""), (60, "> "), (60, "[  269.516977] ")):
+        wrapped = "\n".join(f"{before}{line}" for line in textwrap.wrap(row.sample, width))
+        (found,) = explain_text(wrapped)
+        assert (found.explanation.key, found.is_likely) == (row.key, False), wrapped
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_what_a_log_writes_before_a_text_does_not_matter(row: FaultRow) -> None:
+    for before in ("2026-03-02T10:11:12.345Z In(05) vmx - ", "Mar  2 10:11:12 hvd-01 kernel: ", "[ 9.516] "):
+        for log in (f"{before}{row.sample}", f"{before}first line\n{before}{row.sample}\n{before}last line"):
+            assert [found.explanation.key for found in explain_text(log)] == [row.key], log
+
+
+def test_quotes_of_other_languages_are_quotes() -> None:
+    curled = "The name \u201ehvd-01\u201c already exists"
+    assert [found.explanation.key for found in explain_text(curled)] == ["duplicate-name"]
+
+
+@pytest.mark.parametrize(("key", "text"), PARAPHRASES.items(), ids=str)
+def test_a_text_in_other_words_is_known_by_its_likeness(key: str, text: str) -> None:
+    assert text not in SAMPLES[key]
+    assert explain_text(text)[0].explanation.key == key
+
+
+def test_every_row_is_told_in_other_words_somewhere() -> None:
+    assert set(PARAPHRASES) == set(SAMPLES)
+
+
+def test_what_only_words_tell_is_marked_and_never_reported_by_a_run() -> None:
+    text = PARAPHRASES["graphics-resources"]
+    (found,) = explain_text(text)
+    assert found.is_likely
+    assert explain_fault(text) is None
+    assert explain_log(text) == ()
+
+
+@pytest.mark.parametrize("text", UNRELATED)
+def test_a_text_about_something_else_stays_unknown(text: str) -> None:
+    assert explain_text(text) == ()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_every_row_names_its_source_and_admits_what_is_recalled(row: FaultRow) -> None:
+    assert len(row.source) > 10
+    assert ("recalled" in row.source) == (row.confidence is Confidence.INFERRED)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Xid 79", 79),
+        ("xid=79", 79),
+        ("XID error code 79", 79),
+        ("NVRM: Xid (PCI:0000:3b:00): 79, pid=2817, GPU has fallen off the bus.", 79),
+        ("NVRM: Xid (PCI:0000:13:00): 79, pid=31, name=python3", 79),
+        ("NVRM: Xid (0000:03:00): 31, Ch 00000010, engmask 00000101, intr 10000000", 31),
+        ("[Sun Nov 22 10:11:12 2026] NVRM: Xid (PCI:0000:3b:00): 63, pid=1896, Row Remapper: New row", 63),
+    ],
+)
+def test_an_xid_is_told_by_its_number_alone(text: str, number: int) -> None:
+    assert [found.explanation.key for found in explain_text(text)] == [f"xid-{number}"]
+
+
+def test_commands_and_options_that_rows_name_are_there() -> None:
+    group: Any = get_command(app)
+    texts = [text for row in ROWS for text in (row.remedy, *row.check)]
+    found = [match for text in texts for match in re.finditer(r"vgpu-cfg ([a-z]+)\b([^:;`]*)", text)]
+    assert {"apply", "inventory", "fit", "profiles", "explain", "verify"} <= {match[1] for match in found}
+    for match in found:
+        if match[1] != "workers":
+            options = {name for param in group.commands[match[1]].params for name in param.opts}
+            assert set(re.findall(r"--[a-z-]+", match[2])) <= options, match[0]
 
 
 def test_every_symptom_of_the_facts_has_its_row() -> None:
     assert sorted(REFERENCE) == list(range(1, 41))
     keys = [key for key, _ in REFERENCE.values()]
     assert len(set(keys)) == 40
-    assert set(keys) <= {row.key for row in _rows()}
+    assert set(keys) <= {row.key for row in ROWS}
 
 
-@pytest.mark.parametrize("row", _rows(), ids=lambda row: row.key)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
 def test_every_row_says_what_is_seen_why_how_to_be_sure_and_what_to_do(row: FaultRow) -> None:
     assert all((row.symptom, row.cause, row.remedy, row.check))
     for text in (row.symptom, row.cause, row.remedy, *row.check):
@@ -157,14 +184,14 @@ def test_every_row_says_what_is_seen_why_how_to_be_sure_and_what_to_do(row: Faul
     assert explanation_of(row.key) is not None
 
 
-@pytest.mark.parametrize("row", _rows(), ids=lambda row: row.key)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
 def test_how_to_be_sure_names_a_command_or_a_place(row: FaultRow) -> None:
     for line in row.check:
         assert COMMAND.search(line), line
 
 
 @pytest.mark.parametrize(("key", "text"), SAMPLES.items(), ids=str)
-def test_a_text_is_explained_by_its_own_row(key: str, text: str) -> None:
+def test_case_and_white_space_do_not_matter(key: str, text: str) -> None:
     found = explain_fault(text)
     assert found is not None
     assert found.key == key
@@ -190,20 +217,6 @@ def test_the_telling_row_comes_before_the_general_one() -> None:
     log = f"{SAMPLES['device-power-on']}\n2026-03-02 vmx| {SAMPLES['mmio-too-small']}"
     assert [found.key for found in explain_log(log)] == ["mmio-too-small"]
     assert [found.key for found in explain_log(SAMPLES["device-power-on"])] == ["device-power-on"]
-
-
-def test_what_rests_on_recall_says_so() -> None:
-    inferred = {row.key for row in _rows() if row.confidence is Confidence.INFERRED}
-    assert inferred == {
-        "bios-to-efi",
-        "driver-does-not-claim",
-        "mig-instances-lost",
-        "mode-reverted",
-        "nvml-lost",
-        "parameter-ignored",
-        "roce-drops",
-        "snapshot-refused",
-    }
 
 
 def test_lines_of_a_log_are_told_by_the_row_that_they_show() -> None:

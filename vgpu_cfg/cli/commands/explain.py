@@ -16,7 +16,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.knowledge.check_pages import CheckPage
-    from vgpu_cfg.knowledge.faults import Explanation
+    from vgpu_cfg.knowledge.faults import Found
     from vgpu_cfg.knowledge.verify_failures import Failure
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.observed.vm import Vm
@@ -65,7 +65,9 @@ def explain(
         text = sys.stdin.read() if words == ["-"] else " ".join(words)
         if not text.strip():
             raise typer.BadParameter("there is no text to explain", param_hint="WHAT")
-        _show_explanations(_explained(text), output)
+        from vgpu_cfg.knowledge.faults import explain_text
+
+        _show_explanations(explain_text(text), output)
 
 
 # ---------------------------------------------------------------- codes
@@ -117,22 +119,7 @@ def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFo
 # ---------------------------------------------------------------- texts
 
 
-def _explained(text: str) -> list[tuple[Explanation, str]]:
-    """Explain a text, or the one failure that it names by its key; each with the line that shows it."""
-    from vgpu_cfg.knowledge.faults import explain_lines, explain_log, explanation_of
-    from vgpu_cfg.knowledge.vm_log import message
-
-    if (named := explanation_of(text.strip())) is not None:
-        return [(named, "")]
-    is_one_line = len(text.strip().splitlines()) == 1
-    lines = {} if is_one_line else {line.key: line for line in explain_lines(text)}
-    return [
-        (found, f"{line.index + 1}: {message(line.text)}" if (line := lines.get(found.key)) else "")
-        for found in explain_log(text)
-    ]
-
-
-def _show_explanations(explained: list[tuple[Explanation, str]], output: OutputFormat) -> None:
+def _show_explanations(explained: tuple[Found, ...], output: OutputFormat) -> None:
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.knowledge.faults import count_known
     from vgpu_cfg.render.data.explain import explanations_data
@@ -206,14 +193,10 @@ def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm
     """
     from vgpu_cfg.documents import did_you_mean
     from vgpu_cfg.errors import Ambiguous, NotFound
+    from vgpu_cfg.planning.estate.site import find_named
 
     vms = [vm for vm in observed.vms if datacenter is None or f"/{datacenter}/" in vm.inventory_path]
-    if "/" in name:
-        end = f"/{name.lstrip('/')}"
-        found = [vm for vm in vms if vm.inventory_path == name or vm.inventory_path.endswith(end)]
-    else:
-        found = [vm for vm in vms if vm.name == name]
-    match found:
+    match find_named(name, vms):
         case [vm]:
             return vm
         case []:
@@ -222,7 +205,7 @@ def find_vm(observed: Inventory, name: str, datacenter: str | None = None) -> Vm
                 subject=observed.vcenter.address,
                 remedy=did_you_mean(name, (vm.name for vm in vms), noun="VMs") or "look for it in vCenter",
             )
-        case _:
+        case found:
             raise Ambiguous(
                 f"{len(found)} VMs are named {name!r}",
                 subject=observed.vcenter.address,

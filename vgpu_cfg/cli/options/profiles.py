@@ -60,9 +60,14 @@ def _boards_of(pattern: str, catalog: Catalog) -> list[Board]:
 
 
 def _matching(pattern: str, catalog: Catalog) -> list[Board]:
-    """Return the boards whose key is the pattern, else those that it is a glob or a part of."""
+    """Return the boards whose key is the pattern, else those that it is a glob or a part of.
+
+    Where the key is also what the product is called, as A100, its other forms and sizes come along.
+    """
     folded = pattern.casefold()
     exact = [board for key, board in catalog.boards.items() if key.casefold() == folded]
+    if any(_is_product(folded, board) for board in exact):
+        return [board for board in catalog.boards.values() if _is_product(folded, board)]
     if exact:
         return exact
     glob = folded if any(sign in folded for sign in "*?[") else f"*{folded}*"
@@ -71,3 +76,8 @@ def _matching(pattern: str, catalog: Catalog) -> list[Board]:
         for board in catalog.boards.values()
         if any(fnmatchcase(text.casefold(), glob) for text in (board.key, board.prefix, *board.names))
     ]
+
+
+def _is_product(word: str, board: Board) -> bool:
+    """Whether the first of a board's names begins with this word: "A100 SXM4 40GB" is an A100."""
+    return board.names[0].casefold().split()[0] == word

@@ -1,7 +1,7 @@
 """What the names of a plan file mean in one vCenter: templates, clusters, folders, networks, datastores.
 
 A name is an inventory path (`/dc1/vm/training`), the end of one (`students/ml26`) or
-a bare name. One that fits nothing, or more than one thing, is a finding.
+a bare name, which may have a slash in it. One that fits nothing, or more than one thing, is a finding.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.findings.checks import Code
@@ -23,14 +24,25 @@ T = TypeVar("T", bound=ManagedObject)
 
 
 def find_named(name: str, objects: Sequence[T]) -> list[T]:
-    """Return the objects that a name of the plan file means, whatever the case."""
+    """Return the objects that a name of the plan file means, whatever the case.
+
+    A slash may be part of a name, too; in a path vCenter writes it as %2f, and either form is understood.
+    """
     wanted = name.strip().rstrip("/").casefold()
-    if wanted.startswith("/"):
-        return [found for found in objects if found.inventory_path.casefold() == wanted]
-    if "/" in wanted:
-        return [found for found in objects if found.inventory_path.casefold().endswith(f"/{wanted}")]
-    exact = [found for found in objects if found.name == name]
-    return exact or [found for found in objects if found.name.casefold() == wanted]
+    plain = unescaped(wanted)
+    named = [found for found in objects if found.name == name]
+    named = named or [found for found in objects if found.name.casefold() == plain]
+    if "/" not in wanted:
+        return named
+    paths = [found for found in objects if _is_path(wanted, found.inventory_path.casefold())]
+    if paths or named:
+        return [*paths, *(found for found in named if found not in paths)]
+    return [found for found in objects if _is_path(plain, unescaped(found.inventory_path.casefold()))]
+
+
+def _is_path(wanted: str, path: str) -> bool:
+    """Whether a path is the wanted one, or ends with it where it does not begin with a slash."""
+    return path == wanted if wanted.startswith("/") else path.endswith(f"/{wanted}")
 
 
 class Site:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.knowledge.check_pages import CheckPage
-from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Explanation
+from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Found
 from vgpu_cfg.knowledge.verify_failures import Failure
+from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.planning.findings.checks import Check
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 from vgpu_cfg.render.data.documents import FORMAT, Data
@@ -28,11 +29,15 @@ def pages_data(pages: Iterable[tuple[Check | Failure, CheckPage]]) -> Data:
     )
 
 
-def explanations_data(explained: Sequence[tuple[Explanation, str]]) -> Data:
+def explanations_data(explained: Sequence[Found]) -> Data:
     """Return known failures, each with the line of the text that shows it, "" where it spans lines."""
     return _document(
         is_known=bool(explained),
-        explanations=[found.model_dump(mode="json") | {"line": line} for found, line in explained],
+        explanations=[
+            found.explanation.model_dump(mode="json")
+            | {"line": "" if found.line is None else line_text(found.line), "is_likely": found.is_likely}
+            for found in explained
+        ],
         look_at=[] if explained else list(WHERE_TO_LOOK),
     )
 

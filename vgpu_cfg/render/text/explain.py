@@ -12,8 +12,9 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from vgpu_cfg.knowledge.check_pages import CheckPage
-from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation
+from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation, Found
 from vgpu_cfg.knowledge.verify_failures import Failure
+from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Severity
 from vgpu_cfg.planning.findings.checks import Check
@@ -62,25 +63,26 @@ def _markdown(text: str, width: int) -> list[Text]:
 # ---------------------------------------------------------------- known failures
 
 
-def render_explanations(
-    explained: Sequence[tuple[Explanation, str]], width: int, *, known: int
-) -> list[Text]:
+def render_explanations(explained: Sequence[Found], width: int, *, known: int) -> list[Text]:
     """Lay out known failures, each with the line that shows it, if any.
 
-    Where there is none, say where to look; `known` is how many are known.
+    Where there is none, say what to collect; `known` is how many are known.
     """
     if not explained:
         return _not_known(width, known)
     lines: list[Text] = []
-    for number, (found, shown) in enumerate(explained):
+    for number, found in enumerate(explained):
         if number:
             lines.append(Text(""))
+        key = found.explanation.key
         lines += hanging(
-            found.key, found.symptom, width, indent=0, label_width=len(found.key) + 1, style="bold"
+            key, found.explanation.symptom, width, indent=0, label_width=len(key) + 1, style="bold"
         )
-        if shown:
-            lines += _row("line", shown, width)
-        lines += _explained(found, width)
+        if found.is_likely:
+            lines += _row("likely", f"by its words only; it is met as: {found.explanation.sample}", width)
+        elif found.line is not None:
+            lines += _row("line", line_text(found.line), width)
+        lines += _explained(found.explanation, width)
     return lines
 
 
@@ -93,7 +95,7 @@ def _not_known(width: int, known: int) -> list[Text]:
         label_width=10,
         style="bold yellow",
     )
-    lines += _rows("look at", WHERE_TO_LOOK, width)
+    lines += _rows("collect", WHERE_TO_LOOK, width)
     return lines + _row(
         "type", "vgpu-cfg explain - < vmware.log     explains what is known of a whole log", width
     )
@@ -105,6 +107,7 @@ def _explained(found: Explanation, width: int) -> list[Text]:
         *_rows("be sure", found.check, width),
         *_row("remedy", found.remedy, width),
         *_row("known", _KNOWN[found.confidence], width),
+        *_row("source", found.source, width),
     ]
 
 

@@ -20,9 +20,9 @@ from vgpu_cfg.model.observed.host_facts import (
     ServiceFact,
     Vmknic,
 )
+from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.faults import to_error
-from vgpu_cfg.vsphere.wire.names import unescaped
 
 _NEVER_EMPTY: Mapping[str, str] = {
     "config.service.service": "services",

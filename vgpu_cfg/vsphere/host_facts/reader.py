@@ -14,6 +14,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import ReachError, VCenterError
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.vsphere.host_facts import passes
 from vgpu_cfg.vsphere.host_facts.properties import (
     Networks,
@@ -33,7 +34,6 @@ from vgpu_cfg.vsphere.host_facts.questions import (
 )
 from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.wire.faults import to_error
-from vgpu_cfg.vsphere.wire.names import unescaped
 from vgpu_cfg.vsphere.wire.session import Session
 
 ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS

@@ -18,10 +18,10 @@ from vgpu_cfg.model.observed.inventory import (
     ResourcePool,
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.ports import HostScope
 from vgpu_cfg.vsphere.reading.overrides import vm_overrides
 from vgpu_cfg.vsphere.wire.collector import Item
-from vgpu_cfg.vsphere.wire.names import unescaped
 
 _CLUSTER_TYPES = ("ComputeResource", "ClusterComputeResource")
 

@@ -13,11 +13,11 @@ from typing import Any, assert_never
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
+from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.plan.change import ChangeNetwork
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
-from vgpu_cfg.vsphere.wire.names import escaped
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.host_managers import host_paths, only_host, read_managers
 

@@ -8,6 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import (
     CloneFrom,
@@ -22,7 +23,6 @@ from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
-from vgpu_cfg.vsphere.wire.names import escaped
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.attributes import set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current

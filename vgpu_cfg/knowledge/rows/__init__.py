@@ -1,0 +1,1 @@
+"""Which texts are known, by where they are met: each file a place, each row a failure."""

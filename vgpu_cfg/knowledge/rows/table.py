@@ -1,0 +1,36 @@
+"""All known failures, by where they are met; the order is that of how much a row tells."""
+
+from __future__ import annotations
+
+from vgpu_cfg.knowledge.fault_rows import FaultRow
+from vgpu_cfg.knowledge.rows.containers import CONTAINER_ROWS
+from vgpu_cfg.knowledge.rows.drivers import DRIVER_ROWS
+from vgpu_cfg.knowledge.rows.general import GENERAL_ROWS
+from vgpu_cfg.knowledge.rows.guests import GUEST_ROWS
+from vgpu_cfg.knowledge.rows.hosts import GPU_ROWS
+from vgpu_cfg.knowledge.rows.licences import LICENCE_ROWS
+from vgpu_cfg.knowledge.rows.power_on import POWER_ON_ROWS
+from vgpu_cfg.knowledge.rows.running import VM_ROWS
+from vgpu_cfg.knowledge.rows.training import TRAINING_ROWS
+from vgpu_cfg.knowledge.rows.xid import XID_ROWS
+
+PLACES: dict[str, tuple[FaultRow, ...]] = {
+    "vCenter, hostd and vmware.log, when a VM does not start": POWER_ON_ROWS,
+    "vCenter, when a VM is moved, stopped, snapshotted or changed": VM_ROWS,
+    "ESXi: nvidia-smi, esxcli, vmkernel.log": GPU_ROWS,
+    "the guest's driver: dmesg, modprobe, nvidia-smi, CUDA": DRIVER_ROWS,
+    "the guest: topology, RDMA, firmware": GUEST_ROWS,
+    "licences: nvidia-gridd, and vCenter's own": LICENCE_ROWS,
+    "containers: Docker and NVIDIA's container toolkit": CONTAINER_ROWS,
+    "training: NCCL, mlx5, Horovod": TRAINING_ROWS,
+    "Xid: numbers of NVIDIA's driver, on hosts and in guests": XID_ROWS,
+    "vCenter, of any VM": GENERAL_ROWS,
+}
+"""Where a text is met, and the rows of it."""
+
+ROWS: tuple[FaultRow, ...] = tuple(row for rows in PLACES.values() for row in rows)
+
+
+def place_of(key: str) -> str:
+    """Return where the text of a row is met."""
+    return next(place for place, rows in PLACES.items() if any(row.key == key for row in rows))
