@@ -18,6 +18,7 @@ from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, mark
 from vgpu_cfg.planning.estate.site import check_networks
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
@@ -255,7 +256,8 @@ class _Planning:
         for resolved in resolved_vms:
             if resolved.fit is not None and (resolved.fit.gpus or resolved.fit.slots):
                 used.setdefault(resolved.fit.host, []).append(resolved.name)
-            if resolved.host is not None:
+            is_heeded = resolved.existing is None or "place" not in resolved.desired.ignore
+            if resolved.host is not None and is_heeded:
                 residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
@@ -299,6 +301,8 @@ class _Planning:
         placements = [one for one in result.placements if chosen is None or one.vm in chosen]
         hosts = {one.host_moid for one in placements} | {change.host_moid for change in changes}
         in_sync = self.host_plans.in_sync
+        differing = self.findings.vms_with(DIFFERENCES_OF_VMS)
+        as_stated = [name for name in result.in_sync if name not in differing]
         vcenter = self.observed.vcenter
         return Plan(
             name=self.desired.name,
@@ -313,7 +317,7 @@ class _Planning:
             diagnostics=(*self.unclear, *self.findings.diagnostics(chosen)),
             changes=tuple(changes),
             contests=contests,
-            in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
+            in_sync=tuple(name for name in as_stated if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),

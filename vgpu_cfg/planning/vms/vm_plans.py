@@ -31,6 +31,7 @@ from vgpu_cfg.planning.vms.checks.topology_checks import check_nics_near, check_
 from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_creation_keys,
     check_hardware,
+    check_made_anew,
     check_mmio,
     hardware_of_options,
     least_hardware,
@@ -171,6 +172,7 @@ class VmPlanner:
         self, resolved: ResolvedVm, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans
     ) -> None:
         check_creation_keys(resolved, differing_at_creation(wanted), self.lookup, self.findings)
+        check_made_anew(resolved.desired, self.site, self.findings)
         check_running(resolved, self.findings)
         cluster = self._cluster_of(resolved.host)
         check_existing_place(resolved, cluster, self.findings)

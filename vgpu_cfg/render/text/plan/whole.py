@@ -47,8 +47,19 @@ _DIFFERENCES = {
         "were not read completely, their shells are closed",
     ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
+    Code.HOST_SILENT: ("does not answer", "do not answer"),
 }
 """What findings say of the one or of the several hosts that they are about, in a plan without changes."""
+
+_OF_VMS = {
+    Code.ELSEWHERE: "not where the plan file says",
+    Code.HOST_FORBIDDEN: "not where the plan file says",
+    Code.SPREAD_UNMET: "not apart, as the plan file says",
+    Code.KEEP_FREE_UNMET: "fewer hosts kept free than asked by",
+    Code.SET_AT_CREATION_ONLY: "not as they would be made now",
+    Code.NOT_MADE_ANEW: "could not be made anew",
+}
+"""What findings say of VMs, before their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,12 @@ def _differences(plan: Plan) -> Iterator[str]:
         names = sorted({found.subject.name for found in plan.diagnostics if found.code == code})
         if names:
             yield f"{fold_names(names)} {one if len(names) == 1 else many}"
+    of_vms: dict[str, set[str]] = {}
+    for found in plan.diagnostics:
+        words = _OF_VMS.get(Code(found.code))
+        if words is not None and found.severity is not Severity.INFO:
+            of_vms.setdefault(words, set()).add(found.subject.name)
+    yield from (f"{words}: {fold_names(sorted(names))}" for words, names in of_vms.items())
     if plan.orphans:
         verb = "is" if len(plan.orphans) == 1 else "are"
         yield f"{fold_names(plan.orphans)} {verb} not in the plan file"
