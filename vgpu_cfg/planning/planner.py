@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Folder, Inventory
+from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
 from vgpu_cfg.model.rdma import with_nearness
@@ -27,6 +27,7 @@ from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
+from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
@@ -292,6 +293,7 @@ class _Planning:
         chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
+        self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(
@@ -325,6 +327,26 @@ class _Planning:
                 host.moid not in hosts and host.name not in in_sync for host in self.observed.hosts
             ),
         )
+
+    def _needing(
+        self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
+    ) -> list[str]:
+        """Name the VMs that are on a host or shall go there, else those without a place that could."""
+        there = [name for name, vm in owned.existing.items() if vm.host_moid == host.moid]
+        there += [
+            one.name
+            for one in resolved_vms
+            if one.existing is None and one.host is not None and one.host.moid == host.moid
+        ]
+        owner = host.cluster_moid or host.compute_moid
+        waiting = [
+            resolved.name
+            for resolved in resolved_vms
+            if resolved.existing is None and resolved.fit is None and not resolved.cannot_be_placed
+            for cluster in resolved.clusters
+            if cluster.moid == owner and not forbidden_by(resolved.desired.place, host, cluster)
+        ]
+        return [name for name in there or waiting if chosen is None or name in chosen]
 
     def _chosen(
         self, resolved_vms: Sequence[ResolvedVm], owned: Ownership, deleted: Sequence[Vm]

@@ -221,7 +221,7 @@ CHECKS: dict[Code, Check] = {
             _V,
         ),
         (Code.OTHERS_MAINTENANCE, "a host is in maintenance mode, and not by this plan", _W, _V),
-        (Code.HOST_SILENT, "a host does not answer", _E, _V),
+        (Code.HOST_SILENT, "a host does not answer", _W, _V),
         (Code.DEVICE_NOT_MATCHED, "a `match` fits no device of any host", _E, _V),
         (Code.NOT_SUPPORTED, "the host, board or NIC does not have the setting", _E, _V),
         (

@@ -19,5 +19,5 @@ DIFFERENCES_OF_VMS = frozenset(
 )
 """A VM is elsewhere than the plan file says, differs in what its creation sets, or could not be made anew."""
 
-DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT})
-"""A host does not answer, so what is asked of it does not hold as far as anybody knows."""
+DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE})
+"""A host does not answer, or others work on it: what is asked of it is not brought about."""

@@ -17,6 +17,8 @@ from vgpu_cfg.planning.hosts.compare import compare_host
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.host_checks import (
+    Absence,
+    absence_of,
     check_disruption,
     check_driver_owner,
     check_maintenance,
@@ -46,13 +48,15 @@ class HostWork:
 class AssessedHost:
     """What came of one host: as it will be (None: as it was read), and what is to be done for that.
 
-    `step` is the switching on by hand that a cold boot waits for.
+    `step` is the switching on by hand that a cold boot waits for. `absence` is why nothing is done there: it is
+    told once it is known whether a VM needs the host.
     """
 
     resolved: ResolvedHost
     host: Host | None = None
     work: HostWork | None = None
     step: ManualStep | None = None
+    absence: Absence | None = None
     is_in_sync: bool = False
 
 
@@ -73,6 +77,7 @@ class HostAssessor:
         if resolved.desired_settings or resolved.view.facts.mark is not None:
             check_standing(resolved, self.desired.name, findings)
         if not check_reachable(resolved, self.desired.name, findings):
+            result.absence = absence_of(resolved, self.desired.name)
             self._wait_for_power(resolved, result)
             return
         compare_host(resolved, findings, supposes=self.options.supposes)
@@ -84,7 +89,7 @@ class HostAssessor:
             _report_differences(resolved, findings)
             result.is_in_sync = _is_in_sync(resolved)
             return
-        check_other_plan(resolved, self.desired.name, findings)
+        result.absence = check_other_plan(resolved, self.desired.name)
         _see_at_cold_boot(resolved)
         check_bios(resolved, findings)
         check_restarts(resolved, findings)

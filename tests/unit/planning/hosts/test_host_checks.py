@@ -124,7 +124,7 @@ def test_a_nic_for_vms_is_near_a_gpu(nic: int, use: str, found: list[str]) -> No
         (MARK, ["VG526"], []),
     ],
 )
-def test_a_silent_host_is_an_error_but_one_that_was_shut_down(
+def test_a_silent_host_is_told_but_one_that_was_shut_down(
     mark: dict[str, Any] | None, found: list[str], expected: list[str]
 ) -> None:
     facts = {"mark": mark} if mark is not None else {}
