@@ -48,8 +48,8 @@ class HostWork:
 class AssessedHost:
     """What came of one host: as it will be (None: as it was read), and what is to be done for that.
 
-    `step` is the switching on by hand that a cold boot waits for. `absence` is why nothing is done there: it is
-    told once it is known whether a VM needs the host.
+    `step` is the switching on by hand that a cold boot waits for. `absence` is why nothing is done there;
+    whether a VM needs the host is known later.
     """
 
     resolved: ResolvedHost
