@@ -16,6 +16,7 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids
 from vgpu_cfg.planning.estate.site import check_networks
+from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_VMS
@@ -306,6 +307,7 @@ class _Planning:
         differing = self.findings.vms_with(DIFFERENCES_OF_VMS)
         as_stated = [name for name in result.in_sync if name not in differing]
         vcenter = self.observed.vcenter
+        found = (*self.unclear, *self.findings.diagnostics(chosen))
         return Plan(
             name=self.desired.name,
             target=PlanTarget(
@@ -316,8 +318,9 @@ class _Planning:
             read_at=self.observed.read_at,
             desired=self.desired,
             placements=tuple(placements),
-            diagnostics=(*self.unclear, *self.findings.diagnostics(chosen)),
+            diagnostics=found,
             changes=tuple(changes),
+            blocked=blocked_changes(changes, found, self.findings.vms_with_errors()),
             contests=contests,
             in_sync=tuple(name for name in as_stated if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),

@@ -71,6 +71,15 @@ class Findings:
             return weight
         return desired
 
+    def vms_with_errors(self) -> set[str]:
+        """Return the names of the VMs that an error was found of."""
+        return {
+            name
+            for (_, _, weight, _, _), names in self._of_vms.items()
+            if weight is Severity.ERROR
+            for name in names
+        }
+
     def vms_with(self, codes: Collection[Code]) -> set[str]:
         """Return the names of the VMs of which one of these was found, and does more than inform."""
         return {

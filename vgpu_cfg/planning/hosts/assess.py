@@ -35,13 +35,17 @@ from vgpu_cfg.planning.hosts.sequence import is_by_hand
 
 @dataclass(slots=True)
 class HostWork:
-    """What is to be done on one host that has something to change."""
+    """What is to be done on one host that has something to change.
+
+    `is_blocked` where an error stands against it: it is shown, and the plan refused.
+    """
 
     resolved: ResolvedHost
     phases: Phases
     evacuation: Evacuation
     manual_first: list[Drift]
     is_held: bool
+    is_blocked: bool = False
 
 
 @dataclass(slots=True)
@@ -99,8 +103,10 @@ class HostAssessor:
         if not resolved.drifts and not is_left:
             result.is_in_sync = _is_in_sync(resolved)
             return
-        if resolved.is_blocked:
+        if result.absence is not None:
             return
+        if resolved.is_blocked:
+            findings = Findings()  # one error stands against it already
         manual_first = [
             drift for drift in resolved.drifts if is_by_hand(resolved, drift) and _comes_first(drift)
         ]
@@ -118,9 +124,10 @@ class HostAssessor:
                 evacuation = plan_graphics_pause(
                     resolved, self.desired, self.observed, self.options, findings
                 )
-        result.host = self._shown(resolved)
-        if is_allowed and evacuation.is_possible:
-            result.work = HostWork(resolved, phases, evacuation, manual_first, is_held)
+        if not resolved.is_blocked:
+            result.host = self._shown(resolved)
+        is_blocked = resolved.is_blocked or not (is_allowed and evacuation.is_possible)
+        result.work = HostWork(resolved, phases, evacuation, manual_first, is_held, is_blocked)
 
     def _shown(self, resolved: ResolvedHost) -> Host:
         """Return the host as it will be once it is prepared."""

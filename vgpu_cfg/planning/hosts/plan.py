@@ -104,7 +104,9 @@ class HostPlanner:
                 resolved.wave = f"wave {number}"
             self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], result)
         check_window(
-            [work.resolved for work in works if work.phases.needs_empty_host], self.observed, self.findings
+            [work.resolved for work in works if work.phases.needs_empty_host and not work.is_blocked],
+            self.observed,
+            self.findings,
         )
         check_drivers(self.resolved_hosts, self.findings)
         return result
@@ -117,8 +119,13 @@ class HostPlanner:
                 report_absence(assessed.resolved, assessed.absence, names, self.findings)
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
-        """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
-        down = [work for work in works if work.phases.needs_empty_host and not work.is_held]
+        """Put the hosts of one wave in line: canaries first, no more down at once than can be.
+
+        What is blocked is put in line, too: the plan shows what it would do, and is refused.
+        """
+        down = [
+            work for work in works if work.phases.needs_empty_host and not (work.is_held or work.is_blocked)
+        ]
         evacuations = {work.resolved.view.host.moid: work.evacuation for work in down}
         most = min(
             (
@@ -127,8 +134,6 @@ class HostPlanner:
             ),
             default=1,
         )
-        if down and not most:
-            return
         canaries: list[str] = []
         for index, work in enumerate(works):
             is_canary = index < work.resolved.entry.disruption.canary
@@ -136,7 +141,7 @@ class HostPlanner:
                 work.resolved,
                 work.phases,
                 work.evacuation,
-                max_down=most,
+                max_down=max(most, 1),
                 first_needs=(
                     *needed_options(work.resolved, work.evacuation, self.cluster_options),
                     *(() if is_canary else canaries),

@@ -179,8 +179,7 @@ class VmPlanner:
         check_others_rules(resolved, cluster, self.observed, self.desired.name, self.findings)
         if cluster is not None:
             result.members.append(Member(resolved, cluster))
-        if resolved.shape is not None and resolved.fit is None:
-            return
+        has_no_place = resolved.shape is not None and resolved.fit is None
         upgrade_to = self._upgrade_of(resolved, cluster)
         if resolved.host is not None:
             check_hardware(
@@ -193,10 +192,10 @@ class VmPlanner:
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, "", result)
-        if not changes and not edits.overrides:
+        if not (changes or edits.overrides or has_no_place):
             result.in_sync.append(vm.name)
         result.changes += changes
-        if vm.is_on and not resolved.keeps_gpus and vm.host_moid is not None:
+        if vm.is_on and not resolved.stays_put and vm.host_moid is not None:
             freed = [change.id for change in changes if change.kind == "reconfigure_vm"]
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
 

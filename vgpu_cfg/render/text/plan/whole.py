@@ -172,6 +172,8 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     words = plan_counts(plan)
     removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
     kept = [name for name in plan.orphans if name not in removed]
+    if plan.blocked:
+        words.append(f"{len(plan.blocked)} of {counted(len(plan.changes), 'change')} blocked")
     if kept:
         words.append(f"{counted(len(kept), 'orphan')} kept ({fold_names(kept)})")
     lines = hanging("TOTAL", ", ".join(words), width, indent=0, label_width=6, style="bold")
