@@ -37,6 +37,8 @@ def _differing(expected: Row, plan: Plan, observed: Inventory) -> Iterator[tuple
         yield "findings", [{one.head: f"{one.message} -> {one.remedy}"} for one in findings]
     if "placed" in expected and (expected["placed"] or {}) != (placed := placed_of(plan)):
         yield "placed", placed
+    if "blocked" in expected and expected["blocked"] != (blocked := blocked_of(plan)):
+        yield "blocked", blocked
     for key, names in names_of(plan).items():
         if (expected.get(key) or "") != names:
             yield key, names
@@ -59,6 +61,12 @@ def names_of(plan: Plan) -> dict[str, str]:
         "orphans": fold_names(plan.orphans),
         "one_by_one": "; ".join(map(contest_of, plan.contests)),
     }
+
+
+def blocked_of(plan: Plan) -> str:
+    """What the changes are about that an error stands against."""
+    names = (change.subject.name for change in plan.changes if change.id in plan.blocked)
+    return fold_names(sorted(dict.fromkeys(names)))
 
 
 def _are_told(told: Sequence[Any], found: Sequence[Finding]) -> bool:

@@ -37,6 +37,7 @@ EXPECTED = (
     "started",
     "changes",
     "edits",
+    "blocked",
     "in_sync",
     "hosts_in_sync",
     "orphans",

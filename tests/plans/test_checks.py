@@ -47,7 +47,6 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.MMIO_TOO_SMALL: "unit/planning/test_planner.py",
     Code.MANY_CPUS: "unit/planning/test_planner.py",
     Code.TOO_MANY_NICS: "unit/planning/test_planner.py",
-    Code.ELSEWHERE: "unit/planning/test_planner.py",
     Code.NUMA_NODE_ABSENT: "unit/planning/test_planner.py",
     Code.DATASTORE_SPACE: "unit/planning/test_planner.py",
     Code.DATASTORE_INACCESSIBLE: "unit/planning/test_planner.py",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Folder, Inventory
+from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
 from vgpu_cfg.model.rdma import with_nearness
@@ -16,8 +16,10 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids
 from vgpu_cfg.planning.estate.site import check_networks
+from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
@@ -26,6 +28,7 @@ from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
+from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
@@ -255,7 +258,8 @@ class _Planning:
         for resolved in resolved_vms:
             if resolved.fit is not None and (resolved.fit.gpus or resolved.fit.slots):
                 used.setdefault(resolved.fit.host, []).append(resolved.name)
-            if resolved.host is not None:
+            is_heeded = resolved.existing is None or "place" not in resolved.desired.ignore
+            if resolved.host is not None and is_heeded:
                 residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
@@ -290,6 +294,7 @@ class _Planning:
         chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
+        self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(
@@ -299,7 +304,10 @@ class _Planning:
         placements = [one for one in result.placements if chosen is None or one.vm in chosen]
         hosts = {one.host_moid for one in placements} | {change.host_moid for change in changes}
         in_sync = self.host_plans.in_sync
+        differing = self.findings.vms_with(DIFFERENCES_OF_VMS)
+        as_stated = [name for name in result.in_sync if name not in differing]
         vcenter = self.observed.vcenter
+        found = (*self.unclear, *self.findings.diagnostics(chosen))
         return Plan(
             name=self.desired.name,
             target=PlanTarget(
@@ -310,10 +318,11 @@ class _Planning:
             read_at=self.observed.read_at,
             desired=self.desired,
             placements=tuple(placements),
-            diagnostics=(*self.unclear, *self.findings.diagnostics(chosen)),
+            diagnostics=found,
             changes=tuple(changes),
+            blocked=blocked_changes(changes, found, self.findings.vms_with_errors()),
             contests=contests,
-            in_sync=tuple(name for name in result.in_sync if chosen is None or name in chosen),
+            in_sync=tuple(name for name in as_stated if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
@@ -321,6 +330,26 @@ class _Planning:
                 host.moid not in hosts and host.name not in in_sync for host in self.observed.hosts
             ),
         )
+
+    def _needing(
+        self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
+    ) -> list[str]:
+        """Name the VMs that are on a host or shall go there, else those without a place that could."""
+        there = [name for name, vm in owned.existing.items() if vm.host_moid == host.moid]
+        there += [
+            one.name
+            for one in resolved_vms
+            if one.existing is None and one.host is not None and one.host.moid == host.moid
+        ]
+        owner = host.cluster_moid or host.compute_moid
+        waiting = [
+            resolved.name
+            for resolved in resolved_vms
+            if resolved.existing is None and resolved.fit is None and not resolved.cannot_be_placed
+            for cluster in resolved.clusters
+            if cluster.moid == owner and not forbidden_by(resolved.desired.place, host, cluster)
+        ]
+        return [name for name in there or waiting if chosen is None or name in chosen]
 
     def _chosen(
         self, resolved_vms: Sequence[ResolvedVm], owned: Ownership, deleted: Sequence[Vm]

@@ -1,19 +1,26 @@
 """Whether an estate is as the plan file says: the one answer that every command gives.
 
 A VM of the plan that its file does not name is a difference, with GPUs or without: it holds disks and a name,
-and memory once it runs. So is what nobody could read: a setting that only a host's closed shell tells.
+and memory once it runs. So is what nobody could read: a setting that only a host's closed shell tells. So is
+what `apply` leaves to people: a VM that is elsewhere than the plan file says, or could not be made anew.
 """
 
 from __future__ import annotations
 
-from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.change import Plan, Severity
 from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 
 _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_CLOSED, Code.SHELL_LEFT_OPEN})
 """Findings that tell of a difference which no change of the plan fixes."""
 
+_LEFT_TO_PEOPLE = DIFFERENCES_OF_VMS | DIFFERENCES_OF_HOSTS
+
 
 def is_in_sync(plan: Plan) -> bool:
     """Whether nothing differs from the plan file, as far as the plan covers it."""
-    reported = any(found.code in _DIFFERENCES for found in plan.diagnostics)
+    reported = any(
+        found.code in _DIFFERENCES or (found.code in _LEFT_TO_PEOPLE and found.severity is not Severity.INFO)
+        for found in plan.diagnostics
+    )
     return not (plan.changes or plan.errors or plan.orphans or reported)

@@ -140,7 +140,8 @@ def test_a_profile_of_another_size_finds_no_place_beside_strangers() -> None:
     plan = planned(plan_for(vm("a", "grid_a100-20c")), estate(vms), allow_power_cycle=True)
     assert codes(plan.errors) == ["VG104"]
     assert "other" in plan.errors[0].text
-    assert not plan.changes
+    assert [change.kind for change in plan.changes] == ["power_off_vm", "reconfigure_vm", "power_on_vm"]
+    assert list(plan.blocked) == [change.id for change in plan.changes]
 
 
 def test_own_powered_off_vms_keep_their_place() -> None:

@@ -103,7 +103,8 @@ def enter(name: str, *moved: str, **fields: Any) -> EnterMaintenance:
 
 def edit_of(target: SettingTarget, **fields: Any) -> Edit:
     key = f"{TITLES.get(target.setting, target.setting)} {target.device}".rstrip()
-    return Edit(key=key, before=target.before, after=target.value, **fields)
+    before = target.before if target.before != target.value else None
+    return Edit(key=key, before=before, after=target.value, **fields)
 
 
 def write(

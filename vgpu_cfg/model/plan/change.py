@@ -411,8 +411,9 @@ PLAN_FORMAT: Final = 2
 class Plan(Frozen):
     """What would be done, and why. Saved as plan.json, it is the reviewed plan.
 
-    `hosts_in_sync` are the hosts that the plan names and has nothing to change at. `contests` are the
-    hosts whose VMs start one by one.
+    `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
+    shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
+    change at. `contests` are the hosts whose VMs start one by one.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -426,6 +427,7 @@ class Plan(Frozen):
     placements: tuple[Placement, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     changes: tuple[Change, ...] = ()
+    blocked: tuple[str, ...] = ()
     contests: tuple[StartQueue, ...] = ()
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
@@ -76,6 +76,24 @@ class Findings:
         if desired is None or (_WEIGHT[desired] > _WEIGHT[weight] and not check.is_relaxable):
             return weight
         return desired
+
+    def vms_with_errors(self) -> set[str]:
+        """Return the names of the VMs that an error was found of."""
+        return {
+            name
+            for (_, weight, *_), names in self._of_vms.items()
+            if weight is Severity.ERROR
+            for name in names
+        }
+
+    def vms_with(self, codes: Collection[Code]) -> set[str]:
+        """Return the names of the VMs of which one of these was found, and does more than inform."""
+        return {
+            name
+            for (code, weight, *_), names in self._of_vms.items()
+            if code in codes and weight is not Severity.INFO
+            for name in names
+        }
 
     def diagnostics(self, wanted: Iterable[str] | None = None) -> tuple[Diagnostic, ...]:
         """Return everything found, or of VMs only what concerns the wanted ones."""

@@ -17,6 +17,8 @@ from vgpu_cfg.planning.hosts.compare import compare_host
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.host_checks import (
+    Absence,
+    absence_of,
     check_disruption,
     check_driver_owner,
     check_maintenance,
@@ -33,26 +35,32 @@ from vgpu_cfg.planning.hosts.sequence import is_by_hand
 
 @dataclass(slots=True)
 class HostWork:
-    """What is to be done on one host that has something to change."""
+    """What is to be done on one host that has something to change.
+
+    `is_blocked` where an error stands against it: it is shown, and the plan refused.
+    """
 
     resolved: ResolvedHost
     phases: Phases
     evacuation: Evacuation
     manual_first: list[Drift]
     is_held: bool
+    is_blocked: bool = False
 
 
 @dataclass(slots=True)
 class AssessedHost:
     """What came of one host: as it will be (None: as it was read), and what is to be done for that.
 
-    `step` is the switching on by hand that a cold boot waits for.
+    `step` is the switching on by hand that a cold boot waits for. `absence` is why nothing is done there;
+    whether a VM needs the host is known later.
     """
 
     resolved: ResolvedHost
     host: Host | None = None
     work: HostWork | None = None
     step: ManualStep | None = None
+    absence: Absence | None = None
     is_in_sync: bool = False
 
 
@@ -73,6 +81,7 @@ class HostAssessor:
         if resolved.desired_settings or resolved.view.facts.mark is not None:
             check_standing(resolved, self.desired.name, findings)
         if not check_reachable(resolved, self.desired.name, findings):
+            result.absence = absence_of(resolved, self.desired.name)
             self._wait_for_power(resolved, result)
             return
         compare_host(resolved, findings, supposes=self.options.supposes)
@@ -84,7 +93,7 @@ class HostAssessor:
             _report_differences(resolved, findings)
             result.is_in_sync = _is_in_sync(resolved)
             return
-        check_other_plan(resolved, self.desired.name, findings)
+        result.absence = check_other_plan(resolved, self.desired.name)
         _see_at_cold_boot(resolved)
         check_bios(resolved, findings)
         check_restarts(resolved, findings)
@@ -94,8 +103,10 @@ class HostAssessor:
         if not resolved.drifts and not is_left:
             result.is_in_sync = _is_in_sync(resolved)
             return
-        if resolved.is_blocked:
+        if result.absence is not None:
             return
+        if resolved.is_blocked:
+            findings = Findings()  # one error stands against it already
         manual_first = [
             drift for drift in resolved.drifts if is_by_hand(resolved, drift) and _comes_first(drift)
         ]
@@ -113,9 +124,10 @@ class HostAssessor:
                 evacuation = plan_graphics_pause(
                     resolved, self.desired, self.observed, self.options, findings
                 )
-        result.host = self._shown(resolved)
-        if is_allowed and evacuation.is_possible:
-            result.work = HostWork(resolved, phases, evacuation, manual_first, is_held)
+        if not resolved.is_blocked:
+            result.host = self._shown(resolved)
+        is_blocked = resolved.is_blocked or not (is_allowed and evacuation.is_possible)
+        result.work = HostWork(resolved, phases, evacuation, manual_first, is_held, is_blocked)
 
     def _shown(self, resolved: ResolvedHost) -> Host:
         """Return the host as it will be once it is prepared."""

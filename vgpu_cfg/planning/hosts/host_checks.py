@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
@@ -19,23 +20,54 @@ from vgpu_cfg.planning.hosts.phases import Phases
 from vgpu_cfg.planning.hosts.window import parse_window
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why nothing is done on a host: it does not answer, or another plan works there."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+def report_absence(
+    resolved: ResolvedHost, absence: Absence, needed_by: Sequence[str], findings: Findings
+) -> None:
+    """Say that nothing is done on a host: an error only where VMs of the plan need it.
+
+    A host of which nothing is asked is left out; that only informs.
+    """
+    if needed_by:
+        message = f"{absence.message}; needed by {listed(needed_by, shown=6)}"
+        findings.add(absence.code, resolved.subject, message, absence.remedy, Severity.ERROR)
+        return
+    severity = Severity.WARNING if resolved.desired_settings else Severity.INFO
+    message = f"{absence.message}; no VM of the plan needs it, so it is left out"
+    findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
+
+
+def absence_of(resolved: ResolvedHost, plan: str) -> Absence | None:
+    """Say why nothing is known of the host; None where it answers, or was taken down for this plan."""
+    host, mark = resolved.view.host, resolved.view.facts.mark
+    if host.connection is Connection.CONNECTED:
+        return None
+    if mark is None or not mark.maintenance:
+        message = f"it is {host.connection.value}, so nothing is known of it"
+        return Absence(Code.HOST_SILENT, message, "bring it back, then plan again")
+    if mark.plan == plan:
+        return None
+    message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
+    return Absence(Code.HOST_SILENT, message, f"let {mark.plan} finish first")
+
+
 def check_reachable(resolved: ResolvedHost, plan: str, findings: Findings) -> bool:
     """Whether the host answers; one that this plan took down comes back, or waits for a manual step."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return True
     resolved.is_blocked = True
-    if mark is not None and mark.maintenance and mark.plan == plan:
-        if mark.restart == "reboot":
-            message = "it reboots for this plan, and comes back by itself"
-            findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it", Severity.WARNING)
-        return False
-    if mark is not None and mark.maintenance:
-        message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
-        findings.add(Code.HOST_SILENT, resolved.subject, message, f"let {mark.plan} finish first")
-        return False
-    message = f"it is {host.connection.value}, so nothing is known of it"
-    findings.add(Code.HOST_SILENT, resolved.subject, message, "bring it back, then plan again")
+    if mark is not None and mark.maintenance and mark.plan == plan and mark.restart == "reboot":
+        message = "it reboots for this plan, and comes back by itself"
+        findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it")
     return False
 
 
@@ -66,16 +98,16 @@ def check_driver_owner(resolved: ResolvedHost, drifts: Iterable[Drift], findings
         resolved.is_blocked = True
 
 
-def check_other_plan(resolved: ResolvedHost, plan: str, findings: Findings) -> None:
-    """Refuse to work on a host that another plan's mark is on: it works there, or broke off there."""
+def check_other_plan(resolved: ResolvedHost, plan: str) -> Absence | None:
+    """Leave a host alone that another plan's mark is on: it works there, or broke off there."""
     mark = resolved.view.facts.mark
     if mark is None or mark.plan == plan or not resolved.drifts:
-        return
+        return None
     message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
     remedy = f"let {mark.plan} finish: `vgpu-cfg apply` of it continues where it stopped"
-    findings.add(Code.OTHERS_MAINTENANCE, resolved.subject, message, remedy, Severity.ERROR)
     resolved.is_blocked = True
+    return Absence(Code.OTHERS_MAINTENANCE, message, remedy)
 
 
 def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:

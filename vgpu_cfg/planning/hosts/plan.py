@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -19,7 +19,7 @@ from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor, HostWork
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
-from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window
+from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window, report_absence
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
@@ -104,14 +104,28 @@ class HostPlanner:
                 resolved.wave = f"wave {number}"
             self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], result)
         check_window(
-            [work.resolved for work in works if work.phases.needs_empty_host], self.observed, self.findings
+            [work.resolved for work in works if work.phases.needs_empty_host and not work.is_blocked],
+            self.observed,
+            self.findings,
         )
         check_drivers(self.resolved_hosts, self.findings)
         return result
 
+    def report_absent(self, needed_by: Callable[[Host], Sequence[str]]) -> None:
+        """Report the hosts on which nothing is done; `needed_by` names the plan's VMs that need one."""
+        for assessed in self._assessed.values():
+            if assessed.absence is not None:
+                names = needed_by(assessed.resolved.view.host)
+                report_absence(assessed.resolved, assessed.absence, names, self.findings)
+
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
-        """Put the hosts of one wave in line: canaries first, no more down at once than can be."""
-        down = [work for work in works if work.phases.needs_empty_host and not work.is_held]
+        """Put the hosts of one wave in line: canaries first, no more down at once than can be.
+
+        What is blocked is put in line, too: the plan shows what it would do, and is refused.
+        """
+        down = [
+            work for work in works if work.phases.needs_empty_host and not (work.is_held or work.is_blocked)
+        ]
         evacuations = {work.resolved.view.host.moid: work.evacuation for work in down}
         most = min(
             (
@@ -120,8 +134,6 @@ class HostPlanner:
             ),
             default=1,
         )
-        if down and not most:
-            return
         canaries: list[str] = []
         for index, work in enumerate(works):
             is_canary = index < work.resolved.entry.disruption.canary
@@ -129,7 +141,7 @@ class HostPlanner:
                 work.resolved,
                 work.phases,
                 work.evacuation,
-                max_down=most,
+                max_down=max(most, 1),
                 first_needs=(
                     *needed_options(work.resolved, work.evacuation, self.cluster_options),
                     *(() if is_canary else canaries),

@@ -354,6 +354,12 @@ def _shares(writes: Sequence[HostWrite], drifts: Sequence[Drift]) -> list[tuple[
     return [(write, [drift]) for write, drift in zip(writes, drifts, strict=True)]
 
 
+def _before(drift: Drift) -> str | None:
+    """Return the value that is to change; None where nobody told one, or where one is kept that is right."""
+    found = () if drift.reading.unread else (drift.reading.configured, drift.reading.in_force)
+    return next((one for one in found if one and not drift.setting.same(drift.desired.value, one)), None)
+
+
 def _edit(drift: Drift) -> Edit:
     notes = {
         DriftKind.DROPPED: "asserted again, as a reboot drops it",
@@ -362,7 +368,7 @@ def _edit(drift: Drift) -> Edit:
     }
     return Edit(
         key=f"{drift.setting.title} {drift.desired.device}".rstrip(),
-        before=None if drift.reading.unread else drift.reading.configured or None,
+        before=_before(drift),
         after=drift.desired.value or None,
         is_default=drift.desired.is_derived,
         note=drift.desired.note or notes.get(drift.kind, ""),

@@ -31,6 +31,7 @@ from vgpu_cfg.planning.vms.checks.topology_checks import check_nics_near, check_
 from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_creation_keys,
     check_hardware,
+    check_made_anew,
     check_mmio,
     hardware_of_options,
     least_hardware,
@@ -171,14 +172,14 @@ class VmPlanner:
         self, resolved: ResolvedVm, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans
     ) -> None:
         check_creation_keys(resolved, differing_at_creation(wanted), self.lookup, self.findings)
+        check_made_anew(resolved.desired, self.site, self.findings)
         check_running(resolved, self.findings)
         cluster = self._cluster_of(resolved.host)
         check_existing_place(resolved, cluster, self.findings)
         check_others_rules(resolved, cluster, self.observed, self.desired.name, self.findings)
         if cluster is not None:
             result.members.append(Member(resolved, cluster))
-        if resolved.shape is not None and resolved.fit is None:
-            return
+        has_no_place = resolved.shape is not None and resolved.fit is None
         upgrade_to = self._upgrade_of(resolved, cluster)
         if resolved.host is not None:
             check_hardware(
@@ -191,10 +192,10 @@ class VmPlanner:
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, "", result)
-        if not changes and not edits.overrides:
+        if not (changes or edits.overrides or has_no_place):
             result.in_sync.append(vm.name)
         result.changes += changes
-        if vm.is_on and not resolved.keeps_gpus and vm.host_moid is not None:
+        if vm.is_on and not resolved.stays_put and vm.host_moid is not None:
             freed = [change.id for change in changes if change.kind == "reconfigure_vm"]
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
 

@@ -118,7 +118,8 @@ def _drift(changes: Sequence[Change]) -> list[str]:
     words = []
     for change in changes:
         if isinstance(change, ChangeHost):
-            words += [edit_text(edit) for edit in change.edits if edit.before != edit.after]
+            pairs = zip(change.edits, change.settings, strict=False)
+            words += [edit_text(edit) for edit, target in pairs if edit.before or target.before is None]
         elif isinstance(change, ManualStep):
             words += [edit_text(edit) for edit in change.edits]
     steps = [change for change in changes if isinstance(change, ManualStep)]

@@ -32,6 +32,9 @@ from vgpu_cfg.render.layout.lines import counted
 
 Numbered = Sequence[tuple[int, Change]]
 
+BLOCKED = "blocked"
+"""What is said of a change that an error stands against."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostEffort:

@@ -47,7 +47,12 @@ def resolved(observed: Inventory, name: str = "esx-01", **entry: Any) -> Resolve
 
 
 def kinds(found: Plan) -> list[str]:
-    return [change.kind for change in found.changes]
+    return [change.kind for change in free(found)]
+
+
+def free(found: Plan) -> list[Change]:
+    """Return the changes that no error stands against."""
+    return [change for change in found.changes if change.id not in found.blocked]
 
 
 def change(found: Plan, kind: str) -> Change:

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.desired_plans import codes, planned, vm
-from tests.unit.planning.hosts.plans import GPU, MARK, change, estate, host, kinds, plan, resolved, wanted
+from tests.unit.planning.hosts.plans import (
+    GPU,
+    MARK,
+    change,
+    estate,
+    free,
+    host,
+    kinds,
+    plan,
+    resolved,
+    wanted,
+)
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.host_change import EnterMaintenance
 from vgpu_cfg.planning.findings.collection import Findings
@@ -116,7 +127,7 @@ def test_a_host_is_judged_by_the_options_that_the_plan_sets_and_waits_for_them(
 ) -> None:
     observed = two({"a": row}, vcenter_options={"vgpu.hotmigrate.enabled": before})
     made = plan(observed, names=("esx-01",), ats=False, cluster_options=options)
-    entered = [change.needs for change in made.changes if change.kind == "enter_maintenance"]
+    entered = [change.needs for change in free(made) if change.kind == "enter_maintenance"]
     assert entered == ([] if needs is None else [needs])
     assert codes(made) == found
 
@@ -266,4 +277,4 @@ def test_all_data_of_vsan_may_take_as_long_as_it_takes(vsan: str | None, seconds
 
 def test_only_the_host_that_can_be_emptied_is_changed() -> None:
     found = plan(two({"render": OTHERS_DEVICE}), ats=False)
-    assert {change.subject.name for change in found.changes} == {"esx-02"}
+    assert {change.subject.name for change in free(found)} == {"esx-02"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.desired_plans import codes, plan_for, planned
-from tests.unit.planning.hosts.plans import estate, host, resolved, wanted
+from tests.unit.planning.hosts.plans import estate, free, host, resolved, wanted
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.planning.host_settings.select import clusters_of, hosts_of
 
@@ -51,7 +51,7 @@ def test_a_host_belongs_to_one_entry(second: dict[str, Any], found: list[str]) -
     entries = [{"names": ["esx-01"], "ats": False}, second | {"ats": False}]
     made = planned(plan_for(hosts=entries), estate(host(), host()))
     assert codes(made) == found
-    touched = {change.subject.name for change in made.changes}
+    touched = {change.subject.name for change in free(made)}
     assert touched == ({"esx-02"} if found else {"esx-01", "esx-02"})
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
-from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
+from vgpu_cfg.planning.estate.site import Site, find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -152,3 +156,39 @@ def check_creation_keys(
         message = f"{', '.join(differing)} differs from the VM, and takes effect at creation only"
         remedy = "change it by hand, or delete the VM and plan again"
         findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
+
+
+def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
+    """Warn of what the plan file names, and a VM that exists could not be made from any more."""
+    missing: list[str] = []
+    remedies: list[str] = []
+    for noun, name, objects in _made_from(vm, site):
+        found = find_named(name, objects)
+        if not found:
+            missing.append(f"there is no {noun} {name!r}")
+            remedies.append(did_you_mean(name, (one.name for one in objects), noun="names"))
+        elif len(found) > 1:
+            missing.append(f"{len(found)} {noun}s are called {name!r}")
+            paths = listed((one.inventory_path or one.moid for one in found), shown=6)
+            remedies.append(f"write its path: {paths}")
+    if missing:
+        message = f"{listed(missing)}, so it could not be made anew"
+        remedy = "; ".join(remedy for remedy in dict.fromkeys(remedies) if remedy)
+        findings.add_vm(Code.NOT_MADE_ANEW, vm, message, remedy or "name one that is there")
+
+
+def _made_from(vm: DesiredVm, site: Site) -> Iterator[tuple[str, str, Sequence[ManagedObject]]]:
+    """Yield what a new VM is made from: what it is, its name, and the things that could be meant."""
+    if isinstance(vm.source, TemplateSource):
+        name = vm.source.path_or_name
+        is_vm = not find_named(name, site.templates) and find_named(name, site.vms)
+        yield "template", name, site.vms if is_vm else site.templates
+    yield from (("cluster", name, site.clusters) for name in vm.clusters)
+    if vm.datastore is not None:
+        yield "datastore", vm.datastore, site.datastores
+    if vm.resource_pool is None:
+        return
+    clusters = [one for name in vm.clusters for one in find_named(name, site.clusters)] or site.clusters
+    for cluster in clusters:
+        pools = [pool for pool in site.pools if pool.owner_moid == cluster.moid]
+        yield f"resource pool of {cluster.name}", vm.resource_pool, pools

@@ -33,7 +33,7 @@ from vgpu_cfg.render.text.guests import guest_difference
 from vgpu_cfg.render.text.plan.change_lines import change_lines, is_in_head, sign_of, topic_of
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
-from vgpu_cfg.render.views.plan import effort_of, is_task
+from vgpu_cfg.render.views.plan import BLOCKED, effort_of, is_task
 
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""
@@ -49,7 +49,8 @@ Difference = tuple[str, ...]
 class Block:
     """The changes of one subject, each with its number in the plan, and where a VM is expected to sit.
 
-    `after` numbers the changes of other subjects that must come before.
+    `after` numbers the changes of other subjects that must come before. `is_blocked` where an error stands
+    against some of them.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Block:
     changes: list[tuple[int, Change]] = field(default_factory=list)
     placement: Placement | None = None
     after: list[int] = field(default_factory=list)
+    is_blocked: bool = False
 
     @property
     def numbers(self) -> str:
@@ -100,6 +102,7 @@ def make_blocks(plan: Plan) -> list[Block]:
         if key not in blocks:
             blocks[key] = Block(*key, placement=placements.get(key[1]) if key[0] == "vm" else None)
         blocks[key].changes.append((number, change))
+        blocks[key].is_blocked |= change.id in plan.blocked
     numbers = {change.id: number for number, change in enumerate(plan.changes, 1)}
     for block in blocks.values():
         own = {number for number, _ in block.changes}
@@ -125,7 +128,7 @@ def fold_blocks(blocks: Iterable[Block]) -> list[Block | Follower]:
     folded: list[Block | Follower] = []
     followers: dict[tuple[object, ...], Follower] = {}
     for block in blocks:
-        shape = _shape(block)
+        shape = (block.is_blocked, *_shape(block))
         known = followers.get(shape) if block.kind in _FOLDED else None
         difference = _difference(known.leader, block) if known else ()
         if known and block.after and block.after != known.leader.after:
@@ -169,7 +172,9 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
     effort = f"{_effort(follower.leader)} each" if len(follower.blocks) > 1 else _effort(follower.leader)
     if len(names) > width // 2:
         names = f"{len(follower.blocks)} more"
-    lines = both_ends(Text.assemble((f"{noun.upper()} {names}", "bold"), title), Text(effort, "dim"), width)
+    mark = ("  ", (BLOCKED, "bold red")) if follower.leader.is_blocked else ()
+    heading = Text.assemble((f"{noun.upper()} {names}", "bold"), title, *mark)
+    lines = both_ends(heading, Text(effort, "dim"), width)
     if is_same:
         return lines
     shown = groups if with_all else groups[:_MOST_FOLLOWERS]
@@ -216,6 +221,11 @@ def _names(blocks: Sequence[Block]) -> str:
 
 
 def _heading(block: Block) -> Text:
+    heading = _plain_heading(block)
+    return Text.assemble(heading, "  ", (BLOCKED, "bold red")) if block.is_blocked else heading
+
+
+def _plain_heading(block: Block) -> Text:
     after = f", {_after(block)}" if block.after else ""
     if block.kind == "plan" and all(change.kind == "set_vcenter_option" for _, change in block.changes):
         return Text.assemble(("VCENTER", "bold"), after)

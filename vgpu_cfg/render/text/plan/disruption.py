@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
 from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
-from vgpu_cfg.render.views.plan import HostEffort, host_efforts
+from vgpu_cfg.render.views.plan import BLOCKED, HostEffort, host_efforts
 
 _IMPACT_WORDS = {
     Impact.SERVICE_RESTART: "service restart",
@@ -31,10 +31,15 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
     if not efforts and not of_others:
         nothing = Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")
         return fold(nothing, width, hang=12)
-    lines = [Text("DISRUPTION", style="bold yellow"), *_host_rows(efforts, width, with_all=with_all)]
+    blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
+    heading = Text.assemble(
+        ("DISRUPTION", "bold yellow"), ("  with what is blocked" if blocked else "", "dim")
+    )
+    lines = [heading, *_host_rows(efforts, blocked, width, with_all=with_all)]
     lines += _limits(plan, width)
-    for words, names in of_others.items():
-        lines += hanging(words, fold_names(names), width, label_width=16, style="yellow")
+    for (words, is_blocked), names in of_others.items():
+        text = f"{fold_names(names)}, {BLOCKED}" if is_blocked else fold_names(names)
+        lines += hanging(words, text, width, label_width=16, style="yellow")
     is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
     kept = "No VM of others is powered off. " if is_down else ""
     return [*lines, *(Text("  ") + part for part in fold(Text(f"{kept}{rest} are not touched"), width - 2))]
@@ -45,14 +50,17 @@ def manual_numbers(plan: Plan) -> list[int]:
     return [number for number, change in enumerate(plan.changes, 1) if change.kind == "manual_step"]
 
 
-def _host_rows(efforts: Sequence[HostEffort], width: int, *, with_all: bool) -> list[Text]:
+def _host_rows(
+    efforts: Sequence[HostEffort], blocked: Collection[str], width: int, *, with_all: bool
+) -> list[Text]:
     """Lay out a row per host; hosts with the same row share it."""
     if not efforts:
         return []
     shortened = without_domain(effort.name for effort in efforts)
     groups: dict[tuple[str, str], list[str]] = {}
     for effort in efforts:
-        groups.setdefault((effort.text or "by hand", _details(effort)), []).append(shortened[effort.name])
+        details = _details(effort, is_blocked=effort.name in blocked)
+        groups.setdefault((effort.text or "by hand", details), []).append(shortened[effort.name])
     shown = list(groups.items()) if with_all else list(groups.items())[:_MOST_HOSTS]
     rows = [(fold_names(names), Text(words, "yellow"), details) for (words, details), names in shown]
     blank = [Column(" ", is_flexible=column.is_flexible) for column in _COLUMNS]
@@ -63,8 +71,8 @@ def _host_rows(efforts: Sequence[HostEffort], width: int, *, with_all: bool) -> 
     return lines
 
 
-def _details(effort: HostEffort) -> str:
-    words = []
+def _details(effort: HostEffort, *, is_blocked: bool) -> str:
+    words = [BLOCKED] if is_blocked else []
     if effort.moved:
         words.append(f"moves away {fold_names(effort.moved)}")
     if effort.switched_off:
@@ -104,20 +112,24 @@ def _limits(plan: Plan, width: int) -> list[Text]:
     return [Text("  ") + part for part in fold(Text("; ".join(words)), width - 2)]
 
 
-def _other_disruptions(plan: Plan, reported: set[str]) -> dict[str, list[str]]:
-    """Group what is not a host by what happens to it; `reported` are VMs that a host's row names."""
+def _other_disruptions(plan: Plan, reported: set[str]) -> dict[tuple[str, bool], list[str]]:
+    """Group what is not a host by what happens to it, and whether that is blocked.
+
+    `reported` are VMs that a host's row names.
+    """
     removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+    blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
     impacts: dict[str, set[Impact]] = {}
-    by_words: dict[str, list[str]] = {}
+    by_words: dict[tuple[str, bool], list[str]] = {}
     for change in plan.changes:
         name = change.subject.name
         if isinstance(change, DestroyVm):
-            by_words.setdefault("deletion", []).append(name)
+            by_words.setdefault(("deletion", name in blocked), []).append(name)
         elif change.subject.kind == "host" or change.impact is Impact.NONE or name in removed:
             continue
         elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
             impacts.setdefault(name, set()).add(change.impact)
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
-        by_words.setdefault(words, []).append(name)
+        by_words.setdefault((words, name in blocked), []).append(name)
     return by_words

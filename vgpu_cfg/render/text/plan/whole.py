@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import DestroyVm, Plan
+from vgpu_cfg.model.plan.change import DestroyVm, Plan, Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
@@ -45,8 +45,20 @@ _DIFFERENCES = {
         "were not read completely, their shells are closed",
     ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
+    Code.HOST_SILENT: ("does not answer", "do not answer"),
+    Code.OTHERS_MAINTENANCE: ("is held by another plan", "are held by another plan"),
 }
 """What findings say of the one or of the several hosts that they are about, in a plan without changes."""
+
+_OF_VMS = {
+    Code.ELSEWHERE: "not where the plan file says",
+    Code.HOST_FORBIDDEN: "not where the plan file says",
+    Code.SPREAD_UNMET: "not apart, as the plan file says",
+    Code.KEEP_FREE_UNMET: "fewer hosts kept free than asked by",
+    Code.SET_AT_CREATION_ONLY: "not as they would be made now",
+    Code.NOT_MADE_ANEW: "could not be made anew",
+}
+"""What findings say of VMs, before their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,12 @@ def _differences(plan: Plan) -> Iterator[str]:
         names = sorted({found.subject.name for found in plan.diagnostics if found.code == code})
         if names:
             yield f"{fold_names(names)} {one if len(names) == 1 else many}"
+    of_vms: dict[str, set[str]] = {}
+    for found in plan.diagnostics:
+        words = _OF_VMS.get(Code(found.code))
+        if words is not None and found.severity is not Severity.INFO:
+            of_vms.setdefault(words, set()).add(found.subject.name)
+    yield from (f"{words}: {fold_names(sorted(names))}" for words, names in of_vms.items())
     if plan.orphans:
         verb = "is" if len(plan.orphans) == 1 else "are"
         yield f"{fold_names(plan.orphans)} {verb} not in the plan file"
@@ -152,6 +170,8 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     words = plan_counts(plan)
     removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
     kept = [name for name in plan.orphans if name not in removed]
+    if plan.blocked:
+        words.append(f"{len(plan.blocked)} of {counted(len(plan.changes), 'change')} blocked")
     if kept:
         words.append(f"{counted(len(kept), 'orphan')} kept ({fold_names(kept)})")
     lines = hanging("TOTAL", ", ".join(words), width, indent=0, label_width=6, style="bold")

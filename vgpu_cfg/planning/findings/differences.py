@@ -1,0 +1,23 @@
+"""Which findings tell of a difference from the plan file that no change of the plan fixes.
+
+One that only informs is none: the plan file states a wish (`must: false`), or made it so by `checks`.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.planning.findings.codes import Code
+
+DIFFERENCES_OF_VMS = frozenset(
+    {
+        Code.SET_AT_CREATION_ONLY,
+        Code.SPREAD_UNMET,
+        Code.ELSEWHERE,
+        Code.HOST_FORBIDDEN,
+        Code.KEEP_FREE_UNMET,
+        Code.NOT_MADE_ANEW,
+    }
+)
+"""A VM is elsewhere than the plan file says, differs in what its creation sets, or could not be made anew."""
+
+DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE})
+"""A host does not answer, or others work on it: what is asked of it is not brought about."""
