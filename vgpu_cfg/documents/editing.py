@@ -175,7 +175,9 @@ def _no_place(edit: Edit) -> DocumentError:
 def _styled(value: Any, depth: int) -> Any:
     """Write new parts of the top as blocks, and what is deeper on one line."""
     if isinstance(value, Mapping):
-        made: CommentedMap | CommentedSeq = CommentedMap({key: _styled(one, depth + 1) for key, one in value.items()})
+        made: CommentedMap | CommentedSeq = CommentedMap(
+            {key: _styled(one, depth + 1) for key, one in value.items()}
+        )
     elif isinstance(value, list | tuple):
         made = CommentedSeq([_styled(one, depth + 1) for one in value])
     else:

@@ -35,9 +35,7 @@ def read_sources(path: Path, text: str | None = None) -> Sources:
     found = Sources()
     name = str(path)
     document = (
-        read_document(path, name=name, lenient=True)
-        if text is None
-        else parse_text(text, name, lenient=True)
+        read_document(path, name=name, lenient=True) if text is None else parse_text(text, name, lenient=True)
     )
     _take(document, path, name, found, ())
     return found
