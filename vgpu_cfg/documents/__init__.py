@@ -10,8 +10,21 @@ Nothing here knows what any document is about.
 from __future__ import annotations
 
 from vgpu_cfg.documents.binding import build
+from vgpu_cfg.documents.editing import Edit, changed_lines, edited
 from vgpu_cfg.documents.part import Part
 from vgpu_cfg.documents.suggestions import did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, parse_text, read_document
 
-__all__ = ["Document", "Loc", "Part", "build", "did_you_mean", "dump", "parse_text", "read_document"]
+__all__ = [
+    "Document",
+    "Edit",
+    "Loc",
+    "Part",
+    "build",
+    "changed_lines",
+    "did_you_mean",
+    "dump",
+    "edited",
+    "parse_text",
+    "read_document",
+]

@@ -43,15 +43,19 @@ class LoadedPlan:
 
 
 def load_plan(
-    path: str | Path, *, variables: Mapping[str, str] | None = None, variable_files: Sequence[str | Path] = ()
+    path: str | Path,
+    *,
+    variables: Mapping[str, str] | None = None,
+    variable_files: Sequence[str | Path] = (),
+    text: str | None = None,
 ) -> LoadedPlan:
-    """Read a plan file with everything it includes.
+    """Read a plan file with everything it includes; `text` stands in for what is in the plan file.
 
     `variables` are those of --set, `variable_files` the files of --vars, later before earlier.
     Raises DocumentError with every fault of every file.
     """
     overrides = dict(variables or {})
-    sources = read_sources(Path(path))
+    sources = read_sources(Path(path), text)
     known = read_variables(sources.documents, [Path(file) for file in variable_files], overrides)
     declared = set(known.values) - overrides.keys() | {
         name for document in sources.documents for name in _mapping(document.data.get("vars"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vgpu_cfg.documents import Document, read_document
+from vgpu_cfg.documents import Document, parse_text, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 _ONLY_IN_PLANS = ("name", "vms", "training")
@@ -26,19 +26,22 @@ class Sources:
         return self.documents[-1]
 
 
-def read_sources(path: Path) -> Sources:
-    """Read a plan file and everything it includes.
+def read_sources(path: Path, text: str | None = None) -> Sources:
+    """Read a plan file and everything it includes; `text` stands in for what is in the plan file.
 
     Raises DocumentError where the plan file itself cannot be read to its end; for an
     included file that is a fault among the others.
     """
     found = Sources()
-    _read(path, str(path), found, ())
+    name = str(path)
+    document = (
+        read_document(path, name=name, lenient=True) if text is None else parse_text(text, name, lenient=True)
+    )
+    _take(document, path, name, found, ())
     return found
 
 
-def _read(path: Path, name: str, found: Sources, including: tuple[Path, ...]) -> None:
-    document = read_document(path, name=name, lenient=True)
+def _take(document: Document, path: Path, name: str, found: Sources, including: tuple[Path, ...]) -> None:
     found.faults += document.faults
     document = replace(document, faults=())
     if including:
@@ -54,7 +57,8 @@ def _read(path: Path, name: str, found: Sources, including: tuple[Path, ...]) ->
         if any(known.name == shown for known in found.documents):
             continue
         try:
-            _read(path.parent / text, shown, found, chain)
+            included = read_document(path.parent / text, name=shown, lenient=True)
+            _take(included, path.parent / text, shown, found, chain)
         except DocumentError as error:
             found.faults += error.faults
     found.documents.append(document)

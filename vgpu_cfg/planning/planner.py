@@ -25,7 +25,6 @@ from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.hosts.choose import Chooser, Chosen
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
-from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
 from vgpu_cfg.planning.placement.candidates import forbidden_by
@@ -228,14 +227,7 @@ class _Planning:
             stuck = [
                 resolved for resolved in failed if resolved.existing is not None and resolved.existing.is_on
             ]
-            changing = {
-                resolved.existing.moid
-                for resolved in resolved_vms
-                if resolved.existing and not resolved.stays_put
-            }
-            changing |= {vm.moid for vm in deleted}
-            movables = Movables(self.observed, self.hosts, self.reader, self.desired.protect, changing)
-            report_failures(placed, stuck or failed, baseline, self.findings, movables.surroundings)
+            report_failures(placed, stuck or failed, baseline, self.findings)
             if not stuck:
                 return baseline, placed
             for resolved in stuck:

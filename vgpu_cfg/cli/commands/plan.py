@@ -48,6 +48,12 @@ _DoneOption = Annotated[
         "--done", metavar="STEP", help="A manual step that you have done, where nothing else can show it."
     ),
 ]
+_SuggestOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--suggest", metavar="FILE", help="Write the plan file as it would work, where it is refused."
+    ),
+]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
@@ -96,6 +102,7 @@ def plan(
     prune: PruneOption = False,
     only: OnlyOption = None,
     open_shell: _OpenShellOption = False,
+    suggest: _SuggestOption = None,
     verbose: _VerboseOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -105,19 +112,25 @@ def plan(
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.saved_plan import save_plan
+    from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.output import show
 
     names = names_to_delete(delete, prune=prune)
     request = flow.read_request(path, variables, variable_files)
-    made, _ = flow.plan_once(
-        request, connection, _options(allow_power_cycle, names, only), open_shell=open_shell
-    )
+    chosen = _options(allow_power_cycle, names, only)
+    made, observed = flow.plan_once(request, connection, chosen, open_shell=open_shell)
+    refused = bool(made.errors) and request.reviewed is None
+    fixes = find_fixes(request, connection, chosen, observed) if refused else None
+    is_written = suggest is not None and write_suggestion(suggest, fixes, path)
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
         connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
     )
-    show.plan(made, output, command=options.command("apply", out or path), verbose=verbose)
+    show.plan(made, output, command=options.command("apply", out or path), verbose=verbose, fixes=fixes)
+    if fixes is not None and output is OutputFormat.TEXT:
+        command = options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}")
+        show.fixes(fixes, command=command, is_written=str(suggest) if is_written else "")
     flow.refuse_errors(made)
     if exit_code:
         flow.exit_if_different(made)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,16 @@ EXIT_DIFFERENCES = 10
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the user asked for: a plan file's content, or a plan that was reviewed."""
+    """What the user asked for: a plan file's content, or a plan that was reviewed.
+
+    A plan file comes from `path`, with the `variables` and `variable_files` of the command line.
+    """
 
     desired: DesiredPlan
     reviewed: Plan | None = None
+    path: Path = Path()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    variable_files: tuple[Path, ...] = ()
 
 
 def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> PlanRequest:
@@ -52,10 +58,11 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
                 "a reviewed plan has its variables filled in already", param_hint="--set"
             )
         reviewed = load_plan_json(path)
-        return PlanRequest(reviewed.desired, reviewed)
+        return PlanRequest(reviewed.desired, reviewed, path)
     from vgpu_cfg.plan_loading import load_plan
 
-    return PlanRequest(load_plan(path, variables=variables, variable_files=variable_files).desired)
+    loaded = load_plan(path, variables=variables, variable_files=variable_files)
+    return PlanRequest(loaded.desired, None, path, variables, variable_files)
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:

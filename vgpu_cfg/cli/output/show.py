@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.report import Report
+    from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
 def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:
@@ -77,17 +78,30 @@ def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
 
 
 def plan(
-    made: Plan, output: OutputFormat, *, command: str, verbose: bool, is_only_shown: bool = True
+    made: Plan,
+    output: OutputFormat,
+    *,
+    command: str,
+    verbose: bool,
+    is_only_shown: bool = True,
+    fixes: Suggestion | None = None,
 ) -> None:
-    """Print a plan; `command` is what to type next."""
+    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out."""
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     if output is OutputFormat.JSON:
-        data(plan_data(made))
+        data(plan_data(made, fixes))
         return
     shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose)
     lines(lambda width: render_plan(made, width, shown))
+
+
+def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
+    """Print what would let a refused plan be carried out."""
+    from vgpu_cfg.render.text.fixes import render_fixes
+
+    lines(lambda width: render_fixes(found, width, command=command, is_written=is_written))
 
 
 def plan_to_decide_on(made: Plan) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -339,6 +340,13 @@ class Inventory(Frozen):
     folders: tuple[Folder, ...] = ()
     resource_pools: tuple[ResourcePool, ...] = ()
     facts: EstateFacts = EstateFacts()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy it as every value is copied, but for the indexes: those of the copy are its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in self.__dict__.keys() - type(self).model_fields.keys():
+            copied.__dict__.pop(name, None)
+        return copied
 
     @cached_property
     def host_by_moid(self) -> Mapping[str, Host]:

@@ -30,13 +30,14 @@ def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
     vm = resolved.desired
     if isinstance(vm.source, ScratchSource) and resolved.existing is None:
         message = "it is made empty, so that there is no system to stage anything in"
-        remedy = "clone a template, or remove `guest` until its system is installed"
+        remedy = "clone a template; or remove `guest`, and `ip` and `rdma` of its NICs, until it is installed"
         findings.refuse_vm(Code.GUEST_NO_SYSTEM, vm, message, remedy)
         return False
     guest_id = resolved.base.guest_id
     if is_linux(guest_id) is False:
         message = f"its system is {guest_id}, and guests are staged in Linux only"
-        findings.refuse_vm(Code.GUEST_NOT_LINUX, vm, message, "remove `guest`, or clone a Linux template")
+        remedy = "clone a Linux template; or remove `guest`, and `ip` and `rdma` of its NICs"
+        findings.refuse_vm(Code.GUEST_NOT_LINUX, vm, message, remedy)
         return False
     return True
 

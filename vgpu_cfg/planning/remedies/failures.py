@@ -1,4 +1,4 @@
-"""What is said of VMs that got no place: why, and what would help; like VMs have the same reason."""
+"""What is said of VMs that got no place: why, and what to look at; like VMs have the same reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.place import NoPlace, Placed
-from vgpu_cfg.planning.remedies.fixes import FindMovables, Fix, smallest_fix
 from vgpu_cfg.planning.remedies.refusals import Refusal, explain_refusal
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -19,14 +18,9 @@ def report_failures(
     resolved_vms: Sequence[ResolvedVm],
     baseline: Baseline,
     findings: Findings,
-    movables: FindMovables,
 ) -> None:
-    """Say of every VM without a place why it has none, and what would help; like VMs have the same reason.
-
-    `movables` finds the VMs that could be named as one to move.
-    """
+    """Say of every VM without a place why it has none; like VMs have the same reason."""
     refusals: dict[Shape, Refusal] = {}
-    fix = smallest_fix(placed, movables)
     for resolved in resolved_vms:
         failure = placed.failed.get(resolved.name)
         if failure is None:
@@ -34,7 +28,7 @@ def report_failures(
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(demand.shape, placed, baseline)
-        _report(resolved, refusals[demand.shape], verdict, fix, findings)
+        _report(resolved, refusals[demand.shape], verdict, findings)
 
 
 def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
@@ -43,18 +37,13 @@ def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
     return explain_refusal(placed.initial if is_alone else placed.hosts, shape, baseline.claims)
 
 
-def _report(
-    resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, fix: Fix | None, findings: Findings
-) -> None:
-    helps = f"{fix.text}, and all fit; or " if fix is not None else ""
+def _report(resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, findings: Findings) -> None:
     if verdict is NoPlace.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "
             f"{refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
-        findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, helps + remedy, refusal.hindrances)
+        findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, remedy, refusal.hindrances)
         return
-    findings.refuse_vm(
-        refusal.code, resolved.desired, refusal.message, helps + refusal.remedy, refusal.hindrances
-    )
+    findings.refuse_vm(refusal.code, resolved.desired, refusal.message, refusal.remedy, refusal.hindrances)

@@ -14,6 +14,7 @@ from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Report
+from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.boards import pci_text
 from vgpu_cfg.render.views.host_result import HostRow, host_rows
@@ -26,14 +27,18 @@ FORMAT = 1
 Data: TypeAlias = dict[str, Any]
 
 
-def plan_data(plan: Plan) -> Data:
-    """Return a plan; what stands under `plan` is what `plan -o` writes."""
+def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:
+    """Return a plan; what stands under `plan` is what `plan -o` writes, under `fixes` what would help it."""
     return _document(
         "plan",
         digest=plan.digest,
         is_in_sync=is_in_sync(plan),
         errors=len(plan.errors),
         hosts=[_effort(effort) for effort in host_efforts(plan.changes).values()],
+        fixes=[
+            fix.model_dump(mode="json") | {"needs_leave": fix.needs_leave, "is_outside": fix.is_outside}
+            for fix in (fixes.fixes if fixes is not None else ())
+        ],
         plan=plan.model_dump(mode="json"),
     )
 

@@ -38,6 +38,10 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         fixed = ", ".join(resolved.shape.fixed)
         message = f"bound to {fixed} of {host.host.name}: no vMotion, HA restart or snapshot"
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
+        if len(vm.gpus) > 1 and len(host.gpus) > MANY_GPUS:
+            remedy = (
+                f"leave it so: for several GPUs of such a server it is what {Code.MANY_GPU_SERVER} asks for"
+            )
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.host.system_id is None and resolved.existing is None:
             message = f"the system id of {host.host.name} is not known, which fixed passthrough names"

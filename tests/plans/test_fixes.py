@@ -1,0 +1,150 @@
+"""Whether what is advised works: every case that is refused, planned again with each of its fixes.
+
+`fixes.yaml` tells for each case what helps; `REWRITE_FIXES=1` with `--all` writes it anew. A fix is carried
+out here by itself: its text is loaded as a file, and its acts are done on the case's estate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.extent import each
+from tests.plans.planned import FOLDER, desired_of, inventory_of, options_of, plan_of
+from tests.plans.tables import CASES, case_of
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.documents import dump, read_document
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.suggestions.search import Found, Search
+from vgpu_cfg.suggestions.trial import PlanSource
+
+DOCS = Path(__file__).parents[2] / "docs"
+TABLE = Path(__file__).parent / "fixes.yaml"
+FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABLE.exists() else {}
+REWRITES = bool(os.environ.get("REWRITE_FIXES"))
+FREE = frozenset({FixKind.FILE, FixKind.OUTSIDE})
+
+
+def source_of(case: str) -> PlanSource:
+    desired_of(case)
+    for name, text in case_of(case).files.items():
+        (Path(FOLDER.name) / name).write_text(text, encoding="utf-8")
+    path = Path(FOLDER.name) / "fixed.yaml"
+    path.write_text(dump(json.loads(json.dumps(case_of(case).plan))), encoding="utf-8")
+    return PlanSource(path, load_catalog(), options_of(case), lambda _: inventory_of(case))
+
+
+def words_of(found: Found) -> str:
+    parts = sorted((one.kind.value, one.says) for one in found.candidates)
+    return "; ".join(f"{kind}: {says}" for kind, says in parts)
+
+
+def errors_with(case: str, source: PlanSource, found: Found) -> list[str]:
+    path = source.path.with_name("again.yaml")
+    path.write_text(found.trial.text, encoding="utf-8")
+    observed = inventory_of(case)
+    for one in found.candidates:
+        if one.effect is not None:
+            observed = one.effect(observed)
+    options = options_of(case)
+    if any(one.flag == "allow_power_cycle" for one in found.candidates):
+        options = replace(options, allow_power_cycle=True)
+    if any(one.flag == "only=host:*" for one in found.candidates):
+        options = replace(options, only=("host:*",))
+    plan = make_plan(load_plan(path).desired, observed, load_catalog(), options)
+    return [f"{error.code} {error.subject.name}: {error.message}" for error in plan.errors]
+
+
+def assert_keeps_what_is_asked(before: DesiredPlan, after: DesiredPlan) -> None:
+    """Hold a fix that needs no leave to this: no VM goes, none gets less, nothing is relaxed."""
+    assert [vm.name for vm in after.vms] == [vm.name for vm in before.vms]
+    for old, new in zip(before.vms, after.vms, strict=True):
+        assert (new.cpus or 0, new.memory_mib or 0) >= (old.cpus or 0, old.memory_mib or 0)
+        assert len(new.gpus) + len(new.nics) >= len(old.gpus) + len(old.nics)
+        assert framebuffer(new) >= framebuffer(old)
+        assert (new.lock, new.power) == (old.lock, old.power)
+    assert after.protect == before.protect
+    assert after.checks == before.checks
+    for old_entry, new_entry in zip(before.hosts, after.hosts, strict=False):
+        assert new_entry.disruption == old_entry.disruption
+        assert new_entry.mode == old_entry.mode
+
+
+def framebuffer(vm: DesiredVm) -> int:
+    return sum(gpu.profile[0].framebuffer_gb for gpu in vm.gpus if gpu.profile)
+
+
+def is_first_of_its_codes(case: str) -> bool:
+    """Whether a case is the first in the table that is fixed in these words; numbers and names aside."""
+    return case in FIRST
+
+
+def _first() -> set[str]:
+    seen: dict[str, str] = {}
+    for case, fixes in FIXES.items():
+        kinds = " ".join(fix.split(" ")[1] + fix.split(":")[0] for fix in fixes)
+        seen.setdefault(kinds, case)
+    return set(seen.values())
+
+
+FIRST = _first()
+
+
+@pytest.mark.parametrize(
+    "case",
+    each([(case,) for case in FIXES], "fixes that work as others do", is_first_of_its_codes),
+)
+def test_a_fix_that_is_advised_works(case: str) -> None:
+    source = source_of(case)
+    found = Search(source).run()
+    assert [words_of(one) for one in found] == FIXES[case]
+    for one in found:
+        assert errors_with(case, source, one) == []
+        if {part.kind for part in one.candidates} <= FREE:
+            path = source.path.with_name("again.yaml")
+            assert_keeps_what_is_asked(desired_of(case), load_plan(path).desired)
+
+
+@pytest.mark.skipif(REWRITES, reason="the table is being written")
+def test_every_case_that_is_refused_has_its_fix_in_the_table() -> None:
+    assert set(FIXES) == {case for case in CASES if plan_of(case).errors}
+    assert all(FIXES.values())
+
+
+@pytest.mark.skipif(not REWRITES, reason="REWRITE_FIXES=1 writes the table")
+def test_the_table_is_written_anew() -> None:
+    refused = [case for case in CASES if plan_of(case).errors]
+    found = {case: [words_of(one) for one in Search(source_of(case)).run()] for case in refused}
+    TABLE.write_text(dump(found), encoding="utf-8")
+
+
+def test_the_docs_count_what_helps() -> None:
+    rows = dict.fromkeys(("the file by itself", "with your leave", "both", "outside", "nothing"), 0)
+    for fixes in FIXES.values():
+        kinds = [{part.partition(":")[0] for part in fix.split("; ")} for fix in fixes]
+        leave = any("outside" not in one for one in kinds)
+        outside = any("outside" in one for one in kinds)
+        if {"file"} in kinds:
+            rows["the file by itself"] += 1
+        else:
+            rows[
+                "both"
+                if leave and outside
+                else "with your leave"
+                if leave
+                else "outside"
+                if outside
+                else "nothing"
+            ] += 1
+    page = (DOCS / "explanation" / "fixes.md").read_text(encoding="utf-8").splitlines()
+    start = page.index("| What helps | Cases |") + 2
+    assert [int(line.rstrip("| ").rpartition("| ")[2]) for line in page[start : start + 5]] == list(
+        rows.values()
+    )

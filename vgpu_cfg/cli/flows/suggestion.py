@@ -1,0 +1,100 @@
+"""How a plan that was refused gets its fix: by planning again, with one more connection that only reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_for, scope_of
+from vgpu_cfg.cli.flows.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.host_facts import with_facts, with_open_shells
+from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.suggestion import Suggestion
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.ports import InventoryReader
+    from vgpu_cfg.settings.connection import Connection as Server
+
+
+def find_fixes(
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, observed: Inventory
+) -> Suggestion:
+    """Find what would let a refused plan be carried out; `observed` is the reading that it was made for.
+
+    A saved plan has no file to be edited: its plan file is what to ask about.
+    """
+    from vgpu_cfg.suggestions import PlanSource, suggest
+
+    connection, desired = locate(request, flags)
+    with compose.connect_reader(connection) as reader:
+        estate = _Estate(reader, connection, options, desired, observed)
+        source = PlanSource(
+            path=request.path,
+            catalog=load_catalog(),
+            options=with_fingerprints(desired, observed, options, connection),
+            observe=estate.observe,
+            mean=lambda again: again.model_copy(
+                update={"datacenter": again.datacenter or desired.datacenter}
+            ),
+            variables=request.variables,
+            variable_files=request.variable_files,
+        )
+        return suggest(source)
+
+
+class _Estate:
+    """One reading of an estate, with what else a changed plan asks of it read once."""
+
+    def __init__(
+        self,
+        reader: InventoryReader,
+        connection: Server,
+        options: PlanOptions,
+        desired: DesiredPlan,
+        observed: Inventory,
+    ) -> None:
+        self._reader, self._connection, self._options = reader, connection, options
+        self._known = [(scope_of(desired), desired.hosts, observed)]
+
+    def observe(self, desired: DesiredPlan) -> Inventory:
+        """Return what was read for a plan like this; what nobody recorded is not there."""
+        scope = scope_of(desired)
+        for known, hosts, observed in self._known:
+            if known == scope and hosts == desired.hosts:
+                return observed
+        read = next((observed for known, _, observed in self._known if known == scope), None)
+        try:
+            found = read_for(desired, self._reader) if read is None else read
+            found = with_facts(desired, found, self._reader, self._options)
+            found = with_open_shells(desired, found, self._connection, self._options)
+        except VgpuCfgError:
+            found = self._known[0][2]
+        self._known.append((scope, desired.hosts, found))
+        return found
+
+
+def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> bool:
+    """Write the edited plan file, and return whether there was one to write.
+
+    The fix that needs nobody's leave goes first, then one with leave; acts outside are told beside it.
+    Raises DocumentError where the file cannot be written, and BadParameter where it is the plan file.
+    """
+    if path.exists() and path.resolve() == plan_path.resolve():
+        raise typer.BadParameter("it is the plan file: name another file", param_hint="--suggest")
+    text = next((fix.text for fix in found.fixes if fix.text), "") if found is not None else ""
+    if not text:
+        return False
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
+        raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error
+    return True

@@ -1,0 +1,224 @@
+"""Edits of a YAML text that leave the rest of it as its author wrote it, comments included."""
+
+from __future__ import annotations
+
+import difflib
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+
+from vgpu_cfg.documents.text import Loc, parse_text
+from vgpu_cfg.errors import DocumentError, DocumentFault
+
+_WIDEST = 4096
+_INDENTS = ((2, 2, 0), (2, 4, 2), (4, 4, 2), (4, 2, 0), (4, 6, 4))
+"""How people indent: a mapping, a list's items, and their dash in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One edit: the value at `loc` becomes `value`, and None takes it away.
+
+    Mappings and lists on the way that are not there are made. A list's length as the last element appends.
+    """
+
+    loc: Loc
+    value: Any = None
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return the text with the edits made; what they do not concern stays as it is written.
+
+    Raises DocumentError where the text cannot be read, or has no place for an edit.
+    """
+    yaml, before = _as_dumped(text)
+    root = _load(yaml, text)
+    # From the end, so that a list's other items keep their positions.
+    for edit in sorted(edits, key=lambda one: _order(one.loc), reverse=True):
+        _make(root, edit)
+    return _merged(text, before, _dump(yaml, root))
+
+
+def changed_lines(before: str, after: str) -> tuple[str, ...]:
+    """Return what differs as lines that begin with "+ " or "- ", each under the keys that it belongs to."""
+    found: list[str] = []
+    shown: set[int] = set()
+    old, new = before.splitlines(), after.splitlines()
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    for tag, first, last, start, end in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        for index in _parents(new, start) if start < end else _parents(old, first):
+            line = new[index] if start < end else old[index]
+            if index not in shown and not start <= index < end:
+                found.append(f"  {line}")
+                shown.add(index)
+        found += [f"- {line}" for line in old[first:last]]
+        found += [f"+ {line}" for line in new[start:end]]
+        shown |= set(range(start, end))
+    return tuple(found)
+
+
+def _order(loc: Loc) -> tuple[tuple[bool, int, str], ...]:
+    return tuple((isinstance(one, int), one if isinstance(one, int) else 0, str(one)) for one in loc)
+
+
+def _parents(lines: Sequence[str], index: int) -> list[int]:
+    """Return the lines above one that it is part of: each the nearest that is indented less."""
+    found: list[int] = []
+    if index >= len(lines):
+        return found
+    depth = _depth(lines[index])
+    for above in range(index - 1, -1, -1):
+        line = lines[above]
+        if line.strip() and not line.lstrip().startswith("#") and _depth(line) < depth:
+            found.insert(0, above)
+            depth = _depth(line)
+    return found
+
+
+def _depth(line: str) -> int:
+    """Return a line's indent; an item stands deeper than the key of its list, however it is indented."""
+    bare = line.lstrip()
+    return (len(line) - len(bare)) * 2 + bare.startswith("- ")
+
+
+def _load(yaml: YAML, text: str) -> Any:
+    try:
+        root = yaml.load(text)
+    except YAMLError as error:
+        fault = DocumentFault("plan file", 1, 1, f"it cannot be edited: {str(error).splitlines()[0]}")
+        raise DocumentError([fault]) from error
+    return CommentedMap() if root is None else root
+
+
+def _dump(yaml: YAML, root: Any) -> str:
+    out = io.StringIO()
+    yaml.dump(root, out)
+    return out.getvalue()
+
+
+def _as_dumped(text: str) -> tuple[YAML, str]:
+    """Return the writer whose output is closest to the text, and that output."""
+    tries: list[tuple[int, YAML, str]] = []
+    for mapping, sequence, offset in _INDENTS:
+        yaml = YAML()
+        yaml.preserve_quotes = True
+        yaml.width = _WIDEST
+        yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+        dumped = _dump(yaml, _load(yaml, text))
+        apart = sum(line[:1] in "+-" for line in difflib.ndiff(text.splitlines(), dumped.splitlines()))
+        tries.append((apart, yaml, dumped))
+        if not apart:
+            break
+    _, yaml, dumped = min(tries, key=lambda one: one[0])
+    return yaml, dumped
+
+
+def _make(root: Any, edit: Edit) -> None:
+    *way, last = edit.loc
+    holder = root
+    for index, element in enumerate(way):
+        holder = _child(holder, element, edit.loc[index + 1], edit)
+    if edit.value is None:
+        if _has(holder, last):
+            del holder[last]
+        return
+    styled = _styled(edit.value, depth=len(edit.loc))
+    if not isinstance(holder, list | dict):
+        raise _no_place(edit)
+    if isinstance(holder, list) and not _has(holder, last):
+        holder.append(styled)
+    else:
+        _put(holder, last, styled)
+
+
+def _put(holder: Any, last: str | int, value: Any) -> None:
+    holder[last] = value
+
+
+def _child(value: Any, element: Any, following: str | int, edit: Edit) -> Any:
+    if not _has(value, element):
+        made: Any = CommentedSeq() if isinstance(following, int) else CommentedMap()
+        if isinstance(value, list) and isinstance(element, int):
+            value.append(made)
+        elif isinstance(value, dict):
+            value[element] = made
+        else:
+            raise _no_place(edit)
+        return made
+    found: Any = value[element]
+    if isinstance(following, int) and not isinstance(found, list):
+        value[element] = CommentedSeq([found])  # one entry may stand without its list
+        return value[element]
+    if isinstance(following, str) and not isinstance(found, dict):
+        raise _no_place(edit)
+    return found
+
+
+def _has(value: Any, element: Any) -> bool:
+    if isinstance(value, list):
+        return isinstance(element, int) and element < len(value)
+    return isinstance(value, dict) and element in value
+
+
+def _no_place(edit: Edit) -> DocumentError:
+    where = ".".join(str(one) for one in edit.loc)
+    return DocumentError([DocumentFault("plan file", 1, 1, f"there is no place for {where}")])
+
+
+def _styled(value: Any, depth: int) -> Any:
+    """Write new parts of the top as blocks, and what is deeper on one line."""
+    if isinstance(value, Mapping):
+        made: CommentedMap | CommentedSeq = CommentedMap(
+            {key: _styled(one, depth + 1) for key, one in value.items()}
+        )
+    elif isinstance(value, list | tuple):
+        made = CommentedSeq([_styled(one, depth + 1) for one in value])
+    else:
+        return value
+    if depth > 2:
+        made.fa.set_flow_style()
+    return made
+
+
+def _merged(text: str, before: str, after: str) -> str:
+    """Carry what changed from `before` to `after` over to the text that was dumped as `before`.
+
+    Where a changed line was written in another form there, the whole is as it was dumped.
+    """
+    own, old, new = text.splitlines(), before.splitlines(), after.splitlines()
+    places: dict[int, int] = {}
+    for block in difflib.SequenceMatcher(a=old, b=own, autojunk=False).get_matching_blocks():
+        places.update({block.a + step: block.b + step for step in range(block.size)})
+    result: list[str] = []
+    done = 0
+    for tag, first, last, start, end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        if first < last:
+            here = [places.get(index, -1) for index in range(first, last)]
+            if min(here) < 0 or here[-1] - here[0] != last - first - 1:
+                return after
+            at, until = here[0], here[-1] + 1
+        else:
+            above = places.get(first - 1, -1) if first else -1
+            if first and above < 0:
+                return after
+            at = until = above + 1
+        result += own[done:at] + new[start:end]
+        done = until
+    joined = "\n".join([*result, *own[done:]]) + "\n"
+    return joined if _data(joined) == _data(after) else after
+
+
+def _data(text: str) -> Any:
+    try:
+        return parse_text(text, "plan file").data
+    except DocumentError:
+        return None

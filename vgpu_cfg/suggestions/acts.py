@@ -1,0 +1,326 @@
+"""What acts outside of the plan file leave behind, on a copy of the estate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from vgpu_cfg.catalog import Board, ProfileEntry
+from vgpu_cfg.model.observed.drs import HostGroup
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import (
+    NVIDIA_VENDOR_ID,
+    Connection,
+    Gpu,
+    GraphicsType,
+    Host,
+    Inventory,
+    Network,
+    PciDevice,
+    ProfileInfo,
+)
+from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.suggestions.candidate import Effect
+
+T = TypeVar("T", bound=ManagedObject)
+
+
+def change_host(moid: str, change: Callable[[Host], Host]) -> Effect:
+    """Return the effect of changing one host."""
+    return lambda observed: observed.model_copy(update={"hosts": _changed(observed.hosts, moid, change)})
+
+
+def change_vm(moid: str, change: Callable[[Vm], Vm]) -> Effect:
+    """Return the effect of changing one VM or template."""
+    return lambda observed: observed.model_copy(update={"vms": _changed(observed.vms, moid, change)})
+
+
+def change_detail(moid: str, change: Callable[[VmDetail], VmDetail]) -> Effect:
+    """Return the effect of changing what is set of one VM or template."""
+
+    def changed(vm: Vm) -> Vm:
+        return vm if vm.detail is None else vm.model_copy(update={"detail": change(vm.detail)})
+
+    return change_vm(moid, changed)
+
+
+def change_facts(moid: str, change: Callable[[HostFacts], HostFacts]) -> Effect:
+    """Return the effect of changing what is read of a host only where it is prepared."""
+
+    def effect(observed: Inventory) -> Inventory:
+        known = observed.facts.hosts
+        hosts = {**known, moid: change(known.get(moid, HostFacts()))}
+        return observed.model_copy(update={"facts": observed.facts.model_copy(update={"hosts": hosts})})
+
+    return effect
+
+
+def change_cluster(moid: str, **update: Any) -> Effect:
+    """Return the effect of changing one cluster."""
+    return lambda observed: observed.model_copy(
+        update={"clusters": _changed(observed.clusters, moid, lambda found: found.model_copy(update=update))}
+    )
+
+
+def together(effects: Iterable[Effect]) -> Effect:
+    """Return the effects one after the other."""
+    steps = tuple(effects)
+
+    def effect(observed: Inventory) -> Inventory:
+        for step in steps:
+            observed = step(observed)
+        return observed
+
+    return effect
+
+
+def back_in_use(moid: str) -> Effect:
+    """Return the effect of a host that answers, and is in maintenance mode no more."""
+    return change_host(
+        moid,
+        lambda host: host.model_copy(
+            update={"connection": Connection.CONNECTED, "is_in_maintenance_mode": False}
+        ),
+    )
+
+
+def updated(moid: str, version: str, hardware_version: int, known: Iterable[str]) -> Effect:
+    """Return the effect of a newer ESXi, which knows more of the profiles of its boards."""
+
+    def change(host: Host) -> Host:
+        names = tuple(dict.fromkeys((*(host.creatable_profiles), *known)))
+        profiles = {one.name: one for one in host.profiles or ()}
+        return host.model_copy(
+            update={
+                "version": version,
+                "max_hardware_version": hardware_version,
+                "max_vgpus_by_hardware_version": {},
+                "creatable_profiles": names,
+                "profiles": tuple(profiles.get(name) or ProfileInfo(name=name) for name in names),
+            }
+        )
+
+    return change_host(moid, change)
+
+
+def switched_off(vm: Vm) -> Effect:
+    """Return the effect of a VM that its owner has switched off: what it held is free."""
+    return together(
+        (
+            change_vm(vm.moid, lambda found: found.model_copy(update={"power_state": PowerState.OFF})),
+            _freed(vm),
+        )
+    )
+
+
+def gone(vm: Vm) -> Effect:
+    """Return the effect of a VM that is there no more."""
+
+    def effect(observed: Inventory) -> Inventory:
+        return observed.model_copy(update={"vms": tuple(one for one in observed.vms if one.moid != vm.moid)})
+
+    return together((effect, _freed(vm)))
+
+
+def moved(vm: Vm, host: Host, gpus: Iterable[str]) -> Effect:
+    """Return the effect of a VM that runs on another host, with its vGPUs on these GPUs."""
+    taken = frozenset(gpus)
+
+    def landed(found: Host) -> Host:
+        held = tuple(
+            gpu.model_copy(update={"vm_moids": (*gpu.vm_moids, vm.moid)}) if gpu.pci_id in taken else gpu
+            for gpu in found.gpus
+        )
+        return found.model_copy(update={"gpus": held})
+
+    return together(
+        (
+            _freed(vm),
+            change_vm(vm.moid, lambda found: found.model_copy(update={"host_moid": host.moid})),
+            change_host(host.moid, landed),
+        )
+    )
+
+
+def _freed(vm: Vm) -> Effect:
+    def freed(host: Host) -> Host:
+        if not any(vm.moid in gpu.vm_moids for gpu in host.gpus):
+            return host
+        gpus = tuple(
+            gpu.model_copy(update={"vm_moids": tuple(one for one in gpu.vm_moids if one != vm.moid)})
+            for gpu in host.gpus
+        )
+        return _offering_all(host.model_copy(update={"gpus": gpus}))
+
+    return lambda observed: observed.model_copy(update={"hosts": tuple(map(freed, observed.hosts))})
+
+
+def _offering_all(host: Host) -> Host:
+    """Let a host with a free GPU create what its driver knows, as far as that is told."""
+    names = tuple(one.name for one in host.profiles or ())
+    if not names:
+        return host
+    return host.model_copy(
+        update={"creatable_profiles": tuple(dict.fromkeys((*host.creatable_profiles, *names)))}
+    )
+
+
+def more_hosts(like: Host, count: int) -> Effect:
+    """More hosts in the cluster of one, with its hardware and settings, and with nothing on them."""
+
+    def effect(observed: Inventory) -> Inventory:
+        made = tuple(_emptied(like, number) for number in range(1, count + 1))
+        moids = tuple(host.moid for host in made)
+        facts = observed.facts.hosts
+        if like.moid in facts:
+            own = facts[like.moid].model_copy(update={"mark": None, "done": {}})
+            facts = {**facts, **dict.fromkeys(moids, own)}
+        clusters = tuple(
+            cluster.model_copy(
+                update={
+                    "host_moids": (*cluster.host_moids, *moids),
+                    "host_groups": tuple(_joined(group, like, moids) for group in cluster.host_groups),
+                }
+            )
+            if cluster.moid == like.cluster_moid
+            else cluster
+            for cluster in observed.clusters
+        )
+        return observed.model_copy(
+            update={
+                "hosts": (*observed.hosts, *made),
+                "clusters": clusters,
+                "facts": observed.facts.model_copy(update={"hosts": facts}),
+            }
+        )
+
+    return effect
+
+
+def _joined(group: HostGroup, like: Host, moids: tuple[str, ...]) -> HostGroup:
+    if like.moid not in group.host_moids:
+        return group
+    return group.model_copy(update={"host_moids": (*group.host_moids, *moids)})
+
+
+def _emptied(like: Host, number: int) -> Host:
+    gpus = tuple(gpu.model_copy(update={"vm_moids": ()}) for gpu in like.gpus)
+    name, dot, domain = like.name.partition(".")
+    return _offering_all(
+        like.model_copy(
+            update={
+                "moid": f"{like.moid}+{number}",
+                "name": f"{name}-new{number}{dot}{domain}",
+                "inventory_path": f"{like.inventory_path}-new{number}",
+                "gpus": gpus,
+                "connection": Connection.CONNECTED,
+                "is_in_maintenance_mode": False,
+                "system_id": f"{like.system_id}+{number}" if like.system_id else None,
+            }
+        )
+    )
+
+
+def with_boards(host: Host, board: Board, count: int, sharing: Sharing, mode: VgpuMode) -> Host:
+    """Return a host that has these boards in place of its own GPUs, spread over its NUMA nodes."""
+    ids = board.pci_ids[0]
+    nodes: list[int | None] = [*(node.node_id for node in host.numa_nodes)] or [None]
+    gpus = []
+    for number in range(count):
+        pci = PciDevice(
+            pci_id=f"0000:{0x81 + number:02x}:00.0",
+            vendor_id=NVIDIA_VENDOR_ID,
+            device_id=ids.device_id,
+            subdevice_id=ids.subsystem_id or 0,
+            class_id=0x0302,
+            vendor_name="NVIDIA Corporation",
+            device_name=board.name,
+            passthrough_capable=True,
+            numa_node=nodes[number * len(nodes) // count],
+        )
+        gpus.append(
+            Gpu(
+                pci=pci,
+                name=board.name,
+                memory_mib=board.framebuffer_mib,
+                graphics_type=GraphicsType.SHARED_DIRECT,
+                configured_graphics_type=GraphicsType.SHARED_DIRECT,
+                sharing=sharing,
+                vgpu_mode=mode,
+            )
+        )
+    names = tuple(entry.name for entry in board.profiles if _serves(entry, sharing))
+    others = tuple(device for device in host.pci_devices if not device.is_gpu)
+    numa = tuple(
+        node.model_copy(
+            update={
+                "pci_ids": frozenset(
+                    {one for one in node.pci_ids if any(one == device.pci_id for device in others)}
+                    | {gpu.pci_id for gpu in gpus if gpu.numa_node == node.node_id}
+                )
+            }
+        )
+        for node in host.numa_nodes
+    )
+    return host.model_copy(
+        update={
+            "gpus": tuple(gpus),
+            "pci_devices": (*others, *(gpu.pci for gpu in gpus)),
+            "numa_nodes": numa,
+            "graphics_type": GraphicsType.SHARED_DIRECT,
+            "creatable_profiles": names,
+            "profiles": tuple(ProfileInfo(name=name) for name in names),
+        }
+    )
+
+
+def _serves(entry: ProfileEntry, sharing: Sharing) -> bool:
+    return (entry.profile.sharing is Sharing.MIG) is (sharing is Sharing.MIG)
+
+
+def served_by_driver(host: Host, names: Iterable[str]) -> Host:
+    """Return a host whose GPUs NVIDIA's driver serves, of graphics type Shared Direct."""
+    gpus = tuple(
+        gpu.model_copy(
+            update={
+                "graphics_type": GraphicsType.SHARED_DIRECT,
+                "configured_graphics_type": GraphicsType.SHARED_DIRECT,
+                "vgpu_mode": gpu.vgpu_mode or VgpuMode.SAME_SIZE,
+                "sharing": gpu.sharing or Sharing.TIME_SLICED,
+            }
+        )
+        for gpu in host.gpus
+    )
+    offered = tuple(dict.fromkeys((*host.creatable_profiles, *names)))
+    return host.model_copy(
+        update={
+            "gpus": gpus,
+            "graphics_type": GraphicsType.SHARED_DIRECT,
+            "creatable_profiles": offered,
+            "profiles": tuple(ProfileInfo(name=name) for name in offered),
+        }
+    )
+
+
+def with_network(network: Network, hosts: Iterable[Host]) -> Effect:
+    """Return the effect of a network on hosts, made where it is not there."""
+    moids = {host.moid for host in hosts}
+
+    def effect(observed: Inventory) -> Inventory:
+        known = {one.moid for one in observed.networks}
+        more = () if network.moid in known else (network,)
+        changed = tuple(
+            host.model_copy(update={"network_moids": host.network_moids | {network.moid}})
+            if host.moid in moids
+            else host
+            for host in observed.hosts
+        )
+        return observed.model_copy(update={"networks": (*observed.networks, *more), "hosts": changed})
+
+    return effect
+
+
+def _changed(items: tuple[T, ...], moid: str, change: Callable[[T], T]) -> tuple[T, ...]:
+    return tuple(change(one) if one.moid == moid else one for one in items)

@@ -1,0 +1,167 @@
+"""Hosts that the plan could prepare: entries of `hosts` that let it, or say how a GPU shall be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.documents import Edit, Loc
+from vgpu_cfg.model.observed.inventory import Gpu, Host
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.suggestions.candidate import Candidate, Cost
+from vgpu_cfg.suggestions.situation import Situation
+
+_MOST_HOSTS = 6
+_MOST_MODES = 12
+_FUNCTIONS = 8
+"""How many virtual functions are proposed: what NVIDIA's NICs have at least (recalled)."""
+
+
+def propose_host_entries(situation: Situation) -> Iterator[Candidate]:
+    """Let the plan prepare hosts for VMs that have no place, all of them, one of them, or one GPU."""
+    if situation.unplaced or any(situation.errors(Code.POWER_ON_ORDER)):
+        yield from _from_vms(situation)
+        yield from _modes(situation)
+        yield from _nics(situation)
+    yield from _unclear(situation)
+
+
+def _from_vms(situation: Situation) -> Iterator[Candidate]:
+    open_hosts: list[Host] = []
+    for host in situation.hosts_in_question():
+        entries = situation.entries_for(host.name)
+        for entry in entries:
+            loc = situation.entry_of(entry)
+            if entry.prepare == "none" and loc is not None:
+                says = f"let the plan prepare {host.name} as its VMs need it"
+                yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, (Edit((*loc, "prepare"), "from_vms"),))
+        if host.is_usable and not entries:
+            open_hosts.append(host)
+    for host in open_hosts[:_MOST_HOSTS]:
+        yield _entry(situation, [host])
+    if len(open_hosts) > 1:
+        yield _entry(situation, open_hosts)
+
+
+def _entry(situation: Situation, hosts: Sequence[Host]) -> Candidate:
+    names = [host.name for host in hosts]
+    says = f"let the plan prepare {', '.join(names)} as its VMs need {'it' if len(names) == 1 else 'them'}"
+    is_idle = not any(gpu.vm_moids for host in hosts for gpu in host.gpus)
+    cost = Cost.GPU_MODE if is_idle else Cost.HOST_RESTART
+
+    def narrowed(plan: Plan) -> Candidate | None:
+        touched = {change.subject.name for change in plan.changes if change.subject.kind == "host"}
+        rest = [host for host in hosts if host.name in touched]
+        return _entry(situation, rest) if 0 < len(rest) < len(hosts) else None
+
+    edits = (Edit(_next(situation), {"names": names}),)
+    return Candidate(FixKind.FILE, says, cost, edits, narrowed=narrowed)
+
+
+def _modes(situation: Situation) -> Iterator[Candidate]:
+    """State how one idle GPU is used or shared, where no entry says it."""
+    found = 0
+    for host in situation.hosts_in_question():
+        if not host.is_usable:
+            continue
+        for gpu in host.gpus:
+            pci = gpu.pci
+            board = situation.catalog.by_pci(pci.vendor_id, pci.device_id, pci.subsystem_id)
+            if gpu.vm_moids or board is None:
+                continue
+            for key, value in _other_modes(gpu, board):
+                found += 1
+                if found <= _MOST_MODES:
+                    yield _rule(situation, host, gpu, key, value)
+
+
+def _other_modes(gpu: Gpu, board: Board) -> Iterator[tuple[str, str]]:
+    if gpu.is_passthrough:
+        yield "use", "vgpu"
+        return
+    yield "use", "passthrough"
+    if gpu.sharing is Sharing.MIG:
+        yield "sharing", "time_sliced"
+    elif board.mig is not None:
+        yield "sharing", "mig"
+    if gpu.vgpu_mode is VgpuMode.SAME_SIZE and board.supports_mixed_size:
+        yield "vgpu_mode", "mixed_size"
+    elif gpu.vgpu_mode is VgpuMode.MIXED_SIZE:
+        yield "vgpu_mode", "same_size"
+
+
+def _rule(situation: Situation, host: Host, gpu: Gpu, key: str, value: str) -> Candidate:
+    rule = {"match": {"pci_id": gpu.pci_id}, key: value}
+    says = f"{key}: {value} for GPU {gpu.pci_id} of {host.name}"
+    for entry in situation.entries_for(host.name):
+        loc = situation.entry_of(entry)
+        if loc is None:
+            continue
+        own = _rules_at(situation, (*loc, "gpus"))
+        return Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit((*loc, "gpus"), [rule, *own]),))
+    entry_data = {"names": [host.name], "gpus": [rule]}
+    return Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit(_next(situation), entry_data),))
+
+
+def _nics(situation: Situation) -> Iterator[Candidate]:
+    """Hand one NIC out, whole or cut into virtual functions."""
+    if not any(situation.errors(Code.NIC_NOT_READY)):
+        return
+    for host in situation.hosts_in_question():
+        for device in host.pci_devices:
+            if not device.is_nic:
+                continue
+            for rule in ({"use": "passthrough"}, {"use": "sriov", "vfs": _FUNCTIONS}):
+                whole = {"match": {"pci_id": device.pci_id}, **rule}
+                says = f"use: {rule['use']} for the NIC {device.pci_id} of {host.name}"
+                entry = {"names": [host.name], "nics": [whole]}
+                places = [situation.entry_of(one) for one in situation.entries_for(host.name)]
+                edits = tuple(
+                    Edit((*loc, "nics"), [whole, *_rules_at(situation, (*loc, "nics"))])
+                    for loc in places[:1]
+                    if loc is not None
+                )
+                if not places:
+                    edits = (Edit(_next(situation), entry),)
+                if edits:
+                    yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, edits)
+
+
+def _rules_at(situation: Situation, loc: Loc) -> list[object]:
+    """Return the rules for devices of an entry: one may stand without a list."""
+    rules = situation.data_at(loc)
+    return [rules] if isinstance(rules, dict) else list(rules or [])
+
+
+def _unclear(situation: Situation) -> Iterator[Candidate]:
+    """Where VMs leave open how a host's GPUs are to be shared, state it for one GPU of each way."""
+    for found in situation.errors(Code.SHARING_UNCLEAR):
+        host = situation.host(found.subject.name)
+        if host is None:
+            continue
+        for entry in situation.entries_for(host.name):
+            loc = situation.entry_of(entry)
+            if loc is None:
+                continue
+            for gpu in host.gpus:
+                for sharing in ("mig", "time_sliced"):
+                    rule = {"match": {"pci_id": gpu.pci_id}, "use": "vgpu", "sharing": sharing}
+                    says = f"sharing: {sharing} for GPU {gpu.pci_id} of {host.name}"
+                    yield Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit((*loc, "gpus"), [rule]),))
+                    if entry.cluster:
+                        says = f"{says}, and prepare no other host"
+                        edits = (
+                            Edit((*loc, "cluster")),
+                            Edit((*loc, "names"), [host.name]),
+                            Edit((*loc, "gpus"), [rule]),
+                        )
+                        yield Candidate(FixKind.LEAVE, says, Cost.GPU_MODE, edits)
+
+
+def _next(situation: Situation) -> Loc:
+    """Return the place of one more entry of `hosts`."""
+    entries = situation.data_at(("hosts",))
+    return ("hosts", len(entries) if isinstance(entries, list) else 0)

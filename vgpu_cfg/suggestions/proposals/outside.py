@@ -1,0 +1,489 @@
+"""Acts outside of the plan file: in vCenter, on a host, by the owner of another VM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
+from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.suggestions.acts import (
+    back_in_use,
+    change_cluster,
+    change_detail,
+    change_facts,
+    change_host,
+    change_vm,
+    gone,
+    served_by_driver,
+    switched_off,
+    together,
+    updated,
+    with_network,
+)
+from vgpu_cfg.suggestions.candidate import Candidate, Cost, Effect
+from vgpu_cfg.suggestions.situation import Situation
+
+NEWEST_ESXI, NEWEST_HARDWARE = "8.0.3", 21
+"""The release that all rules of the catalogue hold on, and its virtual hardware version."""
+
+_NEWER_ESXI = (
+    Code.PROFILE_NEEDS_NEWER_ESXI,
+    Code.CLASSES_CANNOT_SHARE,
+    Code.MULTI_VGPU_NEEDS_FULL,
+    Code.TOO_MANY_VGPUS,
+    Code.NVSWITCH_NEEDS_NEWER_ESXI,
+    Code.HARDWARE_VERSION,
+    Code.TOO_MANY_PASSTHROUGH,
+    Code.PROFILE_NOT_OFFERED,
+)
+
+
+def propose_acts(situation: Situation) -> Iterator[Candidate]:
+    """Yield what people do in vCenter and on hosts against such errors."""
+    yield from _names(situation)
+    yield from _templates(situation)
+    yield from _hosts(situation)
+    yield from _prepared_hosts(situation)
+    yield from _objects(situation)
+    yield from _rules(situation)
+
+
+def _act(says: str, effect: Effect, cost: Cost = Cost.WORK, command: str = "") -> Candidate:
+    return Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)
+
+
+def _path(found: Vm | Host) -> str:
+    return found.inventory_path or found.name
+
+
+# --- names and marks
+
+
+def _names(situation: Situation) -> Iterator[Candidate]:
+    """VMs that stand where the plan's are to be, or are the plan's and stand elsewhere."""
+    for found in situation.errors(Code.NOT_OURS, Code.MARK_DISAGREES):
+        for wanted in situation.vms(found):
+            folder = situation.site.folder_of(wanted)
+            for vm in situation.observed.vms:
+                is_here = folder is not None and vm.folder_moid == folder.moid
+                if is_here and vm.name.casefold() == wanted.name.casefold():
+                    says = f"its owner renames the VM {vm.name} that is there"
+                    new = f"{vm.name}-other"
+                    yield _act(says, _renamed(vm, new), command=f"govc object.rename {_path(vm)} {new}")
+                elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
+                    situation.desired.name,
+                    wanted.name,
+                ):
+                    says = f"give {vm.name} its name and folder back"
+                    command = f"govc object.rename {_path(vm)} {wanted.name}"
+                    back = change_vm(
+                        vm.moid,
+                        lambda one, name=wanted.name, to=folder: one.model_copy(  # type: ignore[misc]
+                            update={"name": name, "folder_moid": to.moid if to else one.folder_moid}
+                        ),
+                    )
+                    yield _act(says, back, command=command)
+
+
+def _renamed(vm: Vm, name: str) -> Effect:
+    return change_vm(vm.moid, lambda one: one.model_copy(update={"name": name}))
+
+
+# --- templates and VMs
+
+
+def _templates(situation: Situation) -> Iterator[Candidate]:
+    for vm in situation.lines(Code.TEMPLATE_IS_BIOS, Code.OPTION_NEEDS_EFI):
+        template = situation.site.template_of(vm)
+        if template is not None:
+            says = f"install the system of the template {template.name} anew, in EFI mode"
+            yield _act(says, change_detail(template.moid, _with_efi))
+    for vm in situation.lines(Code.TEMPLATE_WITHOUT_SNAPSHOT):
+        template = situation.site.template_of(vm)
+        if template is not None:
+            says = f"take a snapshot of {template.name}, as a VM"
+            taken = change_detail(
+                template.moid, lambda detail: detail.model_copy(update={"snapshot_moid": "snapshot-new"})
+            )
+            yield _act(says, taken, command=f"govc snapshot.create -vm {_path(template)} base")
+    for vm in situation.lines(Code.FIRMWARE_IS_BIOS, Code.GUEST_NO_WAY_IN, Code.SET_AT_CREATION_ONLY):
+        existing = situation.vm(vm.name)
+        if existing is not None:
+            says = f"its owner deletes {existing.name}, and it is made anew"
+            yield _act(says, gone(existing), Cost.POWER_CYCLE, f"govc vm.destroy {_path(existing)}")
+    for vm in situation.lines(Code.GUEST_NO_WAY_IN):
+        own = [
+            found for one in situation.desired.vms if one.line == vm.line if (found := situation.vm(one.name))
+        ]
+        if own:
+            names = ", ".join(found.name for found in own)
+            says = f"their owner deletes {names}, and they are made anew"
+            yield _act(says, together(map(gone, own)), Cost.POWER_CYCLE)
+
+
+def _with_efi(detail: VmDetail) -> VmDetail:
+    return detail.model_copy(update={"firmware": "efi"})
+
+
+# --- hosts
+
+
+def _hosts(situation: Situation) -> Iterator[Candidate]:
+    if any(situation.errors(*_NEWER_ESXI)):
+        for host in _concerned(situation):
+            if host.version >= NEWEST_ESXI and (host.max_hardware_version or 0) >= NEWEST_HARDWARE:
+                continue
+            says = f"update {host.name} from ESXi {host.version} to {NEWEST_ESXI} or later"
+            effect = updated(host.moid, NEWEST_ESXI, NEWEST_HARDWARE, _wanted_profiles(situation))
+            yield _act(says, effect, Cost.WORK)
+    if any(situation.errors(Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT, Code.PROFILE_NOT_OFFERED)):
+        for host in _concerned(situation):
+            says = f"install NVIDIA's host driver on {host.name}, with graphics type Shared Direct"
+            if host.creatable_profiles:
+                says = f"update NVIDIA's host driver on {host.name} to one that offers these profiles"
+            names = tuple(_profiles_of(situation, host))
+            yield _act(
+                says,
+                change_host(host.moid, lambda one, names=names: served_by_driver(one, names)),  # type: ignore[misc]
+            )
+    if any(situation.errors(Code.NVLINK_GROUP_ABSENT)):
+        for host in _concerned(situation):
+            says = f"install NVIDIA's GPU management daemon on {host.name}: it makes the device groups"
+            yield _act(says, _with_groups(situation, host))
+    if any(situation.errors(Code.LATENCY_NEEDS_CPU)):
+        for host in _concerned(situation):
+            if not host.cpu_mhz:
+                says = f"see that {host.name} is connected and reports its clock"
+                clock = change_host(host.moid, lambda one: one.model_copy(update={"cpu_mhz": 2000}))
+                yield _act(says, together((back_in_use(host.moid), clock)))
+    if any(situation.errors(Code.NIC_HOSTS_OWN)):
+        for host in _concerned(situation):
+            for nic in host.nics:
+                says = f"take {nic.device} of {host.name} off its switch"
+                yield _act(says, _off_its_switch(host, nic.device))
+    waiting = (Code.PASSTHROUGH_NOT_ACTIVE, Code.RESTART_PENDING, Code.NIC_NOT_READY)
+    if any(situation.errors(*waiting)):
+        for host in _concerned(situation):
+            says = f"restart {host.name}: passthrough waits for it"
+            effect = change_host(host.moid, _restarted)
+            yield _act(says, effect, Cost.HOST_RESTART, f"govc host.shutdown -r {_path(host)}")
+
+
+def _off_its_switch(host: Host, device: str) -> Effect:
+    def off(observed: Inventory) -> Inventory:
+        switches = tuple(
+            one.model_copy(
+                update={
+                    "members": {
+                        moid: tuple(up for up in uplinks if moid != host.moid or up != device)
+                        for moid, uplinks in one.members.items()
+                    }
+                }
+            )
+            for one in observed.facts.switches
+        )
+        facts = observed.facts.model_copy(update={"switches": switches})
+        return observed.model_copy(update={"facts": facts})
+
+    return together((off, change_facts(host.moid, _without_uplink(device))))
+
+
+def _restarted(host: Host) -> Host:
+    """Return a host whose passthrough is as it was configured."""
+    devices = {
+        one.pci_id: one.model_copy(update={"passthrough_active": one.passthrough_enabled})
+        for one in host.pci_devices
+    }
+    gpus = tuple(
+        gpu.model_copy(
+            update={
+                "pci": devices.get(gpu.pci_id, gpu.pci),
+                "graphics_type": None
+                if devices.get(gpu.pci_id, gpu.pci).passthrough_active
+                else gpu.configured_graphics_type,
+            }
+        )
+        for gpu in host.gpus
+    )
+    nics = tuple(
+        nic for nic in host.nics if not (nic.pci_id in devices and devices[nic.pci_id].passthrough_active)
+    )
+    return host.model_copy(update={"pci_devices": tuple(devices.values()), "gpus": gpus, "nics": nics})
+
+
+def _with_groups(situation: Situation, host: Host) -> Effect:
+    groups: list[DeviceGroupInfo] = []
+    for vm in situation.desired.vms:
+        sizes: dict[tuple[int, str], int] = {}
+        for gpu in vm.gpus:
+            if gpu.nvlink and gpu.profile:
+                key = (int(gpu.nvlink), gpu.profile[0].name)
+                sizes[key] = sizes.get(key, 0) + 1
+        for (_, profile), count in sizes.items():
+            name = f"Nvidia:{count}@{profile}%NVLink"
+            groups.append(
+                DeviceGroupInfo(
+                    name=name, description="NVLink", components=(("nvidiaVgpu", profile),) * count
+                )
+            )
+    return change_host(
+        host.moid, lambda one: one.model_copy(update={"device_groups": (*one.device_groups, *groups)})
+    )
+
+
+def _concerned(situation: Situation) -> list[Host]:
+    """Return the hosts where VMs with errors are, or could be placed."""
+    moids = {one.host_moid for one in situation.plan.placements}
+    wanted = {host.moid for host in situation.hosts_in_question()}
+    return [host for host in situation.observed.hosts if host.moid in wanted | moids]
+
+
+def _wanted_profiles(situation: Situation) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(one.name for vm in situation.desired.vms for gpu in vm.gpus for one in gpu.profile)
+    )
+
+
+def _profiles_of(situation: Situation, host: Host) -> Iterator[str]:
+    for gpu in host.gpus:
+        board = situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        if board is not None:
+            yield from (entry.name for entry in board.profiles if entry.profile.sharing is not Sharing.MIG)
+
+
+# --- hosts that the plan prepares
+
+
+def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
+    for found in situation.plan.errors:
+        host = situation.host(found.subject.name) if found.subject.kind == "host" else None
+        if host is None:
+            continue
+        name = host.name
+        match found.code:
+            case Code.HOST_SILENT | Code.NO_USABLE_HOST:
+                says = f"bring {name} back"
+                command = f"govc host.reconnect {_path(host)}"
+                yield _act(says, together((back_in_use(host.moid),)), command=command)
+            case Code.LOCKDOWN:
+                says = f"end lockdown mode of {name} for the time of the work"
+                yield _act(says, _facts(host, lockdown="lockdownDisabled"))
+            case Code.OTHERS_MAINTENANCE:
+                says = f"let the other plan finish on {name}: `vgpu-cfg apply` of it goes on where it stopped"
+                yield _act(says, together((_facts(host, mark=None), back_in_use(host.moid))))
+            case Code.SETTING_OWNED:
+                says = f"detach what owns the settings of {name}: its host profile, or the cluster's image"
+                yield _act(says, together((_facts(host, owners=()), _unowned(host))))
+            case Code.SETTING_UNREAD:
+                says = f"see to it that the shell of {name} answers: {found.message}"
+                told = _newer_firmware(situation, name)
+                yield _act(
+                    says, together((change_facts(host.moid, _answering), change_facts(host.moid, told)))
+                )
+            case Code.NIC_IN_USE | Code.GPU_SERVES_VGPUS | Code.HOST_NOT_EMPTIED | Code.NIC_CUT_OFF:
+                yield from _holders(situation, host, found.message)
+            case Code.CLUSTER_TOO_FULL:
+                yield from _holders(situation, host, "")
+            case Code.NOT_SUPPORTED:
+                says = f"update the firmware of the NICs of {name}, or show its advanced parameters"
+                yield _act(says, change_facts(host.moid, _newer_firmware(situation, name)))
+            case _:
+                pass
+
+
+def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candidate]:
+    """VMs on a host that keep it from being prepared: off, away, or without the device."""
+    here = situation.observed.vms_by_host.get(host.moid, ())
+    concerned = [vm for vm in here if not vm.is_template and (not message or vm.name in message or vm.is_on)]
+    for vm in concerned:
+        if vm.is_on:
+            says = f"its owner switches {vm.name} on {host.name} off"
+            yield _act(says, switched_off(vm), Cost.POWER_CYCLE, f"govc vm.power -s {_path(vm)}")
+        if vm.detail is not None and vm.detail.passthrough:
+            says = f"its owner takes the passed-through device out of {vm.name}"
+            taken = change_detail(vm.moid, lambda detail: detail.model_copy(update={"passthrough": ()}))
+            yield _act(says, together((switched_off(vm), taken)), Cost.POWER_CYCLE)
+    running = [vm for vm in concerned if vm.is_on]
+    if len(running) > 1:
+        names = ", ".join(vm.name for vm in running)
+        says = f"their owners switch {names} on {host.name} off"
+        yield _act(says, together(map(switched_off, running)), Cost.POWER_CYCLE)
+    cluster = situation.observed.cluster_by_moid.get(host.cluster_moid or "")
+    if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
+        says = f"make DRS of {cluster.name} fully automated"
+        effect = change_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated")
+        command = f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {cluster.inventory_path}"
+        yield _act(says, effect, Cost.MOVE, command)
+    for nic in host.nics:
+        if nic.device in message and "vSwitch" in message:
+            says = f"take {nic.device} of {host.name} out of its switch"
+            yield _act(says, change_facts(host.moid, _without_uplink(nic.device)))
+
+
+def _without_uplink(device: str) -> Callable[[HostFacts], HostFacts]:
+    def change(facts: HostFacts) -> HostFacts:
+        switches = tuple(
+            one.model_copy(update={"uplinks": tuple(up for up in one.uplinks if up != device)})
+            for one in facts.switches
+        )
+        return facts.model_copy(update={"switches": switches})
+
+    return change
+
+
+def _facts(host: Host, **update: object) -> Effect:
+    return change_facts(host.moid, lambda facts: facts.model_copy(update=update))
+
+
+def _answering(facts: HostFacts) -> HostFacts:
+    shell = facts.shell.model_copy(update={"unread": {}}) if facts.shell is not None else None
+    return facts.model_copy(update={"unread": {}, "shell": shell})
+
+
+def _newer_firmware(situation: Situation, name: str) -> Callable[[HostFacts], HostFacts]:
+    asked = {key for entry in situation.entries_for(name) for rule in entry.nics for key in rule.firmware}
+
+    def change(facts: HostFacts) -> HostFacts:
+        if facts.shell is None:
+            return facts
+        value = FirmwareValue(default="False(0)", current="False(0)", next_boot="False(0)")
+        firmware = {
+            nic.pci_id: {**dict.fromkeys(asked, value), **facts.shell.firmware.get(nic.pci_id, {})}
+            for host in situation.observed.hosts
+            if host.name == name
+            for nic in host.nics
+        }
+        return facts.model_copy(update={"shell": facts.shell.model_copy(update={"firmware": firmware})})
+
+    return change
+
+
+def _unowned(host: Host) -> Effect:
+    """Return the effect of an image and a configuration profile that own nothing."""
+
+    def effect(observed: Inventory) -> Inventory:
+        known = observed.facts.clusters
+        moid = host.cluster_moid or ""
+        if moid not in known:
+            return observed
+        freed = known[moid].model_copy(update={"image_managed": False, "config_managed": False})
+        facts = observed.facts.model_copy(update={"clusters": {**known, moid: freed}})
+        return observed.model_copy(update={"facts": facts})
+
+    return effect
+
+
+# --- networks, datastores, key providers
+
+
+def _objects(situation: Situation) -> Iterator[Candidate]:
+    if any(situation.errors(Code.KEY_PROVIDER_ABSENT)):
+        says = "add a key provider in vCenter (Configure > Key Providers; a native one will do)"
+        yield _act(
+            says,
+            lambda observed: observed.model_copy(
+                update={"vcenter": observed.vcenter.model_copy(update={"key_providers": ("native",)})}
+            ),
+        )
+    if any(situation.errors(Code.NETWORK_NOT_FOUND)):
+        known = {one.name for one in situation.observed.networks}
+        for name in dict.fromkeys(_network_names(situation)):
+            if name not in known:
+                path = situation.site.networks[0].inventory_path if situation.site.networks else ""
+                made = Network(
+                    moid=f"network-new-{name}",
+                    name=name,
+                    inventory_path=f"{path.rpartition('/')[0]}/{name}" if path else "",
+                )
+                says = f"make a portgroup {name} on the hosts"
+                hosts = _concerned(situation) or list(situation.observed.hosts)
+                yield _act(
+                    says,
+                    with_network(made, hosts),
+                    command=f"govc host.portgroup.add -vswitch vSwitch0 {name}",
+                )
+    for vm in situation.lines(Code.NETWORK_NOT_ON_HOST):
+        for nic in vm.nics:
+            network = situation.site.network_of(vm, nic.network) if nic.network else None
+            if network is not None:
+                says = f"add the network {network.name} to the hosts of {vm.line}"
+                yield _act(says, with_network(network, situation.hosts_of(vm)))
+    for vm in situation.lines(Code.DATASTORE_NOT_ON_HOST):
+        datastore = situation.site.datastore_of(vm)
+        if datastore is not None:
+            hosts = situation.hosts_of(vm)
+            says = f"mount the datastore {datastore.name} on the hosts of {vm.line}"
+            mounted = together(_mounted(host.moid, datastore.moid) for host in hosts)
+            yield _act(says, mounted)
+
+
+def _mounted(host: str, datastore: str) -> Effect:
+    return change_host(
+        host,
+        lambda one: one.model_copy(update={"datastore_moids": one.datastore_moids | {datastore}}),
+    )
+
+
+def _network_names(situation: Situation) -> Iterable[str]:
+    for vm in situation.desired.vms:
+        yield from (nic.network for nic in vm.nics if nic.network)
+    for entry in situation.desired.hosts:
+        yield from (vmknic.network for vmknic in entry.vmknics)
+    yield from (network.name for network in situation.desired.networks if not network.switch)
+
+
+# --- rules and groups of DRS
+
+
+def _rules(situation: Situation) -> Iterator[Candidate]:
+    for vm in situation.lines(Code.RULE_OF_OTHERS):
+        for cluster in situation.site.clusters_of(vm):
+            for rule in cluster.rules:
+                says = f"switch the DRS rule {rule.name} of {cluster.name} off"
+                rules = tuple(
+                    one.model_copy(update={"is_enabled": False}) if one.name == rule.name else one
+                    for one in cluster.rules
+                )
+                yield _act(says, change_cluster(cluster.moid, rules=rules))
+            for host_rule in cluster.host_rules:
+                says = f"switch the DRS rule {host_rule.name} of {cluster.name} off"
+                host_rules = tuple(
+                    one.model_copy(update={"is_enabled": False}) if one.name == host_rule.name else one
+                    for one in cluster.host_rules
+                )
+                yield _act(says, change_cluster(cluster.moid, host_rules=host_rules))
+    for vm in situation.lines(Code.HOST_FORBIDDEN, Code.RULE_OF_OTHERS):
+        existing = situation.vm(vm.name)
+        if existing is None:
+            continue
+        for host in situation.hosts_of(vm):
+            if host.moid != existing.host_moid and host.is_usable:
+                says = f"move {vm.name} to {host.name} by hand"
+                effect = change_vm(
+                    existing.moid,
+                    lambda one, to=host.moid: one.model_copy(update={"host_moid": to}),  # type: ignore[misc]
+                )
+                command = f"govc vm.migrate -host {_path(host)} {_path(existing)}"
+                yield _act(says, effect, Cost.MOVE, command)
+    for vm in situation.lines(Code.HOST_GROUP_UNUSABLE):
+        for cluster in situation.site.clusters_of(vm):
+            for group in cluster.host_groups:
+                if not vm.place.host_group or group.name.casefold() != vm.place.host_group.casefold():
+                    continue
+                for host in situation.observed.hosts:
+                    if host.cluster_moid != cluster.moid or not host.is_usable:
+                        continue
+                    if host.moid in group.host_moids:
+                        continue
+                    says = f"put {host.name} into the host group {group.name}, in vCenter"
+                    groups = tuple(
+                        one.model_copy(update={"host_moids": (*one.host_moids, host.moid)})
+                        if one.name == group.name
+                        else one
+                        for one in cluster.host_groups
+                    )
+                    yield _act(says, change_cluster(cluster.moid, host_groups=groups))

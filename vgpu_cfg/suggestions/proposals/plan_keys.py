@@ -1,0 +1,251 @@
+"""What stands in the way beside the VMs' lines: entries of hosts and networks, protection, checks, flags."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Any
+
+from vgpu_cfg.documents import Edit, Loc
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.model.plan_values import Disruption
+from vgpu_cfg.planning.findings.checks import check_of
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.guests.drivers import branch_of_package
+from vgpu_cfg.suggestions.candidate import Candidate, Cost
+from vgpu_cfg.suggestions.situation import Situation
+
+
+def propose_plan_keys(situation: Situation) -> Iterator[Candidate]:
+    """Yield other values of keys, flags of the command, and what its author could allow."""
+    yield from _flags(situation)
+    yield from _host_entries(situation)
+    yield from _host_rules(situation)
+    yield from _networks(situation)
+    yield from _training(situation)
+    yield from _protect(situation)
+    yield from _checks(situation)
+
+
+def _flags(situation: Situation) -> Iterator[Candidate]:
+    if any(situation.errors(Code.POWER_CYCLE_NOT_ALLOWED, Code.OWN_VMS_OFF)):
+        says = "let running VMs of the plan be switched off and on for it"
+        yield Candidate(
+            FixKind.FLAG, says, Cost.POWER_CYCLE, flag="allow_power_cycle", command="--allow-power-cycle"
+        )
+    if any(found for found in situation.errors(Code.NETWORK_NOT_FOUND) if found.subject.kind == "vm"):
+        made = {network.name for network in situation.desired.networks if network.switch}
+        if any(nic.network in made for vm in situation.desired.vms for nic in vm.nics):
+            says = "make the networks first, and the VMs in a second run"
+            yield Candidate(FixKind.FLAG, says, flag="only=host:*", command="--only 'host:*'")
+
+
+def _set(
+    loc: Loc | None, key: str, value: Any, says: str, kind: FixKind, cost: Cost = Cost.NOTHING
+) -> Iterator[Candidate]:
+    if loc is not None:
+        yield Candidate(kind, says, cost, (Edit((*loc, *key.split(".")), value),))
+
+
+def _host_entries(situation: Situation) -> Iterator[Candidate]:
+    for found in situation.plan.errors:
+        if found.subject.kind != "host":
+            continue
+        name = found.subject.name
+        entries = [(entry, situation.entry_of(entry)) for entry in situation.entries_for(name)]
+        for entry, loc in entries:
+            match found.code:
+                case Code.DISRUPTION_NOT_ALLOWED:
+                    for allowed in _allowances(entry.disruption.allow):
+                        says = f"allow {', '.join(allowed)} of {name}"
+                        yield from _set(
+                            loc, "disruption.allow", allowed, says, FixKind.LEAVE, Cost.HOST_RESTART
+                        )
+                case Code.OWN_VMS_OFF:
+                    says = f"let the plan's own VMs on {name} be switched off"
+                    yield from _set(
+                        loc, "disruption.power_off_own", True, says, FixKind.LEAVE, Cost.POWER_CYCLE
+                    )
+                case Code.SETTING_OWNED:
+                    if entry.driver is not None:
+                        stated = situation.data_at((*loc, "driver")) if loc is not None else None
+                        kept = {key: value for key, value in (stated or {}).items() if key != "depot"}
+                        says = "leave the driver to the cluster's image"
+                        value = {**kept, "by": "lifecycle"}
+                        yield from _set(loc, "driver", value, says, FixKind.FILE)
+                    says = f"only check {name}, and write nothing"
+                    yield from _set(loc, "mode", "check", says, FixKind.LEAVE)
+                case Code.LOCKDOWN | Code.SETTING_UNREAD:
+                    says = f"leave the shell of {name} alone: its steps are then done by hand"
+                    yield from _set(loc, "access", {"ssh": "off"}, says, FixKind.LEAVE)
+                case Code.HOST_NOT_EMPTIED if entry.cluster:
+                    value = {"evacuate_vgpu": True, "hot_migrate": True}
+                    says = f"let maintenance mode move VMs with vGPUs in {entry.cluster}"
+                    yield from _set(loc, "cluster_options", value, says, FixKind.FILE, Cost.MOVE)
+                case Code.HOST_TWICE:
+                    yield from _named_once(situation, name, loc)
+                case Code.HOST_SILENT | Code.HOST_NOT_EMPTIED | Code.OTHERS_MAINTENANCE:
+                    yield from _without_host(name, loc, situation)
+                case _:
+                    pass
+
+
+def _allowances(allowed: frozenset[Disruption]) -> Iterator[list[str]]:
+    """Yield what else could be allowed, the least first."""
+    order = (Disruption.MAINTENANCE, Disruption.REBOOT, *Disruption)
+    steps = [one for one in dict.fromkeys(order) if one not in allowed]
+    for count in range(1, len(steps) + 1):
+        yield sorted(str(one) for one in {*allowed, *steps[:count]})
+
+
+def _named_once(situation: Situation, name: str, loc: Loc | None) -> Iterator[Candidate]:
+    names = situation.data_at((*loc, "names")) if loc is not None else None
+    if loc is None:
+        return
+    if isinstance(names, list) and len(names) > 1 and name in names:
+        rest = [one for one in names if one != name]
+        yield from _set(loc, "names", rest, f"name {name} in one entry of `hosts` only", FixKind.FILE)
+    else:
+        yield Candidate(FixKind.FILE, f"name {name} in one entry of `hosts` only", edits=(Edit(loc),))
+
+
+def _without_host(name: str, loc: Loc | None, situation: Situation) -> Iterator[Candidate]:
+    names = situation.data_at((*loc, "names")) if loc is not None else None
+    if isinstance(names, list) and name in names and len(names) > 1:
+        rest = [one for one in names if one != name]
+        yield from _set(loc, "names", rest, f"leave {name} out of `hosts`", FixKind.LEAVE)
+
+
+def _host_rules(situation: Situation) -> Iterator[Candidate]:
+    """Rules for devices that ask for what a device cannot be."""
+    wanted = (Code.NOT_SUPPORTED, Code.NIC_IN_USE, Code.GPU_SERVES_VGPUS)
+    for found in situation.errors(*wanted):
+        for entry in situation.entries_for(found.subject.name):
+            loc = situation.entry_of(entry)
+            for section in ("gpus", "nics"):
+                yield from _rules(situation, loc, section, found.code)
+
+
+def _rules(situation: Situation, loc: Loc | None, section: str, code: str) -> Iterator[Candidate]:
+    raw = situation.data_at((*loc, section)) if loc is not None else None
+    rules = raw if isinstance(raw, list) else [] if raw is None else [raw]
+    for index, rule in enumerate(rules):
+        at: Loc = (*(loc or ()), section, index) if isinstance(raw, list) else (*(loc or ()), section)
+        if code == Code.NOT_SUPPORTED:
+            if rule.get("sharing") == "mig":
+                says = "share the GPU by turns: its board has no MIG mode"
+                yield Candidate(FixKind.FILE, says, edits=(Edit((*at, "sharing"), "time_sliced"),))
+            if rule.get("vgpu_mode") == "mixed_size":
+                says = "vGPUs of one size: the board has no mixed sizes"
+                yield Candidate(FixKind.FILE, says, edits=(Edit((*at, "vgpu_mode"), "same_size"),))
+            if rule.get("graphics_type") == "shared" or "vgpu_mode" in rule:
+                says = "use the GPU for vGPUs"
+                yield Candidate(FixKind.FILE, says, edits=(Edit((*at, "use"), "vgpu"),))
+            for key in ("vgpu_mode", "sharing", "firmware", "scheduler"):
+                if key in rule:
+                    yield Candidate(
+                        FixKind.LEAVE,
+                        f"without `{key}` of a rule under `{section}`",
+                        edits=(Edit((*at, key)),),
+                    )
+        elif rule.get("use") not in (None, "passthrough"):
+            says = "leave the device passed through"
+            yield Candidate(FixKind.LEAVE, says, edits=(Edit((*at, "use"), "passthrough"),))
+    if code == Code.NOT_SUPPORTED and loc is not None and situation.data_at((*loc, "graphics_type")):
+        says = "the graphics type that vGPUs need"
+        yield Candidate(FixKind.FILE, says, edits=(Edit((*loc, "graphics_type"), "sharedDirect"),))
+
+
+def _networks(situation: Situation) -> Iterator[Candidate]:
+    for network in situation.desired.networks:
+        loc = situation.entry_of(network)
+        if any(situation.errors(Code.MTU_TOO_SMALL)):
+            for mtu in sorted(_mtus(situation)):
+                says = f"MTU {mtu} of {network.name}"
+                yield from _set(loc, "mtu", mtu, says, FixKind.FILE)
+            says = f"leave the MTU of {network.name} as it is"
+            yield from _set(loc, "mtu", None, says, FixKind.FILE)
+        if network.pool is not None and any(situation.errors(Code.POOL_EXHAUSTED)):
+            wider = _wider(network.pool, network.subnet, len(situation.desired.vms))
+            yield from _set(loc, "pool", wider, f"a wider pool of {network.name}", FixKind.FILE)
+        refused = {found.subject.name for found in situation.errors(Code.DISRUPTION_NOT_ALLOWED)}
+        if network.name in refused and network.vlan is not None:
+            new = f"{network.name}-vlan{network.vlan}"
+            says = f"a portgroup of another name for VLAN {network.vlan}: {new}"
+            yield from _set(loc, "name", new, says, FixKind.LEAVE)
+    if any(situation.errors(Code.MTU_TOO_SMALL)):
+        names = {one.moid: one.name for one in situation.observed.networks}
+        known = {one.name for one in situation.desired.networks}
+        used = {nic.network for vm in situation.desired.vms for nic in vm.nics}
+        used |= {vmknic.network for entry in situation.desired.hosts for vmknic in entry.vmknics}
+        for switch in situation.observed.facts.switches:
+            for name in sorted({names.get(moid, "") for moid in switch.portgroup_vlans} & used - known):
+                yield _switch_mtu(situation, name, switch.name, max(_mtus(situation)))
+
+
+def _switch_mtu(situation: Situation, name: str, switch: str, mtu: int) -> Candidate:
+    entries = situation.data_at(("networks",))
+    at: Loc = ("networks", len(entries) if isinstance(entries, list) else 0)
+    value = {"name": name, "switch": switch, "mtu": mtu}
+    return Candidate(FixKind.FILE, f"MTU {mtu} of the switch {switch}", Cost.NOTHING, (Edit(at, value),))
+
+
+def _mtus(situation: Situation) -> set[int]:
+    facts = situation.observed.facts
+    found = {switch.mtu for switch in facts.switches if switch.mtu}
+    found |= {vmknic.mtu for host in facts.hosts.values() for vmknic in host.vmknics}
+    found |= {network.mtu for network in situation.desired.networks if network.mtu}
+    return {1500, 9000} | found
+
+
+def _wider(pool: tuple[str, str], subnet: str | None, count: int) -> str:
+    last = ipaddress.ip_address(pool[1]) + max(count, 1) * 2
+    if subnet is not None:
+        last = min(last, ipaddress.ip_network(subnet, strict=False).broadcast_address - 1)
+    return f"{pool[0]}-{last}"
+
+
+def _training(situation: Situation) -> Iterator[Candidate]:
+    """Take a guest's driver of the branch that its host takes, where its name tells which it is."""
+    for vm in situation.lines(Code.GUEST_DRIVER_BRANCH):
+        driver = vm.guest.driver if vm.guest is not None else None
+        package = (driver.package if driver is not None else None) or ""
+        own = branch_of_package(package)
+        for found in situation.errors(Code.GUEST_DRIVER_BRANCH):
+            words = found.message.partition(" takes ")[2].partition(":")[0].split(" or ")
+            for branch in (word.strip() for word in words if word.strip().isdigit()):
+                if own:
+                    says = f"{vm.line} with a guest driver of branch {branch}: put in its real version"
+                    new = package.replace(own, branch)
+                    edits = situation.set_key(vm, ("guest.driver", {"package": new}))
+                    yield Candidate(FixKind.LEAVE, says, edits=edits)
+
+
+def _protect(situation: Situation) -> Iterator[Candidate]:
+    if not any(situation.errors(Code.PROTECTED)):
+        return
+    stated = situation.data_at(("protect",))
+    for key, globs in (stated or {}).items():
+        texts = globs if isinstance(globs, list) else [globs]
+        for glob in texts:
+            rest = [one for one in texts if one != glob]
+            says = f"no longer protect {glob} ({key})"
+            yield Candidate(FixKind.LEAVE, says, edits=(Edit(("protect", key), rest or None),))
+    for found in situation.errors(Code.PROTECTED):
+        for index, entry in enumerate(situation.desired.hosts):
+            if found.subject.kind == "host" and matches_any(found.subject.name, entry.names):
+                yield from _without_host(found.subject.name, situation.entry_of(entry), situation)
+                if len(situation.desired.hosts) > 1:
+                    loc = situation.entry_of(entry) or ("hosts", index)
+                    says = f"leave {found.subject.name} out of `hosts`"
+                    yield Candidate(FixKind.LEAVE, says, edits=(Edit(loc),))
+
+
+def _checks(situation: Situation) -> Iterator[Candidate]:
+    """Let checks that rest on a fact which was not looked up only warn: their author may say so."""
+    for code in dict.fromkeys(found.code for found in situation.plan.errors):
+        check = check_of(code)
+        if check is not None and check.is_relaxable:
+            says = f"let {code} ({check.title}) only warn"
+            yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("checks", code), "warning"),))

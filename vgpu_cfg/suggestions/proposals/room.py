@@ -1,0 +1,151 @@
+"""Room for VMs that have no place: VMs that move or go off, hosts that come back, more hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.estate.ownership import is_marked, protects_vm
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import counted
+from vgpu_cfg.planning.moves.movables import Movable, Movables
+from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
+from vgpu_cfg.suggestions.acts import (
+    back_in_use,
+    more_hosts,
+    moved,
+    switched_off,
+    together,
+    with_boards,
+)
+from vgpu_cfg.suggestions.candidate import Candidate, Cost
+from vgpu_cfg.suggestions.situation import Situation
+
+_MOST_MORE = 3
+_MOST_KINDS = 4
+_MOST_VMS = 8
+
+
+def propose_room(situation: Situation) -> Iterator[Candidate]:
+    """Yield what makes room outside of the plan file."""
+    if not situation.unplaced and not any(situation.errors(Code.POWER_ON_ORDER, Code.CLUSTER_TOO_FULL)):
+        return
+    hosts = situation.hosts_in_question() or _error_hosts(situation)
+    yield from _back(hosts)
+    yield from _residents(situation, hosts)
+    yield from _more(situation, hosts)
+
+
+def _error_hosts(situation: Situation) -> list[Host]:
+    names = {found.subject.name for found in situation.plan.errors if found.subject.kind == "host"}
+    placed = {one.host_moid for one in situation.plan.placements}
+    return [host for host in situation.observed.hosts if host.name in names or host.moid in placed]
+
+
+def _back(hosts: list[Host]) -> Iterator[Candidate]:
+    for host in hosts:
+        if host.is_usable:
+            continue
+        if host.is_in_maintenance_mode:
+            says = f"take {host.name} out of maintenance mode"
+            command = f"govc host.maintenance.exit {host.inventory_path or host.name}"
+        else:
+            says = f"bring {host.name} back, which is {host.connection.value}"
+            command = f"govc host.reconnect {host.inventory_path or host.name}"
+        yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, command=command, effect=back_in_use(host.moid))
+
+
+def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
+    """VMs of others that hold GPUs of these hosts: each could move to an idle GPU, or go off."""
+    own = {vm.name for vm in situation.desired.vms}
+    folders = {folder.moid: folder for folder in situation.observed.folders}
+    resolver = VmResolver(situation.desired, situation.observed, situation.catalog, Findings())
+    protect = situation.desired.protect
+    finder = Movables(situation.observed, resolver.hosts, resolver.reader, protect, ())
+    indexes = [index for index, host in enumerate(resolver.hosts) if host in hosts]
+    movables = {one.vm.moid: one for one in finder.surroundings(indexes, ())}
+    found = 0
+    for host in hosts:
+        for vm in situation.observed.vms_by_host.get(host.moid, ()):
+            holds = vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
+            is_own = vm.name in own and is_marked(vm, situation.desired.name)
+            folder = folders.get(vm.folder_moid or "")
+            if not vm.is_on or not holds or is_own or protects_vm(protect, vm.name, folder):
+                continue
+            found += 1
+            if found > _MOST_VMS:
+                return
+            if vm.moid in movables:
+                yield from _moves(situation, movables[vm.moid], resolver.hosts)
+            says = f"its owner switches {vm.name} on {host.name} off"
+            command = f"govc vm.power -s {vm.inventory_path or vm.name}"
+            yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, command=command, effect=switched_off(vm))
+
+
+def _moves(situation: Situation, movable: Movable, hosts: Sequence[Host]) -> Iterator[Candidate]:
+    """Move a VM to the first host that has as many idle GPUs as it has vGPUs, of the same boards."""
+    vm, home = movable.vm, movable.host
+    count = len(vm.detail.vgpus) if vm.detail is not None else 0
+    boards = {board.key for board in _boards(situation, home) if board is not None}
+    for index, _ in movable.shape.hosts:
+        host = hosts[index]
+        idle = [
+            gpu.pci_id
+            for gpu, board in zip(host.gpus, _boards(situation, host), strict=True)
+            if not gpu.vm_moids and not gpu.is_passthrough and board is not None and board.key in boards
+        ]
+        if host.moid != home.moid and count and len(idle) >= count:
+            how = f", while it is off: {movable.why_cold}" if movable.why_cold else ""
+            says = f"move {vm.name} from {home.name} to {host.name}{how}"
+            command = (
+                f"govc vm.migrate -host {host.inventory_path or host.name} {vm.inventory_path or vm.name}"
+            )
+            effect = moved(vm, host, idle[:count])
+            cost = Cost.POWER_CYCLE if movable.why_cold else Cost.MOVE
+            yield Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)
+            return
+
+
+def _boards(situation: Situation, host: Host) -> list[Board | None]:
+    return [
+        situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        for gpu in host.gpus
+    ]
+
+
+def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
+    """One to three more hosts, like one of those in question, or with the boards that are asked for."""
+    clusters = situation.observed.cluster_by_moid
+    kinds: dict[tuple[object, ...], Host] = {}
+    for host in hosts:
+        cluster = clusters.get(host.cluster_moid or "")
+        if cluster is not None and not cluster.is_standalone:
+            kind = (host.cluster_moid, host.version, host.memory_mib, *(gpu.name for gpu in host.gpus))
+            kinds.setdefault((*kind, *(gpu.sharing for gpu in host.gpus)), host)
+    for host in list(kinds.values())[:_MOST_KINDS]:
+        for count in range(1, _MOST_MORE + 1):
+            says = f"add {counted(count, 'host')} like {host.name}, with nothing on it"
+            yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=more_hosts(host, count))
+    for host in list(kinds.values())[:1]:
+        yield from _other_boards(situation, host)
+
+
+def _other_boards(situation: Situation, like: Host) -> Iterator[Candidate]:
+    """Add a host with as many of a board as one VM asks for, in the mode that its profile takes."""
+    counts: dict[str, int] = {}
+    for vm in situation.unplaced:
+        for name in {one.name for gpu in vm.gpus for one in gpu.profile}:
+            wanted = sum(any(one.name == name for one in gpu.profile) for gpu in vm.gpus)
+            counts[name] = max(counts.get(name, len(like.gpus)), wanted)
+    for name, count in sorted(counts.items()):
+        for entry in situation.catalog.by_profile(name)[:1]:
+            sharing = Sharing.MIG if entry.profile.sharing is Sharing.MIG else Sharing.TIME_SLICED
+            model = with_boards(like, entry.board, max(count, 1), sharing, VgpuMode.SAME_SIZE)
+            mode = " in MIG mode" if sharing is Sharing.MIG else ""
+            says = f"add 1 host like {like.name}, but with {max(count, 1)} × {entry.board.name}{mode}"
+            effect = together((more_hosts(model, 1),))
+            yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=effect)

@@ -1,0 +1,378 @@
+"""Keys of VMs' lines that stand in the way: what else they could say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.desired import DesiredVm, TemplateSource
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.wording import gib, node_list
+from vgpu_cfg.suggestions.candidate import Candidate
+from vgpu_cfg.suggestions.situation import Situation
+
+Item = dict[str, Any]
+_LEAST_MEMORY_MIB = 4096
+_EXAMPLE_CPUS, _EXAMPLE_MEMORY = 8, "32GiB"
+
+_DROPPED: tuple[tuple[tuple[Code, ...], tuple[str, ...]], ...] = (
+    ((Code.KEY_PROVIDER_ABSENT,), ("vtpm",)),
+    ((Code.OPTION_NEEDS_EFI,), ("secure_boot", "vtpm")),
+    ((Code.NO_CLUSTER,), ("drs", "ha")),
+    ((Code.HOSTS_EXCLUDED,), ("place.not_hosts",)),
+    ((Code.USER_DATA_CLASHES,), ("guest.user_data",)),
+)
+"""Keys without which such a finding has nothing to say."""
+
+
+def propose_vm_keys(situation: Situation) -> Iterator[Candidate]:
+    """Yield other values of keys, and with their author's leave fewer of them."""
+    yield from _gpus(situation)
+    yield from _sizes(situation)
+    yield from _places(situation)
+    yield from _templates(situation)
+    yield from _nics(situation)
+    yield from _guests(situation)
+    for codes, keys in _DROPPED:
+        for vm in situation.lines(*codes):
+            for key in keys:
+                if situation.stated(vm, *key.split(".")) is not None:
+                    yield from _ask(situation, vm, f"without `{key}`", (key, None))
+
+
+def _ask(
+    situation: Situation, vm: DesiredVm, says: str, *steps: tuple[str, Any], kind: FixKind = FixKind.LEAVE
+) -> Iterator[Candidate]:
+    edits = situation.set_key(vm, *steps)
+    if edits:
+        yield Candidate(kind, f"{vm.line} {says}", edits=edits)
+
+
+def _state(situation: Situation, vm: DesiredVm, says: str, *steps: tuple[str, Any]) -> Iterator[Candidate]:
+    return _ask(situation, vm, says, *steps, kind=FixKind.FILE)
+
+
+# --- GPUs
+
+
+def _gpus(situation: Situation) -> Iterator[Candidate]:
+    for vm in situation.lines(Code.NVLINK_NEEDS_WHOLE, Code.UVM_NEEDS_FULL):
+        whole = _each(situation, vm, lambda item: _with_profile(situation, item))
+        yield from _gpu_edit(situation, vm, "takes profiles with all of a GPU", whole, FixKind.FILE)
+    for vm in situation.lines(Code.NVLINK_GROUP_SIZE):
+        yield from _split(situation, vm)
+    for vm in situation.lines(Code.MANY_GPU_SERVER):
+        joined = _each(situation, vm, lambda item: [{**item, "nvlink": True}])
+        yield from _gpu_edit(situation, vm, "joins its GPUs by NVLink", joined, FixKind.FILE)
+    for vm in situation.lines(
+        Code.NVLINK_NEEDS_LINUX,
+        Code.NVLINK_NEEDS_WHOLE,
+        Code.NOT_AN_NVLINK_PEER,
+        Code.NVLINK_GROUP_SIZE,
+        Code.NVLINK_GROUP_ABSENT,
+        Code.NVLINK_GROUP_BROKEN,
+        Code.UVM_DISABLES_P2P,
+    ):
+        yield from _gpu_edit(situation, vm, "without `nvlink`", _without(situation, vm, "nvlink"))
+    for vm in situation.lines(Code.UVM_DISABLES_P2P, Code.UVM_NEEDS_FULL):
+        yield from _gpu_edit(situation, vm, "without `uvm`", _without(situation, vm, "uvm"))
+    for vm in situation.lines(Code.MIXED_BOARDS):
+        items = _items(situation, vm)
+        alike = [{**item, "profile": items[0].get("profile")} for item in items]
+        yield from _gpu_edit(situation, vm, "takes profiles of one board", alike)
+    for vm in situation.lines(Code.PASSTHROUGH_ABSENT, Code.PASSTHROUGH_SERVES_VGPUS, Code.PASSTHROUGH_TAKEN):
+        yield from _pins(situation, vm)
+    for vm in situation.lines(Code.NVSWITCH_PASSTHROUGH):
+        for board in _boards(situation, vm):
+            full = max(
+                (one for one in board.profiles if one.profile.sharing is not Sharing.MIG),
+                key=lambda one: one.framebuffer_mib,
+                default=None,
+            )
+            if full is not None:
+                name = full.name
+                items = _each(situation, vm, lambda item, name=name: [_as_vgpu(item, name)])  # type: ignore[misc]
+                yield from _gpu_edit(situation, vm, f"takes vGPUs {name} in place of whole GPUs", items)
+
+
+def _gpu_edit(
+    situation: Situation, vm: DesiredVm, says: str, items: list[Item], kind: FixKind = FixKind.LEAVE
+) -> Iterator[Candidate]:
+    shortest = [item["profile"] if set(item) == {"profile"} else item for item in items]
+    value: Any = shortest[0] if len(shortest) == 1 and isinstance(shortest[0], str) else shortest
+    yield from _ask(situation, vm, says, ("gpus", value), kind=kind)
+
+
+def _items(situation: Situation, vm: DesiredVm) -> list[Item]:
+    raw = situation.stated(vm, "gpus")
+    found = raw if isinstance(raw, list) else [] if raw is None else [raw]
+    return [{"profile": item} if isinstance(item, str) else dict(item) for item in found]
+
+
+def _each(situation: Situation, vm: DesiredVm, change: Callable[[Item], list[Item]]) -> list[Item]:
+    return [changed for item in _items(situation, vm) for changed in change(item)]
+
+
+def _without(situation: Situation, vm: DesiredVm, key: str) -> list[Item]:
+    return [{name: value for name, value in item.items() if name != key} for item in _items(situation, vm)]
+
+
+def _with_profile(situation: Situation, item: Item) -> list[Item]:
+    """Return an item with the full profile of its board, in its own series."""
+    name = item.get("profile")
+    found = situation.catalog.by_profile(name) if isinstance(name, str) else ()
+    for entry in found:
+        peers = entry.board.nvlink_p2p_profile
+        whole = peers or max(
+            (one.profile for one in entry.board.profiles if one.profile.sharing is not Sharing.MIG),
+            key=lambda one: one.framebuffer_gb,
+            default=None,
+        )
+        if whole is not None:
+            return [{**item, "profile": whole.name}]
+    return [item]
+
+
+def _split(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
+    """Make several groups of one that is too large: two for each pair."""
+    for size in (2, 4):
+        items: list[Item] = []
+        for item in _items(situation, vm):
+            count = int(item.get("count", 1))
+            parts, rest = divmod(count, size)
+            if not item.get("nvlink") or rest or parts < 2:
+                items.append(item)
+            else:
+                items += [{**item, "count": size}] * parts
+        yield from _gpu_edit(situation, vm, f"joins its GPUs in groups of {size}", items, FixKind.FILE)
+
+
+def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
+    """Pin another GPU: each that is passed through and that nothing uses."""
+    items = _items(situation, vm)
+    pinned = [str(item.get("pin")) for item in items if item.get("pin")]
+    for host in situation.hosts_of(vm):
+        for gpu in host.gpus:
+            if gpu.vm_moids or gpu.pci_id in pinned:
+                continue
+            for index, item in enumerate(items):
+                if not item.get("pin"):
+                    continue
+                changed = [*items[:index], {**item, "pin": gpu.pci_id}, *items[index + 1 :]]
+                says = f"pins the GPU at {gpu.pci_id} of {host.name} in place of {item['pin']}"
+                yield from _gpu_edit(situation, vm, says, changed, FixKind.FILE)
+    nics = {nic.pci_id for host in situation.hosts_of(vm) for nic in host.nics}
+    nics |= {pci.pci_id for host in situation.hosts_of(vm) for pci in host.pci_devices if pci.is_nic}
+    misplaced = [item for item in items if item.get("pin") in nics]
+    if misplaced and len(misplaced) < len(items):
+        kept = [item for item in items if item not in misplaced]
+        value = [kept[0]["profile"]] if set(kept[0]) == {"profile"} else kept
+        own = [{"type": "passthrough", "pin": item["pin"]} for item in misplaced]
+        stated = situation.stated(vm, "nics")
+        others = stated if isinstance(stated, list) else []
+        says = f"takes {', '.join(str(item['pin']) for item in misplaced)} under `nics`"
+        yield from _state(situation, vm, says, ("gpus", value), ("nics", [*others, *own]))
+
+
+def _as_vgpu(item: Item, name: str) -> Item:
+    kept = {key: value for key, value in item.items() if key in ("count", "nvlink", "uvm")}
+    return {"profile": name, **kept}
+
+
+def _boards(situation: Situation, vm: DesiredVm) -> list[Board]:
+    found = {
+        board.key: board
+        for host in situation.hosts_of(vm)
+        for gpu in host.gpus
+        if (board := situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id))
+    }
+    return list(found.values())
+
+
+# --- sizes
+
+
+def _sizes(situation: Situation) -> Iterator[Candidate]:
+    for vm in situation.lines(Code.DISK_SHRINKS):
+        existing = situation.vm(vm.name)
+        disks = situation.stated(vm, "disks")
+        if existing is None or existing.detail is None or not isinstance(disks, list):
+            continue
+        largest = max(disk.capacity_mib for disk in existing.detail.disks)
+        as_large = [{**disk, "size": gib(largest).replace(" ", "")} for disk in disks]
+        yield from _state(situation, vm, "asks for the disk's own size", ("disks", as_large))
+    for vm in situation.lines(Code.DISK_HAS_SNAPSHOT, Code.TEMPLATE_WITHOUT_SNAPSHOT):
+        yield from _state(situation, vm, "is a full clone", ("clone", "full"))
+    for vm in situation.lines(Code.SIZE_UNKNOWN):
+        says = f"with {_EXAMPLE_CPUS} CPUs and {_EXAMPLE_MEMORY}, or other numbers of yours"
+        yield from _ask(situation, vm, says, ("cpus", _EXAMPLE_CPUS), ("memory", _EXAMPLE_MEMORY))
+    for vm in situation.lines(Code.HOST_CPUS, Code.LATENCY_NEEDS_CPU, Code.NUMA_TOO_SMALL):
+        for cpus in _smaller_cpus(situation, vm):
+            yield from _ask(situation, vm, f"with {cpus} CPUs", ("cpus", cpus))
+    for vm in situation.lines(Code.HOST_MEMORY, Code.NUMA_TOO_SMALL):
+        memory = vm.memory_mib or 0
+        while memory > _LEAST_MEMORY_MIB:
+            memory = memory // 2 // 4096 * 4096
+            yield from _ask(situation, vm, f"with {gib(memory)}", ("memory", gib(memory).replace(" ", "")))
+    for vm in situation.lines(Code.LATENCY_NEEDS_CPU):
+        yield from _state(situation, vm, "spread over hosts", ("place.spread", "hosts"))
+        yield from _ask(
+            situation, vm, "with the usual latency sensitivity", ("latency_sensitivity", "normal")
+        )
+
+
+def _smaller_cpus(situation: Situation, vm: DesiredVm) -> list[int]:
+    wanted = vm.cpus or 0
+    most = {host.cores * (2 if host.hyperthreading else 1) for host in situation.hosts_of(vm)}
+    most |= {host.cores for host in situation.hosts_of(vm)}
+    most |= {node.cores for host in situation.hosts_of(vm) for node in host.numa_nodes}
+    most |= {host.cores // 2 for host in situation.hosts_of(vm)}
+    return sorted((one for one in most if 0 < one < wanted), reverse=True)
+
+
+# --- places
+
+
+def _places(situation: Situation) -> Iterator[Candidate]:
+    for vm in situation.lines(Code.NUMA_TOO_SMALL, Code.NUMA_NODE_ABSENT, Code.NUMA_TAKEN):
+        nodes = sorted({node.node_id for host in situation.hosts_of(vm) for node in host.numa_nodes})
+        for most in range(2, len(nodes) + 1):
+            chosen = nodes[:most]
+            yield from _state(situation, vm, f"tied to the nodes {node_list(chosen)}", ("numa", chosen))
+        yield from _ask(situation, vm, "tied to no node", ("numa", "off"))
+    for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):
+        if vm.place.keep_free:
+            yield from _ask(situation, vm, "keeps no host free", ("place.keep_free", None))
+        yield from _ask(situation, vm, "spread as far as it goes", ("place.must", False))
+    for vm in situation.lines(Code.DATASTORE_NOT_ON_HOST, Code.NO_DATASTORE, Code.DATASTORE_INACCESSIBLE):
+        on_hosts = {moid for host in situation.hosts_of(vm) for moid in host.datastore_moids}
+        usable = [one for one in situation.site.datastores if one.moid in on_hosts and one.is_accessible]
+        for datastore in sorted(usable, key=lambda one: -one.free_mib)[:3]:
+            kind = FixKind.FILE if vm.datastore is None else FixKind.LEAVE
+            says = f"on the datastore {datastore.name}"
+            yield from _ask(situation, vm, says, ("datastore", datastore.name), kind=kind)
+    for vm in situation.lines(
+        Code.NO_SUCH_BOARD, Code.NETWORK_NOT_ON_HOST, Code.DATASTORE_NOT_ON_HOST, Code.NO_CLUSTER
+    ):
+        for cluster in situation.site.clusters:
+            if cluster.name not in vm.clusters and not cluster.is_standalone:
+                yield from _ask(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
+
+
+# --- templates
+
+
+def _templates(situation: Situation) -> Iterator[Candidate]:
+    """Another template: one that boots with EFI, or whose system is Linux."""
+    wanted = (
+        Code.TEMPLATE_IS_BIOS,
+        Code.OPTION_NEEDS_EFI,
+        Code.GUEST_NOT_LINUX,
+        Code.NVLINK_NEEDS_LINUX,
+        Code.GUEST_NO_SYSTEM,
+        Code.PVRDMA_GUEST,
+    )
+    for vm in situation.lines(*wanted):
+        own = vm.source.path_or_name if isinstance(vm.source, TemplateSource) else ""
+        for template in situation.site.templates:
+            detail = template.detail
+            if detail is None or detail.firmware != "efi" or template.name == own:
+                continue
+            if "windows" in detail.guest_id.casefold():
+                continue
+            yield from _ask(
+                situation, vm, f"made from the template {template.name}", ("template", template.name)
+            )
+
+
+# --- guests
+
+
+def _guests(situation: Situation) -> Iterator[Candidate]:
+    """Without a guest that is set up: an address that a NIC is given would be part of it."""
+    for vm in situation.lines(Code.GUEST_NOT_LINUX, Code.GUEST_NO_SYSTEM, Code.GUEST_NO_WAY_IN):
+        nics = situation.stated(vm, "nics")
+        plain = [
+            {key: value for key, value in nic.items() if key not in ("ip", "rdma")}
+            if isinstance(nic, dict)
+            else nic
+            for nic in (nics if isinstance(nics, list) else [])
+        ]
+        steps: list[tuple[str, Any]] = [("guest", None)]
+        if plain and plain != nics:
+            steps.append(("nics", plain))
+        yield from _ask(situation, vm, "without anything that is set up in its guest", *steps)
+
+
+# --- NICs
+
+
+def _nics(situation: Situation) -> Iterator[Candidate]:
+    for vm in situation.lines(Code.PVRDMA_NOT_DISTRIBUTED, Code.PVRDMA_GUEST, Code.PVRDMA_UPLINKS):
+        yield from _nic_keys(situation, vm, "with ordinary NICs", lambda nic: {**nic, "type": "vmxnet3"})
+    for vm in situation.lines(Code.NIC_FAR):
+        yield from _nic_keys(situation, vm, "with a NIC near or far", lambda nic: {**nic, "near": "any"})
+    for vm in situation.lines(Code.NIC_ABSENT, Code.NIC_HOSTS_OWN):
+        for key in ("device", "pin"):
+            yield from _nic_keys(
+                situation,
+                vm,
+                f"with any NIC, whatever its {key}",
+                lambda nic, key=key: {name: value for name, value in nic.items() if name != key},  # type: ignore[misc]
+            )
+    for vm in situation.lines(Code.NETWORK_NOT_ON_HOST, Code.NETWORK_IS_UPLINK, Code.NETWORK_KIND):
+        on_hosts = {moid for host in situation.hosts_of(vm) for moid in host.network_moids}
+        for network in situation.site.networks:
+            if network.moid not in on_hosts or network.is_uplink:
+                continue
+            yield from _nic_keys(
+                situation,
+                vm,
+                f"on the network {network.name}",
+                lambda nic, name=network.name: {**nic, "network": name},  # type: ignore[misc]
+            )
+    meeting = situation.desired.vms if any(situation.errors(Code.NO_MEETING_NETWORK)) else ()
+    for vm in (*meeting, *situation.lines(Code.ADDRESS_TWICE, Code.ADDRESS_IN_USE)):
+        pools = {one.name for one in situation.desired.networks if one.pool is not None}
+        yield from _nic_keys(
+            situation,
+            vm,
+            "takes addresses from the network's pool",
+            lambda nic, pools=pools: {**nic, "ip": "pool"} if nic.get("network") in pools else nic,  # type: ignore[misc]
+            FixKind.FILE,
+        )
+        yield from _nic_keys(
+            situation,
+            vm,
+            "asks DHCP for addresses",
+            lambda nic: {**nic, "ip": "dhcp"} if "ip" in nic else nic,
+        )
+    for vm in situation.lines(Code.NICS_ALIKE):
+        yield from _nic_keys(
+            situation,
+            vm,
+            "without addresses that are set for it",
+            lambda nic: {name: value for name, value in nic.items() if name not in ("ip", "rdma")},
+        )
+
+
+def _nic_keys(
+    situation: Situation,
+    vm: DesiredVm,
+    says: str,
+    change: Callable[[Item], Item],
+    kind: FixKind = FixKind.LEAVE,
+) -> Iterator[Candidate]:
+    raw = situation.stated(vm, "nics")
+    found = raw if isinstance(raw, list) else [] if raw is None else [raw]
+    items = [{"network": nic} if isinstance(nic, str) else dict(nic) for nic in found]
+    changed = [change(item) for item in items]
+    for index, (before, after) in enumerate(zip(items, changed, strict=True)):
+        if before != after:
+            one = [*items[:index], after, *items[index + 1 :]]
+            yield from _ask(situation, vm, says, ("nics", one), kind=kind)
+    if sum(before != after for before, after in zip(items, changed, strict=True)) > 1:
+        yield from _ask(situation, vm, says, ("nics", changed), kind=kind)

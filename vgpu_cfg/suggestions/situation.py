@@ -1,0 +1,178 @@
+"""What ideas are drawn from: a plan with errors, the estate that it was made for, and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.documents import Document, Edit, Loc
+from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Diagnostic, Plan
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.expand.ranges import read_members
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.suggestions.trial import Trial
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A trial that left errors; `catalog` is what the hardware can do."""
+
+    trial: Trial
+    catalog: Catalog
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with its errors."""
+        return self.trial.plan
+
+    @property
+    def observed(self) -> Inventory:
+        """The estate."""
+        return self.trial.observed
+
+    @property
+    def desired(self) -> DesiredPlan:
+        """What the file asks for."""
+        return self.plan.desired
+
+    @property
+    def document(self) -> Document:
+        """The plan file itself; what it includes is not edited."""
+        return self.trial.loaded.documents[-1]
+
+    @cached_property
+    def site(self) -> Site:
+        """The objects of the plan's datacenter."""
+        return Site(self.desired, self.observed, Findings())
+
+    def errors(self, *codes: str) -> Iterator[Diagnostic]:
+        """Yield the errors with one of these codes."""
+        return (found for found in self.plan.errors if found.code in codes)
+
+    def vms(self, found: Diagnostic) -> list[DesiredVm]:
+        """Return the VMs that a finding is about; none where it is about something else."""
+        if found.subject.kind != "vm":
+            return []
+        names = _names(found.subject.name)
+        return [vm for vm in self.desired.vms if vm.name in names]
+
+    def lines(self, *codes: str) -> Iterator[DesiredVm]:
+        """Yield one VM of each line of the file that errors with these codes are about."""
+        seen: set[str] = set()
+        for found in self.errors(*codes):
+            for vm in self.vms(found):
+                if vm.origin not in seen:
+                    seen.add(vm.origin)
+                    yield vm
+
+    @property
+    def unplaced(self) -> list[DesiredVm]:
+        """The VMs that have no host in the plan."""
+        placed = {one.vm for one in self.plan.placements}
+        return [vm for vm in self.desired.vms if vm.name not in placed]
+
+    def host(self, name: str) -> Host | None:
+        """Return a host by its name in vCenter."""
+        return next((host for host in self.observed.hosts if host.name == name), None)
+
+    def vm(self, name: str) -> Vm | None:
+        """Return a VM of the estate by its name."""
+        return next((vm for vm in self.observed.vms if vm.name == name), None)
+
+    def hosts_of(self, vm: DesiredVm) -> list[Host]:
+        """Return the hosts that a VM could be placed on, whatever state they are in."""
+        clusters = {cluster.moid for cluster in self.site.clusters_of(vm)}
+        return [
+            host
+            for host in self.observed.hosts
+            if host.cluster_moid in clusters
+            and (not vm.place.hosts or matches_any(host.name, vm.place.hosts))
+            and not matches_any(host.name, vm.place.not_hosts)
+        ]
+
+    def hosts_in_question(self) -> list[Host]:
+        """Return the hosts on which VMs without a place could be, in the order of vCenter."""
+        wanted = {host.moid for vm in self.unplaced for host in self.hosts_of(vm)}
+        return [host for host in self.observed.hosts if host.moid in wanted]
+
+    def data_at(self, loc: Loc) -> Any:
+        """Return what the file has at a place, None where it has nothing there."""
+        value: Any = self.document.data
+        for element in loc:
+            if isinstance(value, Mapping):
+                value = value.get(str(element))
+            elif isinstance(value, list) and isinstance(element, int) and element < len(value):
+                value = value[element]
+            else:
+                return None
+        return value
+
+    def line_of(self, vm: DesiredVm) -> Loc | None:
+        """Return where a VM's line stands in the plan file."""
+        return self._entry("vms", vm.origin)
+
+    def entry_of(self, entry: DesiredHosts | DesiredNetwork) -> Loc | None:
+        """Return where an entry of `hosts` or `networks` stands in the file, None where it is included."""
+        return self._entry("networks" if isinstance(entry, DesiredNetwork) else "hosts", entry.origin)
+
+    def entries_for(self, host_name: str) -> list[DesiredHosts]:
+        """Return the entries of `hosts` that mean a host."""
+        host = self.host(host_name)
+        cluster = self.observed.cluster_by_moid.get((host.cluster_moid or "") if host else "")
+        return [
+            entry
+            for entry in self.desired.hosts
+            if (matches_any(host_name, entry.names) if entry.names else True)
+            and (entry.cluster in (None, cluster.name if cluster else None))
+        ]
+
+    def set_key(self, vm: DesiredVm, *steps: tuple[str | int, Any]) -> tuple[Edit, ...]:
+        """Return the edits that state keys for a VM's line; None takes one away, in `defaults` too."""
+        line = self.line_of(vm)
+        if line is None:
+            return ()
+        edits = []
+        for path, value in steps:
+            way = tuple(str(path).split(".")) if isinstance(path, str) else (path,)
+            at: Loc = (*line, *way)
+            if value is None and self.data_at(at) is None:
+                at = ("defaults", *way)
+            edits.append(Edit(at, value))
+        return tuple(edits)
+
+    def stated(self, vm: DesiredVm, *way: str) -> Any:
+        """Return what a VM's line, or else `defaults`, states under a key."""
+        line = self.line_of(vm)
+        own = self.data_at((*line, *way)) if line is not None else None
+        return own if own is not None else self.data_at(("defaults", *way))
+
+    def _entry(self, section: str, origin: str) -> Loc | None:
+        items = self.data_at((section,))
+        if isinstance(items, list):
+            places: Collection[Loc] = [(section, index) for index in range(len(items))]
+        elif isinstance(items, Mapping):
+            places = [(section, str(key)) for key in items] if section == "networks" else [(section,)]
+        else:
+            return None
+        for loc in places:
+            node = self.document.node(loc)
+            if origin == f"{self.document.name}:{node.line}:{node.column}":
+                return loc
+        return None
+
+
+def _names(subject: str) -> set[str]:
+    names: set[str] = set()
+    for part in subject.split(", "):
+        try:
+            names |= {member.name for member in read_members(part)}
+        except ValueError:
+            names.add(part)
+    return names

@@ -1,0 +1,76 @@
+"""A plan made again, with ideas carried out on copies: of the plan file's text, and of the estate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.documents import edited
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.plan_loading import LoadedPlan, load_plan
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.suggestions.candidate import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """Where a plan came from, so that it can be made again.
+
+    `observe` reads what a plan needs of the estate, `mean` completes a loaded plan by what the command line
+    and the context say.
+    """
+
+    path: Path
+    catalog: Catalog
+    options: PlanOptions
+    observe: Callable[[DesiredPlan], Inventory]
+    mean: Callable[[DesiredPlan], DesiredPlan] = lambda desired: desired
+    variables: Mapping[str, str] = field(default_factory=dict)
+    variable_files: Sequence[Path] = ()
+
+    @property
+    def text(self) -> str:
+        """The plan file as it stands."""
+        return self.path.read_text(encoding="utf-8-sig")
+
+    def load(self, text: str) -> LoadedPlan:
+        """Read a text as the plan file. Raises DocumentError."""
+        return load_plan(self.path, variables=self.variables, variable_files=self.variable_files, text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of ideas: the plan, the file's text, and the estate after the acts outside."""
+
+    text: str
+    loaded: LoadedPlan
+    observed: Inventory
+    plan: Plan
+
+
+def attempt(source: PlanSource, text: str, candidates: Sequence[Candidate]) -> Trial | None:
+    """Plan again with the ideas carried out; None where the file can then not be read, or edited so."""
+    edits = [edit for one in candidates for edit in one.edits]
+    try:
+        changed = edited(text, edits) if edits else text
+        loaded = source.load(changed)
+    except DocumentError:
+        return None
+    desired = source.mean(loaded.desired)
+    observed = source.observe(desired)
+    for one in candidates:
+        if one.effect is not None:
+            observed = one.effect(observed)
+    flags = {one.flag: True for one in candidates if one.flag and not one.flag.startswith("only=")}
+    options = replace(source.options, **flags)  # type: ignore[arg-type]  # fields that are booleans
+    only = tuple(one.flag.removeprefix("only=") for one in candidates if one.flag.startswith("only="))
+    if only:
+        options = replace(options, only=only)
+    plan = make_plan(desired, observed, source.catalog, options)
+    return Trial(changed, loaded, observed, plan)
