@@ -1,7 +1,7 @@
 """Whether an estate is as the plan file says: the one answer that every command gives.
 
 A VM of the plan that its file does not name is a difference, with GPUs or without: it holds disks and a name,
-and memory once it runs. So is what nobody could read: a setting that only a host's closed shell tells.
+and memory once it runs. What nobody could read is no difference: it is unknown, and said apart.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.checks import Code
 
-_DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_CLOSED, Code.SHELL_LEFT_OPEN})
+_DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN})
 """Findings that tell of a difference which no change of the plan fixes."""
 
 
@@ -17,3 +17,8 @@ def is_in_sync(plan: Plan) -> bool:
     """Whether nothing differs from the plan file, as far as the plan covers it."""
     reported = any(found.code in _DIFFERENCES for found in plan.diagnostics)
     return not (plan.changes or plan.errors or plan.orphans or reported)
+
+
+def is_known(plan: Plan) -> bool:
+    """Whether everything was told that the plan file states of hosts."""
+    return not plan.unknown

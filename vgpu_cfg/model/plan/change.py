@@ -35,6 +35,7 @@ from vgpu_cfg.model.plan.host_change import (
     SetVCenterOption,
     ShutDownHost,
 )
+from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
@@ -392,7 +393,7 @@ class Plan(Frozen):
     """What would be done, and why. Saved as plan.json, it is the reviewed plan.
 
     `hosts_in_sync` are the hosts that the plan names and has nothing to change at. `contests` are the
-    hosts whose VMs start one by one.
+    hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no difference, and no change.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -410,6 +411,7 @@ class Plan(Frozen):
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     hosts_in_sync: tuple[str, ...] = ()
+    unknown: tuple[UnknownHost, ...] = ()
     untouched_vms: int = 0
     untouched_hosts: int = 0
 
