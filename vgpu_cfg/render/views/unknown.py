@@ -37,7 +37,7 @@ def view_unknown(plan: Plan) -> tuple[UnknownRow, ...]:
             hosts=tuple(one.host.name for one in found),
             settings=_titles(found[0]),
             many=len(found[0].settings),
-            at_most=_at_most(found[0]),
+            at_most=at_most(found[0]),
             is_of_shell=_is_of_shell(found[0]),
             remedy=found[0].remedy,
         )
@@ -46,7 +46,7 @@ def view_unknown(plan: Plan) -> tuple[UnknownRow, ...]:
 
 
 def _row(found: UnknownHost) -> tuple[object, ...]:
-    return _titles(found), _at_most(found), _is_of_shell(found), found.remedy
+    return _titles(found), at_most(found), _is_of_shell(found), found.remedy
 
 
 def _titles(found: UnknownHost) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def _is_of_shell(found: UnknownHost) -> bool:
     return all(one.is_of_shell for one in found.settings)
 
 
-def _at_most(found: UnknownHost) -> str:
+def at_most(found: UnknownHost) -> str:
     """Say what setting all of it would disturb beyond what the plan does anyway."""
     if found.is_checked_only:
         return "only a check was asked for"
