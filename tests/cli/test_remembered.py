@@ -1,4 +1,4 @@
-"""What a shell told is kept in small attributes, shared by plans and machines, and nothing fails without it."""
+"""What a shell told is kept in small attributes that plans and machines share; nothing fails without it."""
 
 from __future__ import annotations
 

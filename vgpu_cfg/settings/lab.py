@@ -14,8 +14,8 @@ class LabSettings(BaseSettings):
     """How the lab behaves: `VGPU_CFG_LAB_*`.
 
     `speed` is how many lab seconds pass in a real one, 0 for a virtual clock that never waits;
-    `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random". A custom attribute's
-    value is cut off after `attribute_length` characters; None keeps all of it.
+    `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random". A custom
+    attribute's value is cut off after `attribute_length` characters; None keeps all of it.
     """
 
     model_config = SettingsConfigDict(env_prefix="VGPU_CFG_LAB_", env_ignore_empty=True, extra="ignore")

@@ -1,7 +1,7 @@
 """The custom fields manager: attributes defined, renamed, dropped, and set on objects.
 
-How long a value can be is in no document that was found, nor what becomes of a longer one: the lab cuts it off
-where it was told a length.
+How long a value can be is in no document that was found, nor what becomes of a longer one: the lab cuts it
+off where it was told a length.
 """
 
 from __future__ import annotations
