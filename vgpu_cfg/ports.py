@@ -220,6 +220,10 @@ class HostWriter(Protocol):
         """Keep a text on the host as a custom attribute, or clear it; the attribute is made if need be."""
         ...
 
+    def remember(self, host_moid: str, texts: Mapping[str, str]) -> None:
+        """Keep what a host's shell told, as custom attributes by their names; an empty text clears one."""
+        ...
+
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
         """Make this plan's own alarm on the host, which warns while the host is in maintenance mode."""
         ...

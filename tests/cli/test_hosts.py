@@ -28,7 +28,8 @@ from tests.cli.host_watch import (
     values_of,
     watch_labs,
 )
-from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
+from vgpu_cfg.lab.state.attributes import fields_of, set_attribute
+from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 
 SSH_ONLY = {"SetField", "StartService", "StopService"}
 """What reading by the shell takes: the service, and the mark that owes it a stop."""
@@ -220,9 +221,76 @@ def test_a_plan_reads_and_does_nothing_else(vgpu_cfg: CommandLine, watch: Watch,
 
 def test_a_status_says_whom_it_could_not_read_in_full(vgpu_cfg: CommandLine, ready: Path) -> None:
     put_state(vgpu_cfg, ready)
-    shown = vgpu_cfg.done("status", PLAN)
-    assert "in sync except for 4 hosts not read completely" in shown.out
-    assert shown.out.count("VG524") == 4
+    shown = vgpu_cfg.done("status", PLAN, "--exit-code", VGPU_CFG_MEMORY_DAYS="0")
+    assert "in sync except for 4 hosts not known in full" in shown.out
+    assert "UNKNOWN 4 settings each of esx-r12-01.lab, esx-r12-02.lab, told by their shells only" in shown.out
+    assert vgpu_cfg("status", PLAN, "--strict", VGPU_CFG_MEMORY_DAYS="0").code == 10
+    assert "in sync" in vgpu_cfg.done("status", PLAN, "--strict").out
+
+
+def test_the_plan_after_an_apply_is_in_sync_without_a_shell(
+    vgpu_cfg: CommandLine, watch: Watch, ready: Path
+) -> None:
+    put_state(vgpu_cfg, ready)
+    plan = vgpu_cfg("plan", PLAN, "--strict")
+    assert plan.code == 0, plan.told
+    assert "in sync, 4 hosts, 0 changes" in plan.told
+    assert "UNKNOWN" not in plan.told
+    assert not watch.writes
+    assert not any(name.startswith("$") for name in watch.calls)
+    trips = sum(watch.calls.values())
+    watch.forget()
+    vgpu_cfg.done("plan", PLAN, VGPU_CFG_MEMORY_DAYS="0")
+    assert sum(watch.calls.values()) == trips  # what is remembered comes with the bulk reading
+
+
+def test_what_is_remembered_is_short_and_written_once(
+    vgpu_cfg: CommandLine, watch: Watch, ready: Path
+) -> None:
+    put_state(vgpu_cfg, ready)
+    kept = remembered(vgpu_cfg.lab(ESTATE).state)
+    assert set(kept) == {*A100_HOSTS, *L40S_HOSTS}
+    assert set(kept[A100_HOSTS[0]]) == {f"vgpu_cfg.read.{row}" for row in ("ecc", "mig", "nic_firmware")}
+    assert set(kept[L40S_HOSTS[0]]) == {"vgpu_cfg.read.bios_sriov"}
+    assert all(len(text) <= 255 for texts in kept.values() for text in texts.values())
+    vgpu_cfg.done("apply", "--yes", PLAN)
+    # A mark before the service is started and after it is stopped, and nothing else.
+    assert watch.calls["SetField"] == 2 * len(kept)
+    assert remembered(vgpu_cfg.lab(ESTATE).state) == kept
+
+
+@pytest.mark.parametrize("text", ["", "{}", "1 00000000 000000000000000000000000", "1"])
+def test_a_forged_memory_is_unknown_and_nothing_is_written_on_it(
+    text: str, vgpu_cfg: CommandLine, watch: Watch, ready: Path
+) -> None:
+    put_state(vgpu_cfg, ready)
+    lab = vgpu_cfg.lab(ESTATE)
+    with lab.transaction():
+        for host in lab.state.all(Host):
+            if host.name in A100_HOSTS:
+                set_attribute(lab.state, host, "vgpu_cfg.read.ecc", text)
+                host.gpus[0].ecc_enabled = host.gpus[0].ecc_pending = False
+                lab.state.touch(host)
+    shown = vgpu_cfg("plan", PLAN, "--exit-code")
+    assert shown.code == 0
+    assert (
+        "UNKNOWN 2 settings each of esx-r12-01.lab, esx-r12-02.lab, told by their shells only: ECC"
+        in shown.told
+    )
+    # A shell tells what is: there it is no longer unknown.
+    assert vgpu_cfg("plan", PLAN, "--open-shell", "--exit-code").code == 10
+
+
+def remembered(state: LabState) -> dict[str, dict[str, str]]:
+    """Return what the hosts keep of what their shells told, by host and attribute."""
+    names = {str(field["key"]): field["name"] for field in fields_of(state)}
+    found: dict[str, dict[str, str]] = {}
+    for host in state.all(Host):
+        values = state.custom_values.get("values", {}).get(host.moid, {})
+        kept = {names[key]: text for key, text in values.items() if names[key].startswith("vgpu_cfg.read.")}
+        if kept:
+            found[host.name] = kept
+    return found
 
 
 def test_a_plan_with_open_shells_closes_them_again(vgpu_cfg: CommandLine, watch: Watch, ready: Path) -> None:
@@ -393,7 +461,7 @@ def test_a_plan_reviewed_with_closed_shells_is_another_plan_and_is_told_so(
     vgpu_cfg.done("plan", PLAN, "-o", "plan.json")
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 4, ran.told
-    assert "was made with the hosts' shells closed" in ran.told
+    assert "was made with hosts' shells closed" in ran.told
     assert "plan --open-shell -o" in ran.told
     assert watch.writes.keys() <= SSH_ONLY | {"AddCustomFieldDef"}
     state = vgpu_cfg.lab(ESTATE).state

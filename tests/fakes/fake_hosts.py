@@ -26,6 +26,7 @@ from vgpu_cfg.model.observed.host_facts import (
     ServiceFact,
     ShellFacts,
 )
+from vgpu_cfg.model.observed.host_memory import parse_memory
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, Network, VCenter
 from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.plan.host_change import (
@@ -121,6 +122,10 @@ class FakeHosts(FakeVCenter):
             self.hosts[host_moid].attributes.pop(attribute, None)
         else:
             self.hosts[host_moid].attributes[attribute] = text
+
+    def remember(self, host_moid: str, texts: Mapping[str, str]) -> None:
+        self._note("remember", f"{self.hosts[host_moid].name} {', '.join(texts)}")
+        self.hosts[host_moid].memory |= texts
 
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
         self._note("raise_alarm", self.hosts[host_moid].name)
@@ -331,6 +336,7 @@ class FakeHosts(FakeVCenter):
             mark=host.mark,
             done=texts_of(host.attributes.get(HostAttribute.DONE, "{}")),
             vmnics=texts_of(host.attributes.get(HostAttribute.VMNICS, "{}")),
+            memory=parse_memory(host.moid, host.memory),
         )
 
 
@@ -389,6 +395,7 @@ _WRITES = (
     "stop_service",
     "restart_service",
     "set_host_attribute",
+    "remember",
     "raise_alarm",
     "clear_alarm",
     "set_cluster_option",

@@ -21,6 +21,7 @@ from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.views.unknown import view_unknown
 
 Edits = dict[str, dict[str, Any]]
 """By change, and by key: its text, or several; None where the change must not have such an edit."""
@@ -60,6 +61,9 @@ def names_of(plan: Plan) -> dict[str, str]:
         "hosts_in_sync": fold_names(plan.hosts_in_sync),
         "orphans": fold_names(plan.orphans),
         "one_by_one": "; ".join(map(contest_of, plan.contests)),
+        "unknown": "; ".join(
+            f"{fold_names(row.hosts)}: {', '.join(row.settings)}, {row.at_most}" for row in view_unknown(plan)
+        ),
     }
 
 

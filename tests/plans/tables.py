@@ -42,6 +42,7 @@ EXPECTED = (
     "hosts_in_sync",
     "orphans",
     "one_by_one",
+    "unknown",
 )
 ABOUT = ("about", "ordinary", "estates", "plans")
 _CASE = re.compile(r"  ([a-z0-9][a-z0-9.-]*):")

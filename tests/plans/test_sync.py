@@ -30,7 +30,7 @@ def test_plan_and_status_agree_whether_all_is_in_sync(case: str) -> None:
         if not options.delete
         else make_plan(desired_of(case), observed, load_catalog(), replace(options, delete=()))
     )
-    asked = replace(options, delete=(), allow_power_cycle=True, supposes=False)
+    asked = replace(options, delete=(), allow_power_cycle=True)
     view = view_status(make_plan(desired_of(case), observed, load_catalog(), asked), observed)
     verdict = is_in_sync(plan)
     assert (view.is_in_sync, status_data(view)["is_in_sync"]) == (verdict, verdict)

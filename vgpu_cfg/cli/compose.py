@@ -283,6 +283,7 @@ def open_lab_of(estate: str) -> Lab:
         clock=clock,
         gpu_choice=settings.gpu_choice,
         seed=settings.seed,
+        attribute_length=settings.attribute_length,
     )
 
 

@@ -27,11 +27,13 @@ def open_lab(
     seed: int = 0,
     task_seconds: float = 1.0,
     task_limit: int | None = None,
+    attribute_length: int | None = None,
 ) -> Lab:
     """Open a lab: a shipped estate, `fleet-<hosts>x<gpus>[-<vms>vms]`, or an estate file.
 
     `folder` holds its state between commands; None keeps it in memory. `clock` is the wall clock by
-    default. `task_seconds` scales how long tasks last. Raises `DocumentError`.
+    default. `task_seconds` scales how long tasks last. Values of custom attributes are cut off after
+    `attribute_length` characters. Raises `DocumentError`.
     """
     from vgpu_cfg.lab.building import fleet
     from vgpu_cfg.lab.building.builder import build_state
@@ -55,6 +57,7 @@ def open_lab(
         seed=seed,
         task_seconds=task_seconds,
         task_limit=task_limit,
+        attribute_length=attribute_length,
     )
     if folder is not None:
         lab.faults.load(folder)

@@ -295,9 +295,10 @@ class _Planning:
         touched = {vm.moid for vm in owned.existing.values()} | {vm.moid for vm in owned.orphans}
         placements = [one for one in result.placements if chosen is None or one.vm in chosen]
         hosts = {one.host_moid for one in placements} | {change.host_moid for change in changes}
-        in_sync = self.host_plans.in_sync
         differing = self.findings.vms_with(DIFFERENCES_OF_VMS)
         as_stated = [name for name in result.in_sync if name not in differing]
+        in_sync, unknown = self.host_plans.in_sync, self.host_plans.unknown
+        known = {*in_sync, *(one.host.name for one in unknown)}
         vcenter = self.observed.vcenter
         found = (*self.unclear, *self.findings.diagnostics(chosen))
         return Plan(
@@ -317,9 +318,10 @@ class _Planning:
             in_sync=tuple(name for name in as_stated if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
+            unknown=tuple(unknown),
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
             untouched_hosts=sum(
-                host.moid not in hosts and host.name not in in_sync for host in self.observed.hosts
+                host.moid not in hosts and host.name not in known for host in self.observed.hosts
             ),
         )
 
@@ -358,7 +360,8 @@ class _Planning:
         chosen |= {vm.name for vm in deleted}
         by_host = all(selector.startswith("host:") for selector in self.options.only)
         has_networks = by_host and any(network.switch for network in self.desired.networks)
-        if not (chosen or has_networks or self.host_plans.changes or self.host_plans.in_sync):
+        of_hosts = self.host_plans
+        if not (chosen or has_networks or of_hosts.changes or of_hosts.in_sync or of_hosts.unknown):
             subject = Subject(kind="plan", name=self.desired.name)
             message = f"nothing in the plan matches {' or '.join(self.options.only)}"
             remedy = "give a VM's name or glob, or host:NAME"

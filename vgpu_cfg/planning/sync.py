@@ -1,8 +1,8 @@
 """Whether an estate is as the plan file says: the one answer that every command gives.
 
 A VM of the plan that its file does not name is a difference, with GPUs or without: it holds disks and a name,
-and memory once it runs. So is what nobody could read: a setting that only a host's closed shell tells. So is
-what `apply` leaves to people: a VM that is elsewhere than the plan file says, or could not be made anew.
+and memory once it runs. So is what `apply` leaves to people: a VM that is elsewhere than the plan file says,
+or could not be made anew. What nobody could read is no difference: it is unknown, and said apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from vgpu_cfg.model.plan.change import Plan, Severity
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 
-_DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.CHECK_UNREAD, Code.SHELL_CLOSED, Code.SHELL_LEFT_OPEN})
+_DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN})
 """Findings that tell of a difference which no change of the plan fixes."""
 
 _LEFT_TO_PEOPLE = DIFFERENCES_OF_VMS | DIFFERENCES_OF_HOSTS
@@ -24,3 +24,8 @@ def is_in_sync(plan: Plan) -> bool:
         for found in plan.diagnostics
     )
     return not (plan.changes or plan.errors or plan.orphans or reported)
+
+
+def is_known(plan: Plan) -> bool:
+    """Whether everything was told that the plan file states of hosts."""
+    return not plan.unknown

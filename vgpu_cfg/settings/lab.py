@@ -14,7 +14,8 @@ class LabSettings(BaseSettings):
     """How the lab behaves: `VGPU_CFG_LAB_*`.
 
     `speed` is how many lab seconds pass in a real one, 0 for a virtual clock that never waits;
-    `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random".
+    `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random". A custom
+    attribute's value is cut off after `attribute_length` characters; None keeps all of it.
     """
 
     model_config = SettingsConfigDict(env_prefix="VGPU_CFG_LAB_", env_ignore_empty=True, extra="ignore")
@@ -22,6 +23,7 @@ class LabSettings(BaseSettings):
     speed: Annotated[float, Field(ge=0)] = 20.0
     gpu_choice: Literal["least_loaded", "lowest", "random"] = "least_loaded"
     seed: int = 0
+    attribute_length: Annotated[int, Field(ge=1)] | None = None
 
 
 def lab_settings() -> LabSettings:

@@ -17,6 +17,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.remedies.advice import FARTHEST_FIRST
 from vgpu_cfg.suggestions.trial import Trial
 
 
@@ -74,8 +75,11 @@ class Situation:
 
     @property
     def unplaced(self) -> list[DesiredVm]:
-        """The VMs that have no host in the plan."""
+        """The VMs that have no host in the plan, or keep the one that they have for want of room."""
         placed = {one.vm for one in self.plan.placements}
+        placed -= {
+            vm.name for found in self.plan.errors if _is_for_want_of_room(found) for vm in self.vms(found)
+        }
         return [vm for vm in self.desired.vms if vm.name not in placed]
 
     def host(self, name: str) -> Host | None:
@@ -166,6 +170,10 @@ class Situation:
             if origin == f"{self.document.name}:{node.line}:{node.column}":
                 return loc
         return None
+
+
+def _is_for_want_of_room(found: Diagnostic) -> bool:
+    return any(found.code == code for code in FARTHEST_FIRST)
 
 
 def _names(subject: str) -> set[str]:

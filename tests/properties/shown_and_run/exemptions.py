@@ -78,7 +78,7 @@ EXEMPTIONS = (
     Exemption(
         "AddCustomFieldDef|SetField|setCustomValue",
         ".*",
-        "the mark says for the length of the work whose the host is, and is gone afterwards",
+        "books that apply keeps on a host: the mark while it works there, digests of what its shell told",
     ),
     Exemption("(Create|Reconfigure|Remove)Alarm", ".*", "as the mark, for people to see"),
     Exemption(

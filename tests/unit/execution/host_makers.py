@@ -73,6 +73,7 @@ def _entry(key: str, impact: Impact, read: Callable[[HostView, str], Reading], *
         impact=lambda view, desired: impact,
         how=lambda view, desired: Instructions(why=""),
         group=key,
+        remembered=None,
         **fields,
     )
 

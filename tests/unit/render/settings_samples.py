@@ -30,6 +30,7 @@ def setting(key: str, title: str) -> HostSetting:
         impact=lambda _view, _desired: Impact.NONE,
         how=how,
         group=key,
+        remembered=None,
     )
 
 

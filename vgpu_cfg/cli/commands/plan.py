@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +34,9 @@ _SaveOption = Annotated[
     typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
 ]
 _ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
+_StrictOption = Annotated[
+    bool, typer.Option("--strict", help="As --exit-code; also 10 where something is not known.")
+]
 _OpenShellOption = Annotated[
     bool,
     typer.Option(
@@ -97,6 +99,7 @@ def plan(
     *,
     out: _SaveOption = None,
     exit_code: _ExitCodeOption = False,
+    strict: _StrictOption = False,
     allow_power_cycle: PowerCycleOption = False,
     delete: DeleteOption = None,
     prune: PruneOption = False,
@@ -132,8 +135,8 @@ def plan(
         command = options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}")
         show.fixes(fixes, command=command, is_written=str(suggest) if is_written else "")
     flow.refuse_errors(made)
-    if exit_code:
-        flow.exit_if_different(made)
+    if exit_code or strict:
+        flow.exit_if_different(made, strict=strict)
 
 
 @connected()
@@ -184,6 +187,7 @@ def status(
     path: PlanArgument,
     *,
     exit_code: _ExitCodeOption = False,
+    strict: _StrictOption = False,
     verbose: _VerboseOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -195,11 +199,11 @@ def status(
     from vgpu_cfg.cli.output import show
 
     request = flow.read_request(path, variables, variable_files)
-    options = replace(_options(allow_power_cycle=True), supposes=False)
+    options = _options(allow_power_cycle=True)
     made, observed = flow.plan_once(request, connection, options)
     show.status(made, observed, output, verbose=verbose)
-    if exit_code:
-        flow.exit_if_different(made)
+    if exit_code or strict:
+        flow.exit_if_different(made, strict=strict)
 
 
 @connected()

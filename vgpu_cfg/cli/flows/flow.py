@@ -135,11 +135,11 @@ def refuse_errors(plan: Plan) -> None:
     )
 
 
-def exit_if_different(plan: Plan) -> None:
-    """End the command with the exit code for differences, where there are any."""
-    from vgpu_cfg.planning.sync import is_in_sync
+def exit_if_different(plan: Plan, *, strict: bool = False) -> None:
+    """End the command with the exit code for differences; `strict` counts what is unknown."""
+    from vgpu_cfg.planning.sync import is_in_sync, is_known
 
-    if not is_in_sync(plan):
+    if not is_in_sync(plan) or (strict and not is_known(plan)):
         raise typer.Exit(EXIT_DIFFERENCES)
 
 

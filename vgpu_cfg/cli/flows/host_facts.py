@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.errors import HostShellError, LoginFailed
+from vgpu_cfg.errors import HostShellError, LoginFailed, Unreachable, VCenterError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.host_memory import fresh_memory
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
+from vgpu_cfg.planning.hosts.remembered import memories
+from vgpu_cfg.settings.memory import memory_days
 from vgpu_cfg.settings.secrets import resolve_reference
 
 if TYPE_CHECKING:
@@ -39,7 +43,12 @@ def with_facts(
     needed = needed_facts(desired, observed, load_catalog(), options)
     groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS
     facts = reader.read_facts(tuple(needed), groups | {FactGroup.BASE})
-    return observed.model_copy(update={"facts": facts})
+    days, today = memory_days(), observed.read_at.date()
+    hosts = {
+        moid: one.model_copy(update={"memory": fresh_memory(one.memory, today, days)}) if one.memory else one
+        for moid, one in facts.hosts.items()
+    }
+    return _with_hosts(observed.model_copy(update={"facts": facts}), hosts)
 
 
 def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, options: PlanOptions) -> HostTools:
@@ -123,6 +132,27 @@ def with_shell_facts(
         else:
             tools.shells.adopt(host, facts)
     return _with_hosts(observed, found)
+
+
+def remember(
+    desired: DesiredPlan, observed: Inventory, tools: HostTools, options: PlanOptions
+) -> tuple[str, ...]:
+    """Keep on the hosts what their shells told; return what stood against it, a line for each reason.
+
+    Nothing rests on it but what a later command knows without a shell.
+    """
+    problems: dict[str, list[str]] = {}
+    for moid, texts in memories(desired, observed, load_catalog(), options).items():
+        try:
+            tools.writer.remember(moid, texts)
+        except (LoginFailed, Unreachable):
+            raise
+        except VCenterError as error:
+            problems.setdefault(error.message, []).append(observed.host_by_moid[moid].name)
+    return tuple(
+        f"{fold_names(names)}: what only the shell tells is not kept, so `plan` will not know it: {why}"
+        for why, names in problems.items()
+    )
 
 
 def _asked(

@@ -26,7 +26,13 @@ from vgpu_cfg.cli.flows.flow import (
     refuse_missing_privileges,
 )
 from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets
-from vgpu_cfg.cli.flows.host_facts import host_tools, reaches_beyond_vms, with_facts, with_shell_facts
+from vgpu_cfg.cli.flows.host_facts import (
+    host_tools,
+    reaches_beyond_vms,
+    remember,
+    with_facts,
+    with_shell_facts,
+)
 from vgpu_cfg.cli.flows.saved_plan import check_reviewed
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
@@ -127,12 +133,15 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, how.done)
         if not plan.changes:
+            _remember(desired, observed, tools, options)
             return _nothing_to_do(plan, how)
         _refuse_closed_window(plan, observed)
 
         def read_back() -> Inventory:
             after = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
-            return _through_shells(desired, after, tools, options)
+            after = _through_shells(desired, after, tools, options)
+            _remember(desired, after, tools, options)
+            return after
 
         work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools, guests)
         return _decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
@@ -209,6 +218,14 @@ def _through_shells(
     return with_shell_facts(desired, observed, tools, options)
 
 
+def _remember(
+    desired: DesiredPlan, observed: Inventory, tools: HostTools | None, options: PlanOptions
+) -> None:
+    """Keep on the hosts what their shells told, so that the next plan knows it without them."""
+    for line in remember(desired, observed, tools, options) if tools is not None else ():
+        show.say(line)
+
+
 def _show(plan: Plan, how: ApplyOptions) -> None:
     if how.is_json and not plan.errors:
         if not how.yes and plan.changes:
@@ -275,7 +292,7 @@ def _decide_and_run(work: _Work, estate: Estate, how: ApplyOptions, *, is_review
         next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
         if is_reviewed
         else how.command(work.verb),
-        check_command=plan_again if work.verb == "apply" else how.command("status"),
+        check_command=how.command("plan" if work.verb == "apply" else "status"),
         prove_command=how.command("verify") if work.verb == "apply" else "",
     )
     if code == 0 and left is not None and left.changes:

@@ -95,9 +95,9 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
     else:
         gone, new = len(before - now), len(now - before)
         detail = f"{gone} of its changes are gone, {new} are new"
-    if _was_read_without_shells(reviewed) and not _was_read_without_shells(plan):
+    if reviewed.unknown and not plan.unknown:
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} was made with the hosts' shells closed, and assumes what"
+            f"the reviewed plan {reviewed.digest} was made with hosts' shells closed, and does not know what"
             f" only they tell; apply has opened them: {detail}",
             subject=plan.target.address,
             remedy="run `vgpu-cfg plan --open-shell -o` with it, review that, and apply it",
@@ -107,9 +107,3 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
         subject=plan.target.address,
         remedy="run `vgpu-cfg plan` again, review it, and apply that",
     )
-
-
-def _was_read_without_shells(plan: Plan) -> bool:
-    from vgpu_cfg.planning.findings.checks import Code
-
-    return any(found.code == Code.SHELL_CLOSED for found in plan.diagnostics)

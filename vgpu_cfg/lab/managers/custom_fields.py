@@ -1,4 +1,8 @@
-"""The custom fields manager: attributes defined, renamed, dropped, and set on objects."""
+"""The custom fields manager: attributes defined, renamed, dropped, and set on objects.
+
+How long a value can be is in no document that was found, nor what becomes of a longer one: the lab cuts it
+off where it was told a length.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +38,7 @@ def add_custom_field_def(
     fieldPolicy: Any,
 ) -> Any:
     """Define an attribute for one type of objects, or for all. Raises DuplicateName."""
+    context.lab.faults.check_privileges(reference(thing), ["Global.ManageCustomFields"])
     _check_name(thing, name, fields_of(context.state))
     made = define(context.state, name, VmomiSupport.GetWsdlName(moType) if moType else None)
     context.state.touch()
@@ -91,4 +96,4 @@ def _check_name(thing: Managed, name: str, others: list[dict[str, Any]]) -> None
 
 def _set(context: Context, target: Managed, key: int, value: str) -> None:
     context.lab.faults.check_privileges(reference(target), ["Global.SetCustomField"])
-    set_value(context.state, target, key, value)
+    set_value(context.state, target, key, value[: context.lab.attribute_length])

@@ -56,6 +56,7 @@ class Simulation:
         seed: int = 0,
         task_seconds: float = 1.0,
         task_limit: int | None = None,
+        attribute_length: int | None = None,
     ) -> None:
         self.state = state
         self.clock = clock
@@ -63,6 +64,7 @@ class Simulation:
         self.pick = picker(gpu_choice, random.Random(seed))
         self.task_seconds = task_seconds
         self.task_limit = task_limit
+        self.attribute_length = attribute_length
         self.faults = Faults()
         self.transfers = Transfers()
         self.sessions = Sessions()

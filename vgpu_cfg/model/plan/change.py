@@ -35,6 +35,7 @@ from vgpu_cfg.model.plan.host_change import (
     SetVCenterOption,
     ShutDownHost,
 )
+from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
@@ -413,7 +414,8 @@ class Plan(Frozen):
 
     `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
     shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
-    change at. `contests` are the hosts whose VMs start one by one.
+    change at. `contests` are the hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no
+    difference, and no change.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -432,6 +434,7 @@ class Plan(Frozen):
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     hosts_in_sync: tuple[str, ...] = ()
+    unknown: tuple[UnknownHost, ...] = ()
     untouched_vms: int = 0
     untouched_hosts: int = 0
 

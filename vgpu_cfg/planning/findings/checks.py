@@ -214,12 +214,7 @@ CHECKS: dict[Code, Check] = {
         (Code.BIOS_DIFFERS, "the BIOS does not show what the plan needs", _W, _V),
         (Code.GPU_NIC_APART, "a NIC is on another NUMA node than every GPU", _W, _V),
         (Code.LOCKDOWN, "lockdown mode keeps the host's shell closed", _E, _V),
-        (
-            Code.SHELL_CLOSED,
-            "the host's shell is closed, so the plan assumes the worst",
-            _W,
-            _V,
-        ),
+        (Code.SHELL_CLOSED, "the plan file keeps the host's shell closed, and only it could tell", _W, _V),
         (Code.OTHERS_MAINTENANCE, "a host is in maintenance mode, and not by this plan", _W, _V),
         (Code.HOST_SILENT, "a host does not answer", _W, _V),
         (Code.DEVICE_NOT_MATCHED, "a `match` fits no device of any host", _E, _V),

@@ -15,15 +15,13 @@ class PlanOptions:
     the plan file does not name, by name or inventory path, never by glob: they are deleted, whatever
     `only` selects, and no other such VM is. `only` restricts the plan to VMs by glob (`hvd-*`,
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
-    part of it. `supposes` says whether a setting
-    that only a closed shell tells is planned for as if it differed, or only reported. `fingerprints` tell
-    by its name what a secret is now, without telling it; `PLAN_KEYS` stands for the plan's own keys.
+    part of it. `fingerprints` tell by its name what a secret is now, without telling it; `PLAN_KEYS` stands
+    for the plan's own keys.
     """
 
     allow_power_cycle: bool = False
     delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
-    supposes: bool = True
     fingerprints: Mapping[str, str] = field(default_factory=dict)
 
     def selects(self, vm_name: str, host_name: str = "") -> bool:

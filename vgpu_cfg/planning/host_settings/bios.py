@@ -30,7 +30,15 @@ from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import BiosEntry
 from vgpu_cfg.model.plan_values import NicUse
-from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Invalidator,
+    Reading,
+    Remembering,
+)
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture
 from vgpu_cfg.planning.host_settings.match import nic_rules
 
@@ -138,6 +146,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     why: str,
     verify: tuple[str, ...],
     facts: frozenset[FactGroup] = frozenset(),
+    remembered: Remembering | None = None,
 ) -> HostSetting:
     def desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
         value = wanted(entry.bios) if entry.bios is not None else None
@@ -176,6 +185,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
         impact=impact,
         how=how,
         group="bios",
+        remembered=remembered,
         facts=facts,
         by_hand=by_hand,
     )
@@ -200,6 +210,8 @@ BIOS_SETTINGS = (
         ),
         verify=("nvidia-smi -q | grep 'Host VGPU Mode'",),
         facts=frozenset({FactGroup.SHELL_GPUS}),
+        # A BIOS is set while the host is off.
+        remembered=Remembering((Invalidator.BOOT, Invalidator.BUILD), attributes=1, words=(ON, OFF)),
     ),
     _entry(
         "bios_above_4g",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredHosts
@@ -119,6 +120,33 @@ class Instructions:
     undo: tuple[str, ...] = ()
 
 
+class Invalidator(StrEnum):
+    """What a remembered value does not outlive: another boot, another release, another host driver.
+
+    New firmware, a value of mlxconfig's or nvidia-smi's that is pending, and a setting of the BIOS come into
+    force with a boot, and are void with it.
+    """
+
+    BOOT = "boot"
+    BUILD = "build"
+    DRIVER = "driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """How a value is remembered that only a shell tells.
+
+    `invalidated_by` is all that makes it void besides its age, `attributes` how many custom attributes a host
+    keeps for it. `words` are values that it may have: a digest is compared with theirs. `changes_unseen` says
+    of which device the value changes while nothing of `invalidated_by` does: it is not remembered.
+    """
+
+    invalidated_by: tuple[Invalidator, ...]
+    attributes: int
+    words: tuple[str, ...]
+    changes_unseen: Callable[[HostView, str], bool] = lambda _view, _device: False
+
+
 def nothing_objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     """Object to nothing."""
     del view, desired
@@ -146,6 +174,8 @@ class HostSetting:
         `service`; HOST_MAINTENANCE at once, with the host emptied; HOST_REBOOT; HOST_COLD_BOOT.
     group: writes of one group on one host at one moment become one call; `write` makes it of them,
         or several calls where the API needs that. Where it returns nothing it is done by hand.
+    remembered: how long what a shell told of it holds; None where vCenter tells it, so that nothing need be
+        remembered. There is no default: a new row has to say.
     after: keys that must be written before this one, where both change in the same phase.
     needs_in_force: keys that must be in force before this one can be written, where `has_needs`.
     has_needs: whether a desired setting has these needs: what is turned off mostly has none.
@@ -165,6 +195,7 @@ class HostSetting:
     impact: Callable[[HostView, DesiredSetting], Impact]
     how: Callable[[HostView, DesiredSetting], Instructions]
     group: str
+    remembered: Remembering | None
     facts: frozenset[FactGroup] = frozenset()
     service: str = ""
     after: tuple[str, ...] = ()

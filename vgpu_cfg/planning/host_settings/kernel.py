@@ -115,6 +115,7 @@ KERNEL_SETTINGS = (
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,
         group="kernel",
+        remembered=None,
         facts=frozenset({FactGroup.KERNEL, FactGroup.OPTIONS}),
     ),
 )

@@ -84,6 +84,7 @@ LICENCE = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
+    remembered=None,
     facts=frozenset({FactGroup.LICENCE}),
     same=_is_licensed,
     by_hand=_by_hand,

@@ -27,7 +27,9 @@ class DriftKind(StrEnum):
     PENDING = "pending"
     """Configured as wanted; a restart has yet to bring it."""
     SUPPOSED = "supposed"
-    """It could not be read, and is read again before it is written."""
+    """It cannot be read before other work of the plan is done, and is read before it is written."""
+    UNKNOWN = "unknown"
+    """Nobody told it, and it may be as wanted: no part of the work."""
     DROPPED = "dropped"
     """It is right now, and the plan's own reboot will drop it."""
     UNDONE = "undone"
@@ -65,7 +67,8 @@ class Drift:
 class ResolvedHost:
     """A host of an entry of `hosts`. `is_blocked` where a finding forbids to change anything on it.
 
-    `has_refusals` says that something asked cannot be, or was not read: the host is not as asked.
+    `unknown` is what was not read and may be as asked. `has_refusals` says that something asked cannot be:
+    the host is not as asked.
     """
 
     entry: DesiredHosts
@@ -74,6 +77,7 @@ class ResolvedHost:
     desired_settings: dict[str, tuple[HostSetting, DesiredSetting]] = field(default_factory=dict)
     drifts: list[Drift] = field(default_factory=list)
     right: list[tuple[HostSetting, DesiredSetting, Reading]] = field(default_factory=list)
+    unknown: list[Drift] = field(default_factory=list)
     is_blocked: bool = False
     has_refusals: bool = False
 

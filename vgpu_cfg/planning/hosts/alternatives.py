@@ -12,7 +12,7 @@ from vgpu_cfg.model.plan.change import Impact, Severity
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting
-from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, ResolvedHost
+from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, ResolvedHost
 from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import Preparation, derived_entry
@@ -132,8 +132,8 @@ class Alternatives:
             return None
         before, errors_before = self._as_stated(resolved)
         assessed, errors = self._tried(resolved, desired_settings)
-        had = {drift.desired.id for drift in before.resolved.drifts}
-        more = [drift for drift in assessed.resolved.drifts if drift.desired.id not in had]
+        had = {drift.desired.id for drift in _lacking(before)}
+        more = [drift for drift in _lacking(assessed) if drift.desired.id not in had]
         if not more:
             host = before.host if before.host is not None else resolved.view.host
             return Alternative(preparation, host, desired_settings, is_so=True)
@@ -161,7 +161,8 @@ class Alternatives:
         """Assess a host with these settings, once, and count the errors that this finds."""
         findings = Findings(self._relaxed)
         assessed = self._assessor.assess(
-            replace(resolved, desired_settings=dict(desired_settings), drifts=[], right=[]), findings
+            replace(resolved, desired_settings=dict(desired_settings), drifts=[], right=[], unknown=[]),
+            findings,
         )
         return assessed, sum(found.severity is Severity.ERROR for found in findings.diagnostics())
 
@@ -184,6 +185,11 @@ def _merged(entry: DesiredHosts, resolved: ResolvedHost) -> DesiredSettings:
         derived = (setting, replace(desired, is_derived=True, note=note))
         desired_settings[desired.id] = resolved.desired_settings.get(desired.id, derived)
     return desired_settings
+
+
+def _lacking(assessed: AssessedHost) -> list[Drift]:
+    """Return what a host falls short in, or may: a way that is known to be open is the better one."""
+    return [*assessed.resolved.drifts, *assessed.resolved.unknown]
 
 
 def _order(one: Alternative) -> tuple[int, int]:

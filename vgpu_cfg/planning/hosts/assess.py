@@ -8,6 +8,7 @@ from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.model.plan.change import Impact, ManualStep
+from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -31,6 +32,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
 )
 from vgpu_cfg.planning.hosts.phases import Phases, make_phases
 from vgpu_cfg.planning.hosts.sequence import is_by_hand
+from vgpu_cfg.planning.hosts.unknown import unknown_of
 
 
 @dataclass(slots=True)
@@ -52,8 +54,8 @@ class HostWork:
 class AssessedHost:
     """What came of one host: as it will be (None: as it was read), and what is to be done for that.
 
-    `step` is the switching on by hand that a cold boot waits for. `absence` is why nothing is done there;
-    whether a VM needs the host is known later.
+    Where VMs are placed, `unknown` settings count as they are wanted. `step` is the switching on by hand that
+    a cold boot waits for. `absence` is why nothing is done there; whether a VM needs the host is known later.
     """
 
     resolved: ResolvedHost
@@ -61,6 +63,7 @@ class AssessedHost:
     work: HostWork | None = None
     step: ManualStep | None = None
     absence: Absence | None = None
+    unknown: UnknownHost | None = None
     is_in_sync: bool = False
 
 
@@ -84,7 +87,8 @@ class HostAssessor:
             result.absence = absence_of(resolved, self.desired.name)
             self._wait_for_power(resolved, result)
             return
-        compare_host(resolved, findings, supposes=self.options.supposes)
+        compare_host(resolved, findings)
+        result.unknown = unknown_of(resolved)
         check_owners(resolved, findings)
         check_driver_owner(resolved, resolved.drifts, findings)
         check_nodes(resolved, findings)
@@ -102,6 +106,8 @@ class HostAssessor:
         is_left = mark is not None and mark.plan == self.desired.name
         if not resolved.drifts and not is_left:
             result.is_in_sync = _is_in_sync(resolved)
+            if resolved.unknown and not resolved.is_blocked:
+                result.host = self._shown(resolved)
             return
         if result.absence is not None:
             return
@@ -132,7 +138,7 @@ class HostAssessor:
     def _shown(self, resolved: ResolvedHost) -> Host:
         """Return the host as it will be once it is prepared."""
         host = resolved.view.host
-        for drift in resolved.drifts:
+        for drift in (*resolved.drifts, *resolved.unknown):
             host = drift.setting.show(host, drift.desired)
         if host is not resolved.view.host:
             host = _with_profiles(resolved, host)
@@ -166,7 +172,7 @@ class HostAssessor:
 def _is_in_sync(resolved: ResolvedHost) -> bool:
     """Whether everything that is asked of a host was told, and is so."""
     return bool(resolved.desired_settings) and not (
-        resolved.drifts or resolved.is_blocked or resolved.has_refusals
+        resolved.drifts or resolved.unknown or resolved.is_blocked or resolved.has_refusals
     )
 
 

@@ -19,8 +19,11 @@ from vgpu_cfg.planning.host_settings.entry import (
     Reading,
     needs_of,
 )
+from vgpu_cfg.planning.host_settings.remembering import recall
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.host_settings.table import SETTINGS
+
+_Unread = tuple[HostSetting, DesiredSetting, Reading]
 
 
 def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[HostSetting, DesiredSetting]]:
@@ -30,29 +33,64 @@ def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[H
             yield setting, desired
 
 
-def compare_host(resolved: ResolvedHost, findings: Findings, *, supposes: bool = True) -> None:
-    """Sort the desired settings of a host into what is right and what falls short; the rest are findings.
+def compare_host(resolved: ResolvedHost, findings: Findings) -> None:
+    """Sort the desired settings of a host into what is right, what falls short and what is not known.
 
-    `supposes` as in `PlanOptions`.
+    The rest are findings. What a closed shell does not tell is taken from memory; where the shell cannot be
+    asked before something is written, memory does not do.
     """
-    unread: list[tuple[HostSetting, DesiredSetting, Reading]] = []
+    unread: list[_Unread] = []
+    recalled: list[_Unread] = []
     for setting, desired in resolved.desired_settings.values():
         reading = setting.read(resolved.view, desired.device)
+        if reading.unread and not reading.is_absent and resolved.view.facts.shell is None:
+            remembered = recall(setting, desired, resolved.view)
+            if remembered is not None:
+                recalled.append((setting, desired, reading))
+                reading = remembered
         if reading.is_absent and not desired.comes_back:
             _refuse(resolved, setting, desired, reading, findings)
         elif reading.unread:
             unread.append((setting, desired, reading))
-        elif _is_right(setting, desired, reading):
-            if _waits_for_restart(resolved, desired):
-                _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
-            else:
-                resolved.right.append((setting, desired, reading))
-        elif reading.configured is not None and setting.same(desired.value, reading.configured):
+        else:
+            _sort(resolved, setting, desired, reading, findings)
+    if recalled and resolved.drifts and _cannot_be_asked(resolved):
+        _forget(resolved, recalled)
+        unread += recalled
+    _assess_unread(resolved, unread, findings)
+    _keep_right(resolved)
+
+
+def _sort(
+    resolved: ResolvedHost,
+    setting: HostSetting,
+    desired: DesiredSetting,
+    reading: Reading,
+    findings: Findings,
+) -> None:
+    """Say whether a setting that was told is right, waits for a restart, or is wrong."""
+    if _is_right(setting, desired, reading):
+        if _waits_for_restart(resolved, desired):
             _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
         else:
-            _take(resolved, setting, desired, reading, DriftKind.WRONG, findings)
-    _assess_unread(resolved, unread, findings, supposes=supposes)
-    _keep_right(resolved)
+            resolved.right.append((setting, desired, reading))
+    elif reading.configured is not None and setting.same(desired.value, reading.configured):
+        _take(resolved, setting, desired, reading, DriftKind.PENDING, findings)
+    else:
+        _take(resolved, setting, desired, reading, DriftKind.WRONG, findings)
+
+
+def _cannot_be_asked(resolved: ResolvedHost) -> bool:
+    """Whether the shell is out of reach: it did not answer, or lockdown mode keeps it closed."""
+    facts = resolved.view.facts
+    return facts.lockdown not in ("", NO_LOCKDOWN) or bool(facts.unread.keys() & SHELL_GROUPS)
+
+
+def _forget(resolved: ResolvedHost, recalled: Iterable[_Unread]) -> None:
+    """Take back what rested on memory."""
+    ids = {desired.id for _, desired, _ in recalled}
+    resolved.right = [one for one in resolved.right if one[1].id not in ids]
+    resolved.drifts = [drift for drift in resolved.drifts if drift.desired.id not in ids]
 
 
 def _keep_right(resolved: ResolvedHost) -> None:
@@ -143,40 +181,38 @@ def _object(
         resolved.has_refusals = True
 
 
-def _assess_unread(
-    resolved: ResolvedHost,
-    unread: Iterable[tuple[HostSetting, DesiredSetting, Reading]],
-    findings: Findings,
-    *,
-    supposes: bool,
-) -> None:
-    """Decide over settings that nobody told: supposed to differ where the plan can read them later on."""
+def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: Findings) -> None:
+    """Decide over settings that nobody told: what the shell would tell is unknown, and no difference."""
     changing = {drift.setting.key for drift in resolved.drifts}
     closed: list[str] = []
     for setting, desired, reading in unread:
+        is_of_shell = bool(setting.facts & SHELL_GROUPS) and resolved.view.facts.shell is None
         if resolved.view.facts.done.get(desired.id) == desired.value:
             resolved.right.append(
                 (setting, desired, reading)
             )  # somebody gave their word, as nothing can show it
         elif resolved.is_checked_only:
-            message = f"{desired.id} is not known: {reading.unread}"
-            remedy = "give the account or the shell what reading it takes (docs/reference/permissions.md)"
-            resolved.has_refusals = True
-            findings.add(Code.CHECK_UNREAD, resolved.subject, message, remedy)
+            _leave_open(resolved, setting, desired, reading, findings)
+            if not is_of_shell:
+                message = f"{desired.id} is not known: {reading.unread}"
+                remedy = "give the account what reading it takes (docs/reference/permissions.md)"
+                findings.add(Code.CHECK_UNREAD, resolved.subject, message, remedy)
         elif _may_show_later(resolved, setting, desired):
             closed.append(desired.id)
-            resolved.has_refusals = True
+            _leave_open(resolved, setting, desired, reading, findings)
         elif changing & {*needs_of(setting, desired), *setting.after} or setting.by_hand(
             resolved.view, desired
         ):
             _take(resolved, setting, desired, reading, DriftKind.SUPPOSED, findings)
             changing.add(setting.key)
-        elif setting.facts & SHELL_GROUPS and resolved.view.facts.shell is None:
+        elif is_of_shell and resolved.entry.access.ssh == "off":
             closed.append(desired.id)
             resolved.has_refusals = True
-            if supposes:
-                _take(resolved, setting, desired, reading, DriftKind.SUPPOSED, findings)
-                changing.add(setting.key)
+            _take(resolved, setting, desired, reading, DriftKind.SUPPOSED, findings)
+            changing.add(setting.key)
+        elif is_of_shell:
+            closed.append(desired.id)
+            _leave_open(resolved, setting, desired, reading, findings)
         elif (objection := setting.objects(resolved.view, desired)) is not None:
             _object(resolved, desired, objection, findings)
         else:
@@ -186,6 +222,22 @@ def _assess_unread(
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
+
+
+def _leave_open(
+    resolved: ResolvedHost,
+    setting: HostSetting,
+    desired: DesiredSetting,
+    reading: Reading,
+    findings: Findings,
+) -> None:
+    """Keep a setting as unknown, unless it is to be set and must not be."""
+    objection = None if resolved.is_checked_only else setting.objects(resolved.view, desired)
+    if objection is not None:
+        _object(resolved, desired, objection, findings)
+        return
+    impact = setting.impact(resolved.view, desired)
+    resolved.unknown.append(Drift(setting, desired, reading, DriftKind.UNKNOWN, impact))
 
 
 def _may_show_later(resolved: ResolvedHost, setting: HostSetting, desired: DesiredSetting) -> bool:
@@ -199,27 +251,23 @@ def _may_show_later(resolved: ResolvedHost, setting: HostSetting, desired: Desir
 
 
 def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings) -> None:
-    access = resolved.entry.access
-    if access.ssh == "off":
+    """Say what keeps a shell from being asked at all; one that is only closed stands under unknown."""
+    facts = resolved.view.facts
+    if resolved.entry.access.ssh == "off":
         message = (
             f"{listed(closed, shown=6)} cannot be read without the host's shell: set and checked by hand"
         )
         remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
-    elif resolved.view.facts.lockdown not in ("", NO_LOCKDOWN):
+        findings.add(Code.SHELL_CLOSED, resolved.subject, message, remedy)
+    elif facts.lockdown not in ("", NO_LOCKDOWN):
         message = f"the host is in lockdown mode, so its shell cannot tell {listed(closed, shown=6)}"
         remedy = (
             "end lockdown mode for the time of the work, or give `access: {ssh: off}` and do these by hand"
         )
         findings.add(Code.LOCKDOWN, resolved.subject, message, remedy)
-        return
-    elif resolved.view.facts.unread.keys() & SHELL_GROUPS:
-        reason = next(text for group, text in resolved.view.facts.unread.items() if group in SHELL_GROUPS)
+    elif facts.unread.keys() & SHELL_GROUPS:
+        reason = next(text for group, text in facts.unread.items() if group in SHELL_GROUPS)
         message = f"the host's shell did not answer: {reason}"
         findings.add(
             Code.SETTING_UNREAD, resolved.subject, message, "fix `access`, and plan again", Severity.ERROR
         )
-        return
-    else:
-        message = f"not read, the host's shell is closed: {listed(closed, shown=6)}"
-        remedy = "`plan --open-shell` opens it to read, as `apply` does; only what differs is changed"
-    findings.add(Code.SHELL_CLOSED, resolved.subject, message, remedy)

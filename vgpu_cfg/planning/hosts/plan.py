@@ -10,6 +10,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Change, SetClusterOption, SetVCenterOption
+from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
@@ -36,6 +37,7 @@ class HostPlans:
 
     changes: list[Change] = field(default_factory=list)
     in_sync: list[str] = field(default_factory=list)
+    unknown: list[UnknownHost] = field(default_factory=list)
     ready_after: dict[str, str] = field(default_factory=dict)
     prepared: dict[str, Host] = field(default_factory=dict)
 
@@ -168,6 +170,8 @@ def _take(assessed: AssessedHost, result: HostPlans) -> None:
     moid = assessed.resolved.view.host.moid
     if assessed.is_in_sync:
         result.in_sync.append(assessed.resolved.name)
+    if assessed.unknown is not None:
+        result.unknown.append(assessed.unknown)
     if assessed.host is not None:
         result.prepared[moid] = assessed.host
     if assessed.step is not None:

@@ -304,7 +304,7 @@ class HostSequence:
             text = f"set {what} to {drift.desired.value or 'none'} on the host's shell"
         if writes and drift.restarts:
             text = f"with {self.resolved.name} in maintenance mode: {text}; then reboot it"
-        how = _filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
+        how = filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
         self._append(
             ManualStep(
                 id=f"by hand {self.resolved.name}: {drift.desired.id}",
@@ -325,10 +325,10 @@ def _is_cold_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
 
 
 def _proof(resolved: ResolvedHost, drift: Drift) -> str:
-    return "; ".join(_filled(resolved, drift, drift.setting.how(resolved.view, drift.desired).verify))
+    return "; ".join(filled(resolved, drift, drift.setting.how(resolved.view, drift.desired).verify))
 
 
-def _filled(resolved: ResolvedHost, drift: Drift, lines: Iterable[str]) -> tuple[str, ...]:
+def filled(resolved: ResolvedHost, drift: Drift, lines: Iterable[str]) -> tuple[str, ...]:
     """Put names and values where a setting's command lines have {host}, {device} and {value}.
 
     Of a parameter of a device's firmware, the device is its address.

@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.model.plan.suggestion import Suggestion
-from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.layout.boards import pci_text
 from vgpu_cfg.render.views.host_result import HostRow, host_rows
 from vgpu_cfg.render.views.inventory import InventoryView
@@ -33,6 +33,7 @@ def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:
         "plan",
         digest=plan.digest,
         is_in_sync=is_in_sync(plan),
+        is_known=is_known(plan),
         errors=len(plan.errors),
         hosts=[_effort(effort) for effort in host_efforts(plan.changes).values()],
         fixes=[
@@ -69,6 +70,7 @@ def status_data(view: StatusView) -> Data:
         datacenter=view.datacenter,
         read_at=view.read_at,
         is_in_sync=view.is_in_sync,
+        is_known=not view.unknown,
         hosts=hosts,
         vms=rows,
         others=list(view.others),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from vgpu_cfg.model.plan.change import (
@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan.change import (
     ChangeHost,
     CreateVm,
     DestroyVm,
+    HostRef,
     ManualStep,
     Plan,
     PowerOffVm,
@@ -27,6 +28,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.model.plan.unknown import UnknownHost, UnknownSetting
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
@@ -34,6 +36,7 @@ from vgpu_cfg.render.markdown.parts import Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts, plan_counts, waits_for
+from vgpu_cfg.render.views.unknown import at_most
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
 
@@ -59,6 +62,7 @@ def render_runbook(
         steps=steps,
         counts=", ".join(plan_counts(plan)),
         efforts=[(effort.name, _disruption(effort)) for effort in host_efforts(plan.changes).values()],
+        unknown=[_unknown(found) for found in plan.unknown],
         by_hand=[step for step in steps if step.is_by_hand],
         server=shlex.quote(plan.target.address),
         datacenter=shlex.quote(plan.target.datacenter) if plan.target.datacenter else "",
@@ -167,6 +171,21 @@ def _with_restarts(change: Change, later: Sequence[Change], parts: tuple[Part, .
         replace(part, in_force=waits_for(target, own))
         for part, target in zip(parts, change.settings, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """A host to find out about: what is not known, what it could come to, and lines for its shell."""
+
+    host: HostRef
+    settings: tuple[UnknownSetting, ...]
+    at_most: str
+    lines: tuple[str, ...]
+
+
+def _unknown(found: UnknownHost) -> _Unknown:
+    lines = dict.fromkeys(line for setting in found.settings for line in setting.verify)
+    return _Unknown(found.host, found.settings, at_most(found), tuple(lines))
 
 
 def _disruption(effort: HostEffort) -> str:

@@ -54,7 +54,7 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
         yield Text("")
     for edit in fix.lines:
         shown = Text(f"{margin}{edit}", style=_STYLES.get(edit[0], ""))
-        yield from fold(shown, width, hang=len(margin) + 4, breaks_words=False)
+        yield from fold(shown, width, hang=len(margin) + 4)
     if fix.disturbs:
         yield Text("")
     for text in fix.disturbs:
@@ -79,4 +79,4 @@ def _write(command: str, is_written: str, width: int) -> list[Text]:
     margin = " " * (_LABEL + 1)
     text = f"{is_written} has these lines, your comments kept" if is_written else command
     note = "" if is_written else "   writes them, your comments kept"
-    return [Text(margin) + line for line in fold(Text(text + note), width - len(margin), breaks_words=False)]
+    return [Text(margin) + line for line in fold(Text(text + note), width - len(margin))]

@@ -20,6 +20,7 @@ from vgpu_cfg.render.layout.lines import (
 )
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
+from vgpu_cfg.render.text.plan.unknown import render_unknown
 from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.host_status import HostStatus
 from vgpu_cfg.render.views.inventory import profile_text
@@ -55,6 +56,8 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
         rest = len(view.others) - len(shown)
         words = "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
         lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
+    if view.unknown:
+        lines += [Text(""), *render_unknown(view.unknown, width)]
     findings = render_findings(view.findings, width, with_all=with_all)
     if findings:
         lines += [Text(""), *findings]
@@ -72,8 +75,8 @@ def _verdict(view: StatusView) -> Text:
         return Text(f"{differing} {'differs' if differing == 1 else 'differ'}", "yellow")
     if errors:
         return Text(f"not in sync: {counted(errors, 'error')}", "red")
-    if unread:
-        return Text(f"in sync except for {counted(unread, 'host')} not read completely", "yellow")
+    if unread and view.is_in_sync:
+        return Text(f"in sync except for {counted(unread, 'host')} not known in full", "yellow")
     return Text("in sync", "green") if view.is_in_sync else Text("not in sync: see the findings", "yellow")
 
 
@@ -129,7 +132,7 @@ def _host_state(row: HostStatus) -> Text:
         return Text("waits", "yellow")
     if row.plan:
         return Text("held", "magenta")
-    return Text("in sync", "green") if row.is_read else Text("not read completely", "yellow")
+    return Text("in sync", "green") if row.is_read else Text("not known in full", "yellow")
 
 
 def _mode_text(row: HostStatus) -> str:

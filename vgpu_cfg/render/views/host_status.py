@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.change import (
     RebootHost,
     RestartService,
 )
+from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.render.layout.edits import edit_text
 
@@ -28,7 +29,7 @@ class HostStatus:
     """A host that the plan prepares.
 
     `drift` is what differs, `pending` what is set and waits for a restart, and `is_read` whether
-    everything could be read: what was not may differ. `plan`, `since` and
+    everything could be read; `unknown` names what was not, and may differ. `plan`, `since` and
     `reason` tell for which plan this tool holds it in maintenance mode; they are empty where it does not.
     """
 
@@ -41,6 +42,7 @@ class HostStatus:
     since: datetime | None = None
     reason: str = ""
     is_read: bool = True
+    unknown: tuple[str, ...] = ()
 
     @property
     def is_in_sync(self) -> bool:
@@ -62,7 +64,9 @@ def view_hosts(plan: Plan, observed: Inventory) -> tuple[HostStatus, ...]:
             findings.setdefault(found.subject.name, []).append(found)
             moids.setdefault(found.subject.name, found.subject.moid)
     by_name = {host.name: host.moid for host in observed.hosts}
-    names = sorted({*plan.hosts_in_sync, *changes, *findings})
+    unknown = {one.host.name: one for one in plan.unknown}
+    moids |= {name: one.host.moid for name, one in unknown.items()}
+    names = sorted({*plan.hosts_in_sync, *changes, *findings, *unknown})
     return tuple(
         _row(
             name,
@@ -71,6 +75,7 @@ def view_hosts(plan: Plan, observed: Inventory) -> tuple[HostStatus, ...]:
             findings.get(name, []),
             observed,
             is_in_sync=name in plan.hosts_in_sync,
+            unknown=unknown.get(name),
         )
         for name in names
     )
@@ -84,6 +89,7 @@ def _row(
     observed: Inventory,
     *,
     is_in_sync: bool,
+    unknown: UnknownHost | None,
 ) -> HostStatus:
     host = observed.host_by_moid.get(moid)
     facts = observed.facts.hosts.get(moid, HostFacts())
@@ -93,7 +99,7 @@ def _row(
     if any(found.code == Code.SHELL_LEFT_OPEN for found in findings):
         pending += ("its SSH service is to be stopped",)
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
-    is_read = not any(found.code in _UNREAD for found in findings)
+    is_read = unknown is None and not any(found.code in _UNREAD for found in findings)
     is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
     if findings and not is_stated:
         drift.append("see the findings")
@@ -110,6 +116,7 @@ def _row(
         since=mark.since if mark is not None else None,
         reason=mark.reason if mark is not None else standing,
         is_read=is_read,
+        unknown=tuple(f"{one.title} {one.device}".rstrip() for one in unknown.settings) if unknown else (),
     )
 
 

@@ -21,6 +21,7 @@ from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
+from vgpu_cfg.render.views.unknown import UnknownRow, view_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class VmRow:
 class StatusView:
     """All rows of one plan, in the plan file's order, orphans last.
 
-    `others` are the changes left to do that no row tells of: to clusters, networks and vCenter itself.
+    `others` are the changes left to do that no row tells of: to clusters, networks and vCenter itself;
+    `unknown` is what nobody told of hosts.
     """
 
     plan: str
@@ -64,6 +66,7 @@ class StatusView:
     is_in_sync: bool
     hosts: tuple[HostStatus, ...] = ()
     others: tuple[str, ...] = ()
+    unknown: tuple[UnknownRow, ...] = ()
 
 
 def view_status(plan: Plan, observed: Inventory) -> StatusView:
@@ -99,6 +102,7 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
         ),
         findings=plan.diagnostics,
         is_in_sync=is_in_sync(plan),
+        unknown=view_unknown(plan),
         hosts=view_hosts(plan, observed),
         others=tuple(
             change.id

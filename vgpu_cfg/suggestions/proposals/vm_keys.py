@@ -243,6 +243,9 @@ def _places(situation: Situation) -> Iterator[Candidate]:
             chosen = nodes[:most]
             yield from _state(situation, vm, f"tied to the nodes {node_list(chosen)}", ("numa", chosen))
         yield from _ask(situation, vm, "tied to no node", ("numa", "off"))
+    for vm in situation.unplaced:
+        if vm.place.hosts:
+            yield from _ask(situation, vm, "on any host of its clusters", ("place.hosts", None))
     for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):
         if vm.place.keep_free:
             yield from _ask(situation, vm, "keeps no host free", ("place.keep_free", None))

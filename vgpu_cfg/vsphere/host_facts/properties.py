@@ -20,6 +20,7 @@ from vgpu_cfg.model.observed.host_facts import (
     ServiceFact,
     Vmknic,
 )
+from vgpu_cfg.model.observed.host_memory import MEMORY_PREFIX, parse_memory
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.faults import to_error
@@ -60,7 +61,7 @@ class Networks:
         return self._names.get(moid, "")
 
 
-def base_facts(item: Item, networks: Networks, attributes: Mapping[int, HostAttribute]) -> dict[str, Any]:
+def base_facts(item: Item, networks: Networks, attributes: Mapping[int, str]) -> dict[str, Any]:
     """Return the fields of `HostFacts` that come with the bulk reading.
 
     `attributes` maps the keys of custom fields to those that are this tool's.
@@ -88,6 +89,9 @@ def base_facts(item: Item, networks: Networks, attributes: Mapping[int, HostAttr
         "mark": HostMark.parse(kept.get(HostAttribute.MARK, "")),
         "done": _texts(kept.get(HostAttribute.DONE, "")),
         "vmnics": _texts(kept.get(HostAttribute.VMNICS, "")),
+        "memory": parse_memory(
+            item.moid, {name: text for name, text in kept.items() if name.startswith(MEMORY_PREFIX)}
+        ),
     }
 
 
@@ -117,13 +121,13 @@ def silence(item: Item) -> str:
     return "" if state == "connected" else _DISCONNECTED.get(state, f"the host is {state}")
 
 
-def attributes_by_key(fields: Item | None) -> dict[int, HostAttribute]:
-    """Return which keys of custom fields stand for this tool's attributes of hosts."""
-    names = {attribute.value: attribute for attribute in HostAttribute}
+def attributes_by_key(fields: Item | None) -> dict[int, str]:
+    """Return which keys of custom fields stand for this tool's attributes of hosts, by their names."""
+    names = {attribute.value for attribute in HostAttribute}
     return {
-        definition.key: names[definition.name]
+        definition.key: str(definition.name)
         for definition in (fields.get("field") if fields is not None else None) or ()
-        if definition.name in names
+        if definition.name in names or definition.name.startswith(MEMORY_PREFIX)
     }
 
 

@@ -24,9 +24,14 @@ def set_host_attribute(session: Session, host_moid: str, attribute: HostAttribut
 
     Two round trips, three where the attribute has to be defined first.
     """
+    set_host_attributes(session, host_moid, {str(attribute): text or ""})
+
+
+def set_host_attributes(session: Session, host_moid: str, values: Mapping[str, str]) -> None:
+    """Set attributes of a host by their names, or clear them with an empty text; trips as with a VM's."""
     host = vim.HostSystem(host_moid, session.stub)
-    with translated(f"keeping {attribute} on the host", host_moid):
-        _set(session, host, {str(attribute): text or ""})
+    with translated(f"keeping {', '.join(values)} on the host", host_moid):
+        _set(session, host, values)
 
 
 def set_vm_attributes(session: Session, vm_moid: str, values: Mapping[str, str]) -> None:

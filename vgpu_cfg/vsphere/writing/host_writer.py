@@ -1,6 +1,7 @@
 """How a change to a host, a cluster's options or vCenter's becomes a call. Nobody who only reads holds one.
 
 set_host_attribute    2 round trips, 3 where the attribute has to be defined
+remember              1, and 1 per attribute, 2 where it has to be defined
 raise_alarm           2, 3 where an alarm of that name exists
 clear_alarm           3, 1 where there is none
 maintenance, power    1
@@ -72,6 +73,10 @@ class VCenterHostWriter:
     def set_host_attribute(self, host_moid: str, attribute: HostAttribute, text: str | None) -> None:
         """Keep a text on the host as a custom attribute, or clear it; the attribute is made if need be."""
         attributes.set_host_attribute(self._session, host_moid, attribute, text)
+
+    def remember(self, host_moid: str, texts: Mapping[str, str]) -> None:
+        """Keep what a host's shell told, as custom attributes; an empty text clears one."""
+        attributes.set_host_attributes(self._session, host_moid, texts)
 
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
         """Make this plan's alarm on the host; one that is there gets this reason."""

@@ -61,13 +61,13 @@ def test_where_one_value_is_told_the_mark_says_whether_it_waits(
     ("row", "entry", "found", "kind"),
     [
         (host(), {"access": SHELL}, [], None),
-        (host(facts=CLOSED), {"access": SHELL}, ["VG524"], DriftKind.SUPPOSED),
+        (host(facts=CLOSED), {"access": SHELL}, [], DriftKind.UNKNOWN),
         (host(facts=CLOSED), {"access": {"ssh": "off"}}, ["VG524"], DriftKind.SUPPOSED),
         (
             host(facts=CLOSED | {"lockdown": "lockdownStrict"}),
             {"access": SHELL},
             ["VG523"],
-            DriftKind.SUPPOSED,
+            DriftKind.UNKNOWN,
         ),
         (
             host(facts=CLOSED | {"lockdown": "lockdownStrict"}),
@@ -79,9 +79,9 @@ def test_where_one_value_is_told_the_mark_says_whether_it_waits(
             host(facts=CLOSED | {"unread": {"shell-gpus": "refused"}}),
             {"access": SHELL},
             ["VG509"],
-            DriftKind.SUPPOSED,
+            DriftKind.UNKNOWN,
         ),
-        (host(facts=CLOSED), {"mode": "check"}, ["VG510"], None),
+        (host(facts=CLOSED), {"mode": "check"}, [], DriftKind.UNKNOWN),
         (host(facts=CLOSED | {"done": {"ecc 0000:21:00.0": "enabled"}}), {}, [], None),
         (host(facts=CLOSED | {"done": {"ecc 0000:21:00.0": "disabled"}}), {}, ["VG524"], DriftKind.SUPPOSED),
         (host(facts={"shell_unread": {"0000:24:00.0": "busy"}}), {"access": SHELL}, [], None),
@@ -92,7 +92,7 @@ def test_what_only_the_shell_tells(
 ) -> None:
     one, told = compared(row, gpus=[{"ecc": True}], **entry)
     assert told == found
-    assert [drift.kind for drift in one.drifts] == ([kind] if kind is not None else [])
+    assert [drift.kind for drift in (*one.drifts, *one.unknown)] == ([kind] if kind is not None else [])
 
 
 def test_a_device_that_could_not_be_asked_is_an_error_and_no_gap() -> None:

@@ -27,6 +27,7 @@ def setting(key: str, impact: Impact, **more: Any) -> HostSetting:
         impact=lambda _view, _desired: impact,
         how=lambda _view, _desired: Instructions(why=""),
         group=key,
+        remembered=None,
         is_dropped_by_reboot=lambda _view, _desired: is_dropped,
         **more,
     )

@@ -243,6 +243,7 @@ DRIVER_SETTINGS = (
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,
         group="driver",
+        remembered=None,
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
         after=("gpu_passthrough",),
         show=_show,

@@ -24,8 +24,10 @@ from vgpu_cfg.planning.host_settings.entry import (
     HostSetting,
     HostView,
     Instructions,
+    Invalidator,
     Objection,
     Reading,
+    Remembering,
 )
 from vgpu_cfg.planning.host_settings.gpus.gpu_passthrough import PASSTHROUGH_SETTINGS
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
@@ -193,6 +195,13 @@ MIG = HostSetting(
     impact=_mig_impact,
     how=_how_mig,
     group="mig",
+    # From Hopper on the mode changes without a reboot, and before ESXi 8.0 U3 nothing else would show that.
+    remembered=Remembering(
+        (Invalidator.BOOT, Invalidator.BUILD, Invalidator.DRIVER),
+        attributes=2,
+        words=(ON, OFF),
+        changes_unseen=lambda view, device: architecture(view, device) in ("", *_AT_ONCE),
+    ),
     facts=frozenset({FactGroup.SHELL_GPUS, FactGroup.SOFTWARE}),
     needs_in_force=("driver", "gpu_passthrough"),
     is_dropped_by_reboot=lambda view, desired: desired.value == ON and _is_at_once(view, desired),
@@ -210,6 +219,10 @@ ECC = HostSetting(
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how_ecc,
     group="ecc",
+    # Another state is pending until the host has booted.
+    remembered=Remembering(
+        (Invalidator.BOOT, Invalidator.BUILD, Invalidator.DRIVER), attributes=2, words=(ON, OFF)
+    ),
     facts=frozenset({FactGroup.SHELL_GPUS, FactGroup.SOFTWARE}),
     needs_in_force=("driver", "gpu_passthrough"),
     objects=_object_to_ecc,

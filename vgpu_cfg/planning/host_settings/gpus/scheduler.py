@@ -236,6 +236,7 @@ SCHEDULER = HostSetting(
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how,
     group="module nvidia",
+    remembered=None,
     facts=frozenset({FactGroup.MODULES, FactGroup.SOFTWARE}),
     needs_in_force=("driver",),
     objects=_objects,

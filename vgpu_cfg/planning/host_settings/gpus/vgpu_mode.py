@@ -139,6 +139,7 @@ def vgpu_mode_setting(
         impact=lambda _view, _desired: Impact.HOST_MAINTENANCE,
         how=_how,
         group=group,
+        remembered=None,
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
         after=("graphics_type", "gpu_graphics_type"),
         needs_in_force=("driver", "gpu_passthrough", "mig", "scheduler"),

@@ -22,8 +22,10 @@ from vgpu_cfg.planning.host_settings.entry import (
     HostSetting,
     HostView,
     Instructions,
+    Invalidator,
     Objection,
     Reading,
+    Remembering,
 )
 from vgpu_cfg.planning.host_settings.match import nic_rules
 
@@ -38,6 +40,8 @@ the addresses (`mt4123_pciconf0`); the shell puts them in.
 
 _LINK_TYPES = {"1": "IB", "2": "ETH", "3": "VPI"}
 _TRUTH = {"1": "True", "0": "False"}
+_WORDS = (*_TRUTH.values(), *_LINK_TYPES.values(), *(str(number) for number in range(1025)))
+"""Values that parameters mostly have; of any other it is known only whether it is the wanted one."""
 _NUMBERS = {"True": "1", "False": "0", "IB": "1", "ETH": "2", "VPI": "3"}
 
 
@@ -174,6 +178,8 @@ NIC_FIRMWARE = HostSetting(
     impact=_impact,
     how=_how,
     group=KEY,
+    # Another value, and another firmware, are pending until the host has booted.
+    remembered=Remembering((Invalidator.BOOT, Invalidator.BUILD), attributes=4, words=_WORDS),
     facts=frozenset({FactGroup.SHELL_NICS}),
     same=is_same_word,
     needs_in_force=("nic_passthrough",),

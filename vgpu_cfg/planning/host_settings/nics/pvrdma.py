@@ -140,6 +140,7 @@ PVRDMA = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=OPTION_KEY,
+    remembered=None,
     facts=frozenset({FactGroup.OPTIONS}),
     after=(VMKNIC.key,),
     other_way=_other_way,
@@ -157,6 +158,7 @@ PVRDMA_FIREWALL = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how_ruleset,
     group=FIREWALL_KEY,
+    remembered=None,
     other_way=lambda _view, desired_settings: by_esxcli(
         [_ruleset_call(desired.value == OPEN) for desired in desired_settings]
     ),

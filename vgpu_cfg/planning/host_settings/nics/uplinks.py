@@ -172,6 +172,7 @@ UPLINK = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
+    remembered=None,
     same=_same,
     objects=_objects,
     other_way=_other_way,

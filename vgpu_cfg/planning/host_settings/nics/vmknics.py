@@ -175,6 +175,7 @@ VMKNIC = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
+    remembered=None,
     after=(UPLINK.key,),
     same=_same,
     objects=_objects,

@@ -23,8 +23,10 @@ from vgpu_cfg.render.text.plan.changes import (
     render_followers,
 )
 from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
+from vgpu_cfg.render.text.plan.unknown import render_unknown
 from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.plan import plan_counts
+from vgpu_cfg.render.views.unknown import view_unknown
 
 _LEGEND = (
     ("+", "new", "green"),
@@ -38,11 +40,6 @@ _DIFFERENCES = {
     Code.SETTING_DIFFERS: (
         "differs, and only a check was asked for",
         "differ, and only a check was asked for",
-    ),
-    Code.CHECK_UNREAD: ("was not read completely", "were not read completely"),
-    Code.SHELL_CLOSED: (
-        "was not read completely, its shell is closed",
-        "were not read completely, their shells are closed",
     ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
     Code.HOST_SILENT: ("does not answer", "do not answer"),
@@ -75,10 +72,11 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
     """Lay out a plan; one that changes nothing and found nothing is one line."""
     shown = shown or PlanShown()
     findings = render_findings(plan.diagnostics, width, with_all=shown.with_all)
+    unknown = _apart(render_unknown(view_unknown(plan), width))
     if not plan.changes and not plan.errors:
-        return [*_in_sync(plan, width), *([Text(""), *findings] if findings else [])]
+        return [*_in_sync(plan, width), *unknown, *_apart(findings)]
     if not plan.changes:
-        return [*_header(plan, width), Text(""), *findings, Text(""), *_totals(plan, width, shown)]
+        return [*_header(plan, width), *unknown, *_apart(findings), Text(""), *_totals(plan, width, shown)]
     lines = [*_header(plan, width), Text(""), *render_disruption(plan, width, with_all=shown.with_all)]
     for entry in fold_blocks(make_blocks(plan)):
         lines.append(Text(""))
@@ -93,9 +91,13 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
         lines += [Text(""), *hanging(label, in_sync, width, indent=0, label_width=6, style="bold")]
     if plan.contests:
         lines += [Text(""), *_starts(plan, width)]
-    if findings:
-        lines += [Text(""), *findings]
+    lines += [*unknown, *_apart(findings)]
     return [*lines, Text(""), *_totals(plan, width, shown)]
+
+
+def _apart(block: list[Text]) -> list[Text]:
+    """Put an empty line before a block, if there is one."""
+    return [Text(""), *block] if block else []
 
 
 def _starts(plan: Plan, width: int) -> list[Text]:
@@ -131,9 +133,12 @@ def _place(plan: Plan) -> str:
 
 
 def _in_sync(plan: Plan, width: int) -> list[Text]:
-    counts = [counted(len(plan.in_sync), "VM")] if plan.in_sync or not plan.hosts_in_sync else []
+    is_empty = not (plan.hosts_in_sync or plan.unknown)
+    counts = [counted(len(plan.in_sync), "VM")] if plan.in_sync or is_empty else []
     if plan.hosts_in_sync:
         counts.append(counted(len(plan.hosts_in_sync), "host"))
+    if plan.unknown:
+        counts.append(f"{counted(len(plan.unknown), 'host')} not known in full")
     verdict = Text("in sync", "green") if is_in_sync(plan) else Text("; ".join(_differences(plan)), "yellow")
     line = Text.assemble(
         (plan.name, "bold"),

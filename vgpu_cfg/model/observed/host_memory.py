@@ -1,0 +1,134 @@
+"""What is kept on a host of what its shell told: digests with a day, and the texts that hold them.
+
+Everybody who may see the host can read and nobody can sign these texts, so they hold no value, only what
+a value can be compared with. A text that was cut off, edited or brought from another host or attribute
+fails its own digest and tells nothing.
+
+    1 5f0c2a91 3b7c11a4d2e08c1f77a3526c 90ab…
+    │ │        └ six digits of the device, six of the state that it was read in, eight of the value, four of
+    │ │          the day (hex, counted from 1970-01-01)
+    │ └ digest of the rest, with the host and the attribute
+    └ the form
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+
+from vgpu_cfg.model.frozen import Frozen
+
+MEMORY_PREFIX = "vgpu_cfg.read."
+"""What the names of these custom attributes begin with; then the row of the settings table, and a number."""
+
+MOST_IN_ONE = 9
+"""How many values one attribute holds: a text of nine has 235 characters.
+
+vCenter's reference names no limit for the length of a custom attribute's value, and none was tried;
+255 characters are what this keeps to (unproven).
+"""
+
+_FORM = "1"
+_ENTRY = re.compile(r"[0-9a-f]{24}")
+_EPOCH = date(1970, 1, 1)
+_CHECK_DIGITS = 8
+
+
+class RememberedValue(Frozen):
+    """One value that was read, in digests: of its device, of the state that it was read in, of itself."""
+
+    device: str
+    state: str
+    value: str
+    read_on: date
+
+
+Memory = Mapping[str, tuple[RememberedValue, ...]]
+"""What a host's attributes hold, by their names; nothing where a text told nothing."""
+
+
+def digest(*parts: str, digits: int) -> str:
+    """Return hex digits over some words; each ends where it ends."""
+    text = "\0".join(parts)
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def device_digest(host_moid: str, row: str, device: str) -> str:
+    """Return what a device of a host goes by in a row's memory."""
+    return digest(host_moid, row, device, digits=6)
+
+
+def state_digest(*parts: str) -> str:
+    """Return what a host's state goes by."""
+    return digest(*parts, digits=6)
+
+
+def value_digest(host_moid: str, row: str, device: str, value: str) -> str:
+    """Return what a value goes by: another one on each host and device, so that none can be copied."""
+    return digest(host_moid, row, device, value, digits=8)
+
+
+def memory_attribute(row: str, number: int) -> str:
+    """Return the name of a row's attribute, the first of which has no number."""
+    return f"{MEMORY_PREFIX}{row}" if number == 1 else f"{MEMORY_PREFIX}{row}.{number}"
+
+
+def memory_text(host_moid: str, attribute: str, values: Iterable[RememberedValue]) -> str:
+    """Write values as an attribute keeps them, empty where there are none."""
+    entries = [
+        f"{one.device}{one.state}{one.value}{(one.read_on - _EPOCH).days:04x}"
+        for one in sorted(values, key=lambda one: (one.device, one.state, one.value))
+    ]
+    return " ".join([_FORM, _check(host_moid, attribute, entries), *entries]) if entries else ""
+
+
+def parse_memory(host_moid: str, texts: Mapping[str, str]) -> Memory:
+    """Read attributes back. What is malformed, edited, or not this host's tells nothing."""
+    return {name: _parse(host_moid, name, text) for name, text in texts.items() if text}
+
+
+def fresh_memory(memory: Memory, today: date, days: int) -> Memory:
+    """Return what was read within so many days, today counted; a day that is yet to come is no day."""
+    oldest = today - timedelta(days=days)
+    return {
+        name: tuple(one for one in values if oldest < one.read_on <= today + timedelta(days=1))
+        for name, values in memory.items()
+    }
+
+
+def values_of_row(memory: Memory, row: str) -> dict[str, RememberedValue]:
+    """Return what is remembered of a row by the digests of devices; where two contradict, neither."""
+    first = memory_attribute(row, 1)
+    found = [
+        one
+        for name, values in memory.items()
+        if name == first or (name.startswith(f"{first}.") and name.removeprefix(f"{first}.").isdigit())
+        for one in values
+    ]
+    times = Counter(one.device for one in found)
+    return {one.device: one for one in found if times[one.device] == 1}
+
+
+def _parse(host_moid: str, name: str, text: str) -> tuple[RememberedValue, ...]:
+    form, *rest = text.split(" ")
+    if form != _FORM or not rest or not all(_ENTRY.fullmatch(entry) for entry in rest[1:]):
+        return ()
+    check, *entries = rest
+    if check != _check(host_moid, name, entries):
+        return ()
+    return tuple(
+        RememberedValue(
+            device=entry[:6],
+            state=entry[6:12],
+            value=entry[12:20],
+            read_on=_EPOCH + timedelta(days=int(entry[20:], 16)),
+        )
+        for entry in entries
+    )
+
+
+def _check(host_moid: str, attribute: str, entries: Iterable[str]) -> str:
+    return digest(host_moid, attribute, *entries, digits=_CHECK_DIGITS)
