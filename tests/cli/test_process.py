@@ -246,3 +246,17 @@ def test_lab_serve_says_how_to_reach_it_and_ends_with_ctrl_c(vgpu_cfg: CommandLi
         code, told = end_of(process)
     assert code == 130, told
     assert "Traceback" not in told
+
+
+@pytest.mark.enable_socket
+def test_lab_serve_tells_a_program_how_to_reach_it(vgpu_cfg: CommandLine) -> None:
+    with started("lab", "serve", "two-a100", "--port", "0", "--output", "json") as process:
+        told = json.loads(read_until(process, "}"))
+        assert (told["kind"], told["server"], told["ssh_config"]) == ("lab-serve", "lab:two-a100", None)
+        address = told["url"].removeprefix("https://").removesuffix("/sdk")
+        trust = ["--user", told["user"], "--thumbprint", told["thumbprint"]]
+        done = vgpu_cfg.done("inventory", "--server", address, *trust, VGPU_CFG_PASSWORD=told["password"])
+        assert "esx-a100-01.lab" in done.out
+        process.send_signal(signal.SIGINT)
+        code, _ = end_of(process)
+    assert code == 130

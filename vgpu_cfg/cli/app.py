@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +19,8 @@ from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 
 EXIT_BUG = 1
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""What Typer raises for a command line that is mistyped; it names the class nowhere else."""
 
 app = typer.Typer(
     name="vgpu-cfg",
@@ -52,6 +57,8 @@ def main() -> None:
     Typer's own: 2 for a mistyped command line, 130 for Ctrl-C before anything was begun.
     """
     try:
+        if wants_json(sys.argv[1:]):
+            sys.exit(_run_for_a_program())
         _command()(prog_name="vgpu-cfg")
     except VgpuCfgError as error:
         _print_error(error)
@@ -65,6 +72,25 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - nothing may reach the user as a traceback
         _report_bug(error)
         sys.exit(EXIT_BUG)
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON; errors are told in it, too."""
+    return "--output=json" in words or ("--output", "json") in pairwise(words)
+
+
+def _run_for_a_program() -> int:
+    """Run the command line and return its exit code; what is mistyped is told as JSON."""
+    try:
+        code = _command()(prog_name="vgpu-cfg", standalone_mode=False)
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "vgpu-cfg"
+        remedy = f"`{command} --help` tells the options"
+        _print_mishap("UsageError", error.format_message(), 2, command, remedy)
+        return 2
+    except typer.Abort:
+        return 1
+    return code if isinstance(code, int) else 0
 
 
 @cache
@@ -85,11 +111,30 @@ def _print_error(error: VgpuCfgError) -> None:
     from vgpu_cfg.render.text.errors import render_error
 
     sys.stdout.flush()
+    if wants_json(sys.argv[1:]):
+        from vgpu_cfg.render.data.error import error_data
+
+        sys.stderr.write(json.dumps(error_data(error)) + "\n")
+        return
     console = make_console(sys.stderr)
     print_lines(console, render_error(error, width_of(console)))
 
 
+def _print_mishap(code: str, message: str, exit_code: int, subject: str, remedy: str) -> None:
+    from vgpu_cfg.render.data.error import mishap_data
+
+    found = mishap_data(code, message, exit_code, subject=subject, remedy=remedy)
+    sys.stderr.write(json.dumps(found) + "\n")
+
+
 def _report_bug(error: Exception) -> None:
+    if wants_json(sys.argv[1:]):
+        if os.environ.get("VGPU_CFG_DEBUG"):
+            traceback.print_exception(error)
+        message = f"a bug in vgpu-cfg: {type(error).__name__}: {error}"
+        remedy = "run it again with VGPU_CFG_DEBUG=1 and report what it prints"
+        _print_mishap("Bug", message, EXIT_BUG, " ".join(sys.argv[1:3]), remedy)
+        return
     lines = [
         f"ERROR  a bug in vgpu-cfg: {type(error).__name__}: {error}",
         f"WHERE  {' '.join(sys.argv[1:3])}",

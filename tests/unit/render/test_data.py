@@ -10,8 +10,11 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.execution import makers
 from tests.unit.render import host_reports, host_samples, samples
+from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
@@ -20,15 +23,21 @@ from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, Rebal
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.render.data import documents as data
+from vgpu_cfg.render.data.error import error_data
+from vgpu_cfg.render.data.hand_over import hand_over_data
 from vgpu_cfg.render.data.pool import fit_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.markdown.as_data import runbook_data
 from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
-ROWS = "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays"
-ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains)\[\]\.|guest\.)?\w+")
+ROWS = (
+    "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
+    "steps|files|workers"
+)
+ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
 
@@ -71,7 +80,15 @@ def documents() -> dict[str, dict[str, Any]]:
             "vc.example",
         ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
+        "runbook": {"kind": "runbook", "format": 1} | runbook_data(prepared, lookup, VIEWS),
+        "hand-over": hand_over_data("horovod", handed_over(), {"hostfile": "hvd-01 slots=1\n"}, ("-np 1",)),
+        "error": error_data(DocumentError([DocumentFault("plan.yaml", 1, 1, "no", "yes")])),
     }
+
+
+def handed_over() -> HostList:
+    worker = ListedHost(vm="hvd-01", host_name="hvd-01", gpus=(ListedHostGpu(board="A100"),))
+    return HostList(plan="demo", workers=(worker,))
 
 
 def crowded() -> Inventory:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
-from vgpu_cfg.cli.options.shared import PlanArgument, connected, planned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def hand_over(
             show_default=False,
         ),
     ] = None,
+    output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
@@ -86,6 +87,7 @@ def hand_over(
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.expand.ranges import fold_names
     from vgpu_cfg.planning.guests.host_list import make_host_list
+    from vgpu_cfg.render.data.hand_over import hand_over_data
     from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
     if port is not None and format_ not in (ExportFormat.TORCHRUN, ExportFormat.TF_CONFIG):
@@ -96,13 +98,17 @@ def hand_over(
     options = ExportOptions(login or "", identity_file or "", port)
     hosts = make_host_list(desired, observed, load_catalog())
     exported = FORMATS[format_.value].write(hosts, options)
-    if to is None:
+    if output is OutputFormat.JSON:
+        show.data(hand_over_data(format_.value, hosts, exported.files, exported.notes))
+    elif to is None:
         _print(exported.files)
-    else:
+    if to is not None:
         to.mkdir(parents=True, exist_ok=True)
         for name, text in exported.files.items():
             (to / name).write_text(text, encoding="utf-8")
             show.say(f"{to / name}: written")
+    if output is OutputFormat.JSON:
+        return
     if hosts.absent:
         names = fold_names(hosts.absent)
         show.say(f"NOTE   not there yet, and described from the plan file: {names}")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption
+
 app = typer.Typer(
     help="A simulated vCenter with GPUs, to learn and rehearse on: --server lab:two-a100.",
     no_args_is_help=True,
@@ -13,12 +15,12 @@ app = typer.Typer(
 
 
 @app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
-def list_estates() -> None:
+def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
     """List the built-in estates."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.output import show
 
-    show.estates(compose.lab_estates())
+    show.estates(compose.lab_estates(), output)
 
 
 @app.command(epilog="vgpu-cfg lab serve two-a100 --port 8989")
@@ -30,13 +32,14 @@ def serve(
     ssh: Annotated[
         bool, typer.Option("--ssh", help="Serve the hosts' shells by SSH on loopback, too.")
     ] = False,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Serve the lab over HTTPS to any vSphere client, such as govc, until Ctrl-C."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.output import show
 
     with compose.serve_lab(estate, address, port, with_ssh=ssh) as served:
-        show.served(served)
+        show.served(served, output)
         served.wait()
 
 
@@ -50,6 +53,7 @@ def hand(
         typer.Option(metavar="FACT=on|off", help="Set sriov, above_4g or iommu in the BIOS."),
     ] = None,
     power_on: Annotated[bool, typer.Option("--power-on", help="Power the servers on.")] = False,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Do what is done on site: set the BIOS of a server that is off, and power it on."""
     from vgpu_cfg.cli import compose
@@ -66,15 +70,17 @@ def hand(
     if not facts and not power_on:
         raise typer.BadParameter("there is nothing to do: give --bios or --power-on")
     compose.operate_servers(estate, tuple(hosts), facts, power_on=power_on)
-    show.servers_operated(tuple(hosts), facts, power_on=power_on)
+    show.servers_operated(tuple(hosts), facts, output, power_on=power_on)
 
 
 @app.command(epilog="vgpu-cfg lab reset two-a100")
 def reset(
     estates: Annotated[list[str] | None, typer.Argument(help="Estates to reset.", show_default="all")] = None,
+    *,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Reset an estate: it starts over."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.output import show
 
-    show.were_reset(compose.reset_labs(tuple(estates or ())))
+    show.were_reset(compose.reset_labs(tuple(estates or ())), output)

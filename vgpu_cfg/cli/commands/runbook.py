@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
+    OutputFormat,
+    OutputOption,
     PlanArgument,
     PowerCycleOption,
     PruneOption,
@@ -24,7 +27,11 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.report import Event, Report
 
 
 def register(app: typer.Typer) -> None:
@@ -49,16 +56,26 @@ def runbook(
     open_shell: Annotated[
         bool, typer.Option("--open-shell", help="As with `plan`: read what only the hosts' shells tell.")
     ] = False,
+    output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.markdown.as_data import as_run_data, runbook_data
+    from vgpu_cfg.render.markdown.as_run import render_as_run
 
     request = flow.read_request(path, variables, variable_files)
     if as_run:
-        sys.stdout.write(_as_run(request))
+        runs = _runs(request)
+        if output is OutputFormat.JSON:
+            told = [as_run_data(one.plan, one.events, one.report, by=one.by) for one in runs]
+            show.document("as-run", runs=told)
+            return
+        texts = [render_as_run(one.plan, one.events, one.report, by=one.by) for one in runs]
+        sys.stdout.write("\n".join(texts))
         return
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.findings.options import PlanOptions
@@ -72,28 +89,41 @@ def runbook(
     flow.refuse_errors(made)
     command = CommandOptions(connection, variables, variable_files, allow_power_cycle, names)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
-    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=command.command("apply", path)))
+    next_command = command.command("apply", path)
+    if output is OutputFormat.JSON:
+        show.document("runbook", **runbook_data(made, setting, views, apply_command=next_command))
+        return
+    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=next_command))
 
 
-def _as_run(request: PlanRequest) -> str:
-    """Write what the last run of a plan did, after those that it went on from.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that was recorded, and who ran it from where."""
+
+    plan: Plan
+    events: Sequence[Event]
+    report: Report | None
+    by: str
+
+
+def _runs(request: PlanRequest) -> list[_Run]:
+    """Return the last run of a plan after those that it went on from, each with who ran it.
 
     Raises NotFound where none was recorded on this machine.
     """
     from vgpu_cfg.execution import exit_code_of, find_journals, read_journal
-    from vgpu_cfg.render.markdown.as_run import render_as_run
 
     name = request.desired.name
-    reported: list[str] = []
+    reported: list[_Run] = []
     for found in find_journals(state_folder() / "journals", name):
         record = read_journal(found)
         if reported and record.report is not None and exit_code_of(record.report) == 0:
             break  # that one came to its end: what follows is another story
         if record.plan is not None:
             who = f"{record.header.user} on {record.header.host}" if record.header.user else ""
-            reported.insert(0, render_as_run(record.plan, record.events, record.report, by=who))
+            reported.insert(0, _Run(record.plan, record.events, record.report, who))
     if reported:
-        return "\n".join(reported)
+        return reported
     raise NotFound(
         f"no run of {name} was recorded here",
         subject=str(state_folder() / "journals"),

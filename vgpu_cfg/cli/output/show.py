@@ -43,22 +43,23 @@ def data(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
+def document(kind: str, **values: Any) -> None:
+    """Print values as a JSON document that says what it is."""
+    from vgpu_cfg.render.data.documents import FORMAT
+
+    data({"kind": kind, "format": FORMAT, **values})
+
+
 def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
     """Say that a plan file is valid, and what is in it."""
     if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.documents import FORMAT
-
-        names = [vm.name for vm in desired.vms]
-        data(
-            {
-                "kind": "validate",
-                "format": FORMAT,
-                "name": desired.name,
-                "vcenter": desired.vcenter,
-                "vms": names,
-                "host_entries": len(desired.hosts),
-                "networks": [network.name for network in desired.networks],
-            }
+        document(
+            "validate",
+            name=desired.name,
+            vcenter=desired.vcenter,
+            vms=[vm.name for vm in desired.vms],
+            host_entries=len(desired.hosts),
+            networks=[network.name for network in desired.networks],
         )
         return
     count = len(desired.vms)
@@ -192,10 +193,14 @@ def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
     lines(lambda width: render_profiles(entries, width))
 
 
-def estates(known: dict[str, str]) -> None:
+def estates(known: dict[str, str], output: OutputFormat) -> None:
     """Print the built-in estates of the lab and what each is for."""
     from vgpu_cfg.render.layout.lines import hanging
 
+    if output is OutputFormat.JSON:
+        rows = [{"server": f"lab:{name}", "about": about} for name, about in known.items()]
+        document("lab-list", estates=rows)
+        return
     widest = max(len(f"lab:{name}") for name in known)
     lines(
         lambda width: (
@@ -206,10 +211,23 @@ def estates(known: dict[str, str]) -> None:
     )
 
 
-def served(lab: ServedLab) -> None:
+def served(lab: ServedLab, output: OutputFormat) -> None:
     """Print how to reach a served lab."""
     from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
+    if output is OutputFormat.JSON:
+        document(
+            "lab-serve",
+            url=lab.url,
+            server=f"lab:{lab.estate}",
+            user=LAB_USER,
+            password=LAB_PASSWORD,
+            thumbprint=lab.thumbprint,
+            ca_file=str(lab.certificate),
+            ssh_config=str(lab.ssh_config) if lab.ssh_config else None,
+        )
+        sys.stdout.flush()
+        return
     lines(
         lambda _: [
             _text(f"{lab.url} serves lab:{lab.estate}; Ctrl-C ends it"),
@@ -233,15 +251,23 @@ def shells_opened(tools: HostTools) -> None:
         )
 
 
-def servers_operated(hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
+def servers_operated(
+    hosts: Sequence[str], bios: Mapping[str, bool], output: OutputFormat, *, power_on: bool
+) -> None:
     """Say what was done to the lab's servers."""
+    if output is OutputFormat.JSON:
+        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=power_on)
+        return
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
     done += ["switched on"] * power_on
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
 
 
-def were_reset(names: Sequence[str]) -> None:
+def were_reset(names: Sequence[str], output: OutputFormat) -> None:
     """Say which estates start over."""
+    if output is OutputFormat.JSON:
+        document("lab-reset", estates=[f"lab:{name}" for name in names])
+        return
     text = (
         f"starts over: {', '.join(f'lab:{name}' for name in names)}"
         if names

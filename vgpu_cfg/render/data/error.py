@@ -1,0 +1,46 @@
+"""The JSON of an error: what, where, what to do, and how the command ends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+
+from vgpu_cfg.errors import DocumentError, VgpuCfgError
+from vgpu_cfg.render.data.documents import FORMAT, Data
+
+_FINDING = re.compile(r"(VG\d{3}) (.*)", re.DOTALL)
+
+
+def error_data(error: VgpuCfgError) -> Data:
+    """Return an error; its code is that of a finding where one stands behind it, else the error's kind."""
+    found = _FINDING.fullmatch(error.message)
+    return mishap_data(
+        found[1] if found else type(error).__name__,
+        found[2] if found else error.message,
+        error.exit_code,
+        subject=error.subject,
+        remedy=error.remedy,
+        faults=[asdict(fault) for fault in error.faults] if isinstance(error, DocumentError) else [],
+    )
+
+
+def mishap_data(
+    code: str,
+    message: str,
+    exit_code: int,
+    *,
+    subject: str = "",
+    remedy: str = "",
+    faults: list[Data] | None = None,
+) -> Data:
+    """Return what went wrong without being an error of this tool's: a mistyped command line, a bug."""
+    return {
+        "kind": "error",
+        "format": FORMAT,
+        "code": code,
+        "message": message,
+        "subject": subject,
+        "remedy": remedy,
+        "exit_code": exit_code,
+        "faults": faults or [],
+    }

@@ -1,0 +1,55 @@
+"""The same runbooks as values, for programs: what stands under `kind` and `format` of their JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import Event, Report
+from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.render.markdown.as_run import steps_done
+from vgpu_cfg.render.markdown.hosts import SettingsLookup
+from vgpu_cfg.render.markdown.runbook import runbook_steps
+from vgpu_cfg.render.views.findings import alike
+
+
+def runbook_data(
+    plan: Plan, settings_lookup: SettingsLookup, views: Mapping[str, HostView], *, apply_command: str = ""
+) -> dict[str, Any]:
+    """Return the steps of a plan, each with its parts, as `render_runbook` writes them."""
+    steps = runbook_steps(plan, settings_lookup, views, apply_command=apply_command)
+    rows = ("what", "before", "after")
+    return {
+        "plan": plan.name,
+        "digest": plan.digest,
+        "server": plan.target.address,
+        "datacenter": plan.target.datacenter,
+        "read_at": plan.read_at.isoformat(),
+        "findings": [found.model_dump(mode="json") for found in alike(plan.diagnostics)],
+        "steps": [
+            asdict(step)
+            | {
+                "parts": [
+                    asdict(part) | {"rows": [dict(zip(rows, row, strict=True)) for row in part.rows]}
+                    for part in step.parts
+                ]
+            }
+            for step in steps
+        ],
+    }
+
+
+def as_run_data(plan: Plan, events: Sequence[Event], report: Report | None, *, by: str) -> dict[str, Any]:
+    """Return what one run did; `report` is None where it never came to its end."""
+    times = [event.at for event in events]
+    return {
+        "plan": plan.name,
+        "digest": plan.digest,
+        "by": by,
+        "began": min(times).isoformat() if times else None,
+        "ended": max(times).isoformat() if times else None,
+        "is_ended": report is not None,
+        "steps": [asdict(step) for step in steps_done(plan, events, report)],
+    }
