@@ -52,6 +52,7 @@ def runbook(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
+    from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.flows import flow
 
     request = flow.read_request(path, variables, variable_files)
@@ -70,7 +71,9 @@ def runbook(
     flow.refuse_errors(made)
     command = CommandOptions(connection, variables, variable_files, allow_power_cycle, names)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
-    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=command.command("apply", path)))
+    lab = compose.lab_access(flow.locate(request, connection)[0])
+    again = command.command("apply", path)
+    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=again, lab=lab))
 
 
 def _as_run(request: PlanRequest) -> str:
