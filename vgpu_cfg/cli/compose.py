@@ -5,6 +5,7 @@ Everything above it gets a reader, and a writer only if it is going to write.
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import CertificateRejected, NotFound, Unreachable, UnsafePlan
-from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
+from vgpu_cfg.errors import CertificateRejected, HostShellError, NotFound, Unreachable, UnsafePlan
+from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         InventoryReader,
         Transport,
     )
+    from vgpu_cfg.render.markdown.parts import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
 
@@ -184,14 +186,35 @@ class LabShells:
         self._secrets = secrets
 
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
-        """Log in, as SSH would: only where the host's service runs. The lab takes any password or key."""
+        """Log in, as SSH would: only where the host's service runs.
+
+        A secret that is not there is the lab's own; one that is there must be right. Any private key is.
+        """
         from vgpu_cfg.cli.guest_logins import DirectChannel
-        from vgpu_cfg.lab.shell.access import open_shell
+        from vgpu_cfg.lab.shell.access import ShellAccess, open_shell
         from vgpu_cfg.shells.esxi.shell import EsxiShell
 
-        secret = self._secrets.get(access.password or access.key or "", LAB_PASSWORD)
-        shell = open_shell(self._lab, host_name, access.user, password=secret)
+        key = self._secrets.get(access.key or "")
+        if key is not None:
+            _see_key(key, host_name)
+        secret = self._secrets.get(access.password or "", LAB_PASSWORD) if key is None else LAB_PASSWORD
+        own = ShellAccess(password=LAB_PASSWORD)
+        shell = open_shell(self._lab, host_name, access.user, password=secret, access=own)
         return EsxiShell(DirectChannel(lambda line, _: shell.execute(line)), host_name)
+
+
+def _see_key(text: str, host_name: str) -> None:
+    """Raise HostShellError where a text is no private key, as ssh would."""
+    from vgpu_cfg.shells.ssh import SshFailure, private_key
+
+    try:
+        private_key(text)
+    except SshFailure as failure:
+        raise HostShellError(
+            "the secret that `access` names as key cannot be used: it is none, or has a passphrase",
+            subject=f"{host_name}:22",
+            remedy="give the whole text of an OpenSSH or PEM private key without a passphrase",
+        ) from failure
 
 
 def record(connection: Connection, path: Path) -> int:
@@ -255,6 +278,24 @@ class ServedLab:
         self._thread_ended.wait()
 
 
+def lab_access(connection: Connection) -> LabAccess | None:
+    """Say how a person reaches the lab of a connection with other tools; None where it is no lab."""
+    if not connection.is_lab:
+        return None
+    from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE
+    from vgpu_cfg.render.markdown.parts import LabAccess
+
+    folder = state_folder() / "lab"
+    return LabAccess(
+        serve=shlex.join(["vgpu-cfg", "lab", "serve", connection.lab_estate, "--ssh"]),
+        url=f"https://{LAB_ADDRESS}:{LAB_PORT}/sdk",
+        user=LAB_USER,
+        password=LAB_PASSWORD,
+        certificate=shlex.quote(str(folder / CERTIFICATE_FILE)),
+        ssh_config=shlex.quote(str(folder / "ssh" / "ssh_config")),
+    )
+
+
 def lab_folder(estate: str) -> Path:
     """Return where the lab keeps what was done to an estate.
 
@@ -314,9 +355,11 @@ def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -
     with server, ExitStack() as closing:
         config = None
         if with_ssh:
+            from vgpu_cfg.lab.shell.access import ShellAccess
             from vgpu_cfg.lab.shell.ssh_server import serve_ssh
 
-            closing.enter_context(serve_ssh(lab, folder / "ssh"))
+            access = ShellAccess(password=LAB_PASSWORD)
+            closing.enter_context(serve_ssh(lab, folder / "ssh", access=access))
             config = folder / "ssh" / "ssh_config"
         yield ServedLab(
             estate, server.url, server.thumbprint, folder / CERTIFICATE_FILE, config, threading.Event()

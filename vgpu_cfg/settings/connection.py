@@ -26,6 +26,8 @@ from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_refere
 
 LAB_PREFIX = "lab:"
 LAB_USER = "administrator@vsphere.local"
+LAB_ADDRESS, LAB_PORT = "127.0.0.1", 8989
+"""Where `lab serve` listens, unless it is told otherwise."""
 LONGEST_TIMEOUT_SECONDS = 3600
 LAB_PASSWORD = "lab"  # noqa: S105 - the lab's own, printed by `vgpu-cfg lab`
 
@@ -102,16 +104,17 @@ class Connection:
     def password(self) -> str:
         """Return the password from the first source that has one.
 
-        Raises LoginFailed where none has, and nobody can be asked.
+        The lab needs none; one that is named for it must be right. Raises LoginFailed where none has, and
+        nobody can be asked.
         """
-        if self.is_lab:
-            return LAB_PASSWORD
         for source in self.password_sources:
             if source == "prompt":
                 return ask_password(self.user, self.server)
             found = resolve_reference(source) if source != "keyring" else read_keyring(self.server, self.user)
             if found is not None:
                 return found
+        if self.is_lab:
+            return LAB_PASSWORD
         message = f"no password for {self.user}"
         raise LoginFailed(
             message,
@@ -157,7 +160,7 @@ def resolve_connection(
         or environment.timeout_seconds
         or context.timeout_seconds
         or 60.0,
-        password_sources=_password_sources(flags, environment, context),
+        password_sources=_password_sources(flags, environment, context, is_lab=is_lab),
     )
 
 
@@ -254,14 +257,19 @@ def _context_hint(name: str, config: ConfigFile) -> str:
     return did_you_mean(name, config.contexts)
 
 
-def _password_sources(flags: ConnectionFlags, environment: Environment, context: Context) -> tuple[str, ...]:
+def _password_sources(
+    flags: ConnectionFlags, environment: Environment, context: Context, *, is_lab: bool
+) -> tuple[str, ...]:
+    """Return where to look for the password; for the lab only what is named for it."""
     sources = []
     if flags.password_file:
         sources.append(f"file:{flags.password_file}")
-    if environment.password is not None:
+    if environment.password is not None and not is_lab:
         sources.append("env:VGPU_CFG_PASSWORD")
     if context.password is not None:
         sources.append(context.password)
+    if is_lab:
+        return tuple(sources)
     sources.append("keyring")
     if sys.stdin.isatty():
         sources.append("prompt")

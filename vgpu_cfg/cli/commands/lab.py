@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption
+from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PORT
 
 app = typer.Typer(
     help="A simulated vCenter with GPUs, to learn and rehearse on: --server lab:two-a100.",
@@ -27,8 +28,8 @@ def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
 def serve(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")] = "two-a100",
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8989,
-    address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = LAB_PORT,
+    address: Annotated[str, typer.Option(help="The address to listen on.")] = LAB_ADDRESS,
     ssh: Annotated[
         bool, typer.Option("--ssh", help="Serve the hosts' shells by SSH on loopback, too.")
     ] = False,

@@ -62,6 +62,7 @@ def runbook(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
+    from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.markdown.as_data import as_run_data, runbook_data
@@ -93,7 +94,8 @@ def runbook(
     if output is OutputFormat.JSON:
         show.document("runbook", **runbook_data(made, setting, views, apply_command=next_command))
         return
-    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=next_command))
+    lab = compose.lab_access(flow.locate(request, connection)[0])
+    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=next_command, lab=lab))
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def _with_hosts(observed: Inventory, hosts: Mapping[str, HostFacts]) -> Inventor
 
 
 def host_secrets(desired: DesiredPlan, *, is_lab: bool) -> dict[str, str]:
-    """Fetch the secrets that the plan's hosts name; on the lab any value will do.
+    """Fetch the secrets that the plan's hosts name; the lab needs none, and takes what is right.
 
     Raises LoginFailed for one that is not there; its value is never printed.
     """

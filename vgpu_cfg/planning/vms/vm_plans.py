@@ -43,6 +43,7 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     held_gpus,
     held_nodes,
     is_choice_certain,
+    is_covering,
     numa_pin,
 )
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -224,7 +225,8 @@ class VmPlanner:
         if not follows or resolved.host is None:
             return None
         known = {gpu.pci_id: gpu.numa_node for gpu in resolved.host.gpus if gpu.numa_node is not None}
-        if len(known) != len(resolved.host.gpus) or set(known.values()) == set(nodes):
+        possible = set(known.values())
+        if len(known) != len(resolved.host.gpus) or possible == set(nodes) or is_covering(nodes, {*possible}):
             return None
         return NumaPin(node_by_pci_id=known, nodes=nodes)
 

@@ -45,6 +45,18 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class LabAccess:
+    """How a person reaches a lab, which answers at no address until it is served; ready for a shell."""
+
+    serve: str
+    url: str
+    user: str
+    password: str
+    certificate: str
+    ssh_config: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunbookStep:
     """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged."""
 

@@ -32,7 +32,7 @@ from vgpu_cfg.model.plan.unknown import UnknownHost, UnknownSetting
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
-from vgpu_cfg.render.markdown.parts import Part, RunbookStep
+from vgpu_cfg.render.markdown.parts import LabAccess, Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts, plan_counts, waits_for
@@ -47,12 +47,14 @@ def render_runbook(
     *,
     views: Mapping[str, HostView] | None = None,
     apply_command: str = "",
+    lab: LabAccess | None = None,
 ) -> str:
     """Write a plan as Markdown.
 
     `settings_lookup` returns an entry of the settings table by its key (KeyError where there is none),
     `views` holds each host of the plan as it was read, by moid: without it only a setting's values are told.
-    `apply_command` is what the tool itself would be told, for steps that it goes on from.
+    `apply_command` is what the tool itself would be told, for steps that it goes on from. `lab` is how the
+    lab is reached that the plan is for.
     """
     steps = runbook_steps(plan, settings_lookup, views or {}, apply_command=apply_command)
     template = environment().get_template("runbook.md.j2")
@@ -66,6 +68,7 @@ def render_runbook(
         by_hand=[step for step in steps if step.is_by_hand],
         server=shlex.quote(plan.target.address),
         datacenter=shlex.quote(plan.target.datacenter) if plan.target.datacenter else "",
+        lab=lab,
     )
     return tidy(text)
 

@@ -35,6 +35,9 @@ Numbered = Sequence[tuple[int, Change]]
 BLOCKED = "blocked"
 """What is said of a change that an error stands against."""
 
+TASKS_OF_A_SECOND_START = 3
+"""Where ESXi chose a GPU of another node: switch off, tie anew, switch on."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostEffort:
@@ -184,7 +187,9 @@ def plan_counts(plan: Plan) -> list[str]:
     if kinds["manual_step"]:
         words.append(counted(kinds["manual_step"], "manual step", "manual steps"))
     tasks = sum(is_task(change) for change in plan.changes)
-    return [*words, f"about {counted(tasks, 'task')}"] if words else ["no changes"]
+    again = sum(isinstance(change, PowerOnVm) and change.pin is not None for change in plan.changes)
+    perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} with {counted(again, 'second start')}"
+    return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]
 
 
 def is_task(change: Change) -> bool:

@@ -71,11 +71,20 @@ def numa_pin(resolved: ResolvedVm, initial: HostState, fit: Fit, nodes: Sequence
     node_by_gpu = {gpu.pci_id: gpu.node for gpu in initial.gpus}
     possible = {node_by_gpu[pci_id] for pci_id in choosable}
     is_certain = len(possible) == 1 or is_choice_certain(resolved, initial, fit)
-    if is_certain and possible == set(nodes):
+    if (is_certain and possible == set(nodes)) or is_covering(nodes, possible):
         return None
     boards = {need.board_key for need in fit.variant}
     known = {gpu.pci_id: gpu.node for gpu in initial.gpus if gpu.node is not None and gpu.board_key in boards}
     return NumaPin(node_by_pci_id=known, nodes=tuple(nodes))
+
+
+def is_covering(nodes: Sequence[int], possible: set[int | None]) -> bool:
+    """Whether an affinity to several nodes holds, whichever GPUs of these nodes a VM is given.
+
+    An affinity is made narrower only where it names a single node: a VM that has GPUs on both nodes of
+    its host, or is wider than one, is right from the first start.
+    """
+    return len(nodes) > 1 and possible <= set(nodes)
 
 
 def wanted_affinity(
