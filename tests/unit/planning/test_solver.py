@@ -153,6 +153,16 @@ def test_the_harder_vm_keeps_its_place() -> None:
     assert [demand.vm for demand in solved(hosts, wanted).left] == ["small-0"]
 
 
+def test_a_row_may_name_a_variable_twice() -> None:
+    program = Program()
+    first = program.variable(4, cost=-1)
+    second = program.variable(4, cost=-1)
+    program.row([(first, 1), (second, 1), (first, 1)], most=4)
+    solution = program.solve(most_nodes=10)
+    assert solution.outcome is SolverStatus.BEST
+    assert sum(solution.values) == 4
+
+
 def test_a_program_without_a_solution_says_so() -> None:
     program = Program()
     one = program.variable(1)

@@ -60,10 +60,15 @@ class Program:
     def row(
         self, terms: Iterable[tuple[int, float]], *, least: float = -INFINITY, most: float = INFINITY
     ) -> None:
-        """Ask that a sum of (variable, weight) lies between two bounds."""
+        """Ask that a sum of (variable, weight) lies between two bounds; a variable may stand there twice.
+
+        HiGHS takes no row that names a variable twice: with some it ends the process.
+        """
+        sums: dict[int, float] = {}
         for column, weight in terms:
-            self._columns.append(column)
-            self._weights.append(weight)
+            sums[column] = sums.get(column, 0.0) + weight
+        self._columns += sums
+        self._weights += sums.values()
         self._starts.append(len(self._columns))
         self._row_lower.append(least)
         self._row_upper.append(most)
