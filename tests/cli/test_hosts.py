@@ -221,10 +221,10 @@ def test_a_plan_reads_and_does_nothing_else(vgpu_cfg: CommandLine, watch: Watch,
 
 def test_a_status_says_whom_it_could_not_read_in_full(vgpu_cfg: CommandLine, ready: Path) -> None:
     put_state(vgpu_cfg, ready)
-    shown = vgpu_cfg.done("status", PLAN, "--exit-code", VGPU_CFG_MEMORY_DAYS="0")
+    shown = vgpu_cfg.done("status", PLAN, "--exit-code", VGPU_CFG_REMEMBER_DAYS="0")
     assert "in sync except for 4 hosts not known in full" in shown.out
     assert "UNKNOWN 4 settings each of esx-r12-01.lab, esx-r12-02.lab, told by their shells only" in shown.out
-    assert vgpu_cfg("status", PLAN, "--strict", VGPU_CFG_MEMORY_DAYS="0").code == 10
+    assert vgpu_cfg("status", PLAN, "--strict", VGPU_CFG_REMEMBER_DAYS="0").code == 10
     assert "in sync" in vgpu_cfg.done("status", PLAN, "--strict").out
 
 
@@ -240,7 +240,7 @@ def test_the_plan_after_an_apply_is_in_sync_without_a_shell(
     assert not any(name.startswith("$") for name in watch.calls)
     trips = sum(watch.calls.values())
     watch.forget()
-    vgpu_cfg.done("plan", PLAN, VGPU_CFG_MEMORY_DAYS="0")
+    vgpu_cfg.done("plan", PLAN, VGPU_CFG_REMEMBER_DAYS="0")
     assert sum(watch.calls.values()) == trips  # what is remembered comes with the bulk reading
 
 

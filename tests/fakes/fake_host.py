@@ -42,7 +42,7 @@ class FakeHost:
     lockdown: str = "lockdownDisabled"
     services: dict[str, bool] = field(default_factory=lambda: {"TSM-SSH": False, "xorg": True})
     attributes: dict[HostAttribute, str] = field(default_factory=dict)
-    memory: dict[str, str] = field(default_factory=dict)
+    remembered: dict[str, str] = field(default_factory=dict)
     alarms: dict[str, str] = field(default_factory=dict)
     configured: dict[str, str] = field(default_factory=lambda: dict(OFF_SINCE_INSTALLED))
     runtime: dict[str, str] = field(default_factory=lambda: dict(OFF_SINCE_INSTALLED))

@@ -26,8 +26,8 @@ from vgpu_cfg.model.observed.host_facts import (
     ServiceFact,
     ShellFacts,
 )
-from vgpu_cfg.model.observed.host_memory import parse_memory
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, Network, VCenter
+from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
@@ -125,7 +125,7 @@ class FakeHosts(FakeVCenter):
 
     def remember(self, host_moid: str, texts: Mapping[str, str]) -> None:
         self._note("remember", f"{self.hosts[host_moid].name} {', '.join(texts)}")
-        self.hosts[host_moid].memory |= texts
+        self.hosts[host_moid].remembered |= texts
 
     def raise_alarm(self, host_moid: str, plan: str, reason: str) -> None:
         self._note("raise_alarm", self.hosts[host_moid].name)
@@ -336,7 +336,7 @@ class FakeHosts(FakeVCenter):
             mark=host.mark,
             done=texts_of(host.attributes.get(HostAttribute.DONE, "{}")),
             vmnics=texts_of(host.attributes.get(HostAttribute.VMNICS, "{}")),
-            memory=parse_memory(host.moid, host.memory),
+            remembered=parse_remembered(host.moid, host.remembered),
         )
 
 

@@ -12,8 +12,8 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.observed.host_memory import parse_memory
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.model.plan.change import ManualStep, Plan
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
@@ -24,7 +24,7 @@ from vgpu_cfg.model.plan.host_change import (
     SettingTarget,
 )
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.hosts.remembered import memories
+from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.views.unknown import view_unknown
@@ -81,7 +81,7 @@ def test_what_was_read_after_it_stays_known(case: str) -> None:
         return
     desired, options, catalog = desired_of(case), replace(options_of(case), delete=()), load_catalog()
     after = carry_out(plan_of(case), inventory_of(case), fullest, options.fingerprints)
-    kept = memories(desired, after, catalog, options)
+    kept = to_keep(desired, after, catalog, options)
     again = make_plan(desired, with_closed_shells(after, kept), catalog, options)
     assert not again.changes
     assert [row.settings for row in view_unknown(again)] == [("MIG mode",)] * (case in FORGETS_MIG)
@@ -96,7 +96,10 @@ def with_closed_shells(observed: Inventory, kept: Mapping[str, Mapping[str, str]
     """Return what a reading tells once what was kept is on the hosts, and their shells are closed."""
     hosts = {
         moid: facts.model_copy(
-            update={"shell": None, "memory": {**facts.memory, **parse_memory(moid, kept.get(moid, {}))}}
+            update={
+                "shell": None,
+                "remembered": {**facts.remembered, **parse_remembered(moid, kept.get(moid, {}))},
+            }
         )
         for moid, facts in observed.facts.hosts.items()
     }

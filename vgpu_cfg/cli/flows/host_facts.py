@@ -11,13 +11,13 @@ from vgpu_cfg.cli import compose
 from vgpu_cfg.errors import HostShellError, LoginFailed, Unreachable, VCenterError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
-from vgpu_cfg.model.observed.host_memory import fresh_memory
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
-from vgpu_cfg.planning.hosts.remembered import memories
-from vgpu_cfg.settings.memory import memory_days
+from vgpu_cfg.planning.hosts.remembered import to_keep
+from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import resolve_reference
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def with_facts(
     needed = needed_facts(desired, observed, load_catalog(), options)
     groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS
     facts = reader.read_facts(tuple(needed), groups | {FactGroup.BASE})
-    days, today = memory_days(), observed.read_at.date()
+    days, today = remember_days(), observed.read_at.date()
     hosts = {
-        moid: one.model_copy(update={"memory": fresh_memory(one.memory, today, days)}) if one.memory else one
+        moid: one.model_copy(update={"remembered": not_expired(one.remembered, today, days)})
         for moid, one in facts.hosts.items()
     }
     return _with_hosts(observed.model_copy(update={"facts": facts}), hosts)
@@ -142,7 +142,7 @@ def remember(
     Nothing rests on it but what a later command knows without a shell.
     """
     problems: dict[str, list[str]] = {}
-    for moid, texts in memories(desired, observed, load_catalog(), options).items():
+    for moid, texts in to_keep(desired, observed, load_catalog(), options).items():
         try:
             tools.writer.remember(moid, texts)
         except (LoginFailed, Unreachable):

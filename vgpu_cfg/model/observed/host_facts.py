@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.host_memory import Memory
+from vgpu_cfg.model.observed.remembered import Remembered
 
 
 class FactGroup(StrEnum):
@@ -101,7 +101,7 @@ class HostAttribute(StrEnum):
 
     MARK holds a HostMark while work goes on, DONE the manual steps that were acknowledged
     (id → digest), VMNICS the names that NICs had before they were passed through (PCI address → vmnic).
-    What is remembered of a host's shell has attributes of its own (`host_memory`).
+    What is remembered of a host's shell has attributes of its own (`remembered`).
     """
 
     MARK = "vgpu_cfg.host"
@@ -219,7 +219,7 @@ class HostFacts(Frozen):
     `options` are advanced options, `modules` option strings by kernel module (one that is absent is
     not loaded or not known), `kernel` boot settings, `done` the manual steps that somebody
     acknowledged there (id → digest), `vmnics` the former names of NICs that are passed through, by PCI
-    address, `memory` what the shell told when it was last open. `owners` names who else owns settings of
+    address, `remembered` what the shell told `apply` last. `owners` names who else owns settings of
     this host ("host profile Gold"). `unread` maps a group to why it was not read.
     """
 
@@ -241,7 +241,7 @@ class HostFacts(Frozen):
     mark: HostMark | None = None
     done: Mapping[str, str] = Field(default_factory=dict)
     vmnics: Mapping[str, str] = Field(default_factory=dict)
-    memory: Memory = Field(default_factory=dict)
+    remembered: Remembered = Field(default_factory=dict)
     shell: ShellFacts | None = None
     unread: Mapping[FactGroup, str] = Field(default_factory=dict)
 

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
 
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.observed.host_memory import (
+from vgpu_cfg.model.observed.remembered import (
     MOST_IN_ONE,
     RememberedValue,
+    attribute_of_row,
     device_digest,
-    memory_attribute,
-    memory_text,
+    remembered_text,
     state_digest,
     value_digest,
     values_of_row,
@@ -44,7 +44,7 @@ def recall(setting: HostSetting, desired: DesiredSetting, view: HostView) -> Rea
     mark = view.facts.mark
     if remembering is None or (mark is not None and desired.id in mark.waiting):
         return None
-    found = values_of_row(view.facts.memory, setting.key).get(
+    found = values_of_row(view.facts.remembered, setting.key).get(
         device_digest(host, setting.key, desired.device)
     )
     if found is None or found.state not in _states(remembering, view, desired.device):
@@ -75,10 +75,10 @@ def to_remember(
 def _of_row(
     setting: HostSetting, desired_devices: Iterable[DesiredSetting], view: HostView, today: date
 ) -> dict[str, str]:
-    remembering, host, memory = setting.remembered, view.host.moid, view.facts.memory
+    remembering, host, before = setting.remembered, view.host.moid, view.facts.remembered
     if remembering is None:
         return {}
-    values = values_of_row(memory, setting.key)
+    values = values_of_row(before, setting.key)
     for desired in desired_devices:
         reading = setting.read(view, desired.device)
         if reading.unread or reading.is_absent:
@@ -93,9 +93,9 @@ def _of_row(
     kept = sorted(newest[: remembering.attributes * MOST_IN_ONE], key=lambda one: one.device)
     found = {}
     for number in range(1, remembering.attributes + 1):
-        name = memory_attribute(setting.key, number)
-        text = memory_text(host, name, kept[(number - 1) * MOST_IN_ONE : number * MOST_IN_ONE])
-        if text != memory_text(host, name, memory.get(name, ())):
+        name = attribute_of_row(setting.key, number)
+        text = remembered_text(host, name, kept[(number - 1) * MOST_IN_ONE : number * MOST_IN_ONE])
+        if text != remembered_text(host, name, before.get(name, ())):
             found[name] = text
     return found
 

@@ -36,8 +36,8 @@ def desired_settings_of(entry: DesiredHosts, view: HostView) -> Iterable[tuple[H
 def compare_host(resolved: ResolvedHost, findings: Findings) -> None:
     """Sort the desired settings of a host into what is right, what falls short and what is not known.
 
-    The rest are findings. What a closed shell does not tell is taken from memory; where the shell cannot be
-    asked before something is written, memory does not do.
+    The rest are findings. What a closed shell does not tell is recalled, where it was kept; where the shell
+    cannot be asked before something is written, that does not do.
     """
     unread: list[_Unread] = []
     recalled: list[_Unread] = []
@@ -87,7 +87,7 @@ def _cannot_be_asked(resolved: ResolvedHost) -> bool:
 
 
 def _forget(resolved: ResolvedHost, recalled: Iterable[_Unread]) -> None:
-    """Take back what rested on memory."""
+    """Take back what was only recalled."""
     ids = {desired.id for _, desired, _ in recalled}
     resolved.right = [one for one in resolved.right if one[1].id not in ids]
     resolved.drifts = [drift for drift in resolved.drifts if drift.desired.id not in ids]

@@ -15,7 +15,7 @@ from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import derived_entry
 
 
-def memories(
+def to_keep(
     desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
 ) -> Mapping[str, Mapping[str, str]]:
     """Return, by host moid, the custom attributes that are to change, and their texts.

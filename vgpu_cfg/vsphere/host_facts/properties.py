@@ -20,8 +20,8 @@ from vgpu_cfg.model.observed.host_facts import (
     ServiceFact,
     Vmknic,
 )
-from vgpu_cfg.model.observed.host_memory import MEMORY_PREFIX, parse_memory
 from vgpu_cfg.model.observed.names import unescaped
+from vgpu_cfg.model.observed.remembered import REMEMBERED_PREFIX, parse_remembered
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.faults import to_error
 
@@ -89,8 +89,8 @@ def base_facts(item: Item, networks: Networks, attributes: Mapping[int, str]) ->
         "mark": HostMark.parse(kept.get(HostAttribute.MARK, "")),
         "done": _texts(kept.get(HostAttribute.DONE, "")),
         "vmnics": _texts(kept.get(HostAttribute.VMNICS, "")),
-        "memory": parse_memory(
-            item.moid, {name: text for name, text in kept.items() if name.startswith(MEMORY_PREFIX)}
+        "remembered": parse_remembered(
+            item.moid, {name: text for name, text in kept.items() if name.startswith(REMEMBERED_PREFIX)}
         ),
     }
 
@@ -127,7 +127,7 @@ def attributes_by_key(fields: Item | None) -> dict[int, str]:
     return {
         definition.key: str(definition.name)
         for definition in (fields.get("field") if fields is not None else None) or ()
-        if definition.name in names or definition.name.startswith(MEMORY_PREFIX)
+        if definition.name in names or definition.name.startswith(REMEMBERED_PREFIX)
     }
 
 

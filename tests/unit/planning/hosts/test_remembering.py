@@ -12,12 +12,12 @@ from tests.unit.planning.desired_plans import codes
 from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts, HostMark, SoftwarePackage
-from vgpu_cfg.model.observed.host_memory import Memory, fresh_memory, parse_memory
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.remembered import Remembered, not_expired, parse_remembered
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.table import SETTINGS
-from vgpu_cfg.planning.hosts.remembered import memories
+from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.planning.planner import make_plan
 
 CATALOG = load_catalog()
@@ -42,12 +42,12 @@ def facts_of(observed: Inventory) -> HostFacts:
 
 def kept(observed: Inventory, **entry: Any) -> dict[str, str]:
     """Return what one host is to keep once its shell was read."""
-    (texts,) = memories(wanted(**entry), observed, CATALOG, PlanOptions()).values()
+    (texts,) = to_keep(wanted(**entry), observed, CATALOG, PlanOptions()).values()
     return dict(texts)
 
 
-def memory(observed: Inventory, **entry: Any) -> Memory:
-    return parse_memory(observed.hosts[0].moid, kept(observed, **entry))
+def kept_of(observed: Inventory, **entry: Any) -> Remembered:
+    return parse_remembered(observed.hosts[0].moid, kept(observed, **entry))
 
 
 def planned(observed: Inventory, **entry: Any) -> Plan:
@@ -78,12 +78,14 @@ def test_every_row_that_only_a_shell_tells_says_how_long_it_is_remembered() -> N
 def test_what_was_read_is_known_while_the_shell_is_closed(entry: dict[str, Any]) -> None:
     observed = estate(SEEN)
     assert not is_known(changed(observed), **entry)
-    assert is_known(changed(observed, memory=memory(observed, **entry)), **entry)
+    assert is_known(changed(observed, remembered=kept_of(observed, **entry)), **entry)
 
 
 def test_another_wish_is_compared_with_what_was_read() -> None:
     observed = estate(SEEN)
-    without = planned(changed(observed, memory=memory(observed, **ECC)), gpus=[{"ecc": False}], access=SHELL)
+    without = planned(
+        changed(observed, remembered=kept_of(observed, **ECC)), gpus=[{"ecc": False}], access=SHELL
+    )
     with_shell = planned(observed, gpus=[{"ecc": False}], access=SHELL)
     assert without.changes == with_shell.changes
     assert without.digest == with_shell.digest
@@ -94,16 +96,16 @@ def test_another_wish_is_compared_with_what_was_read() -> None:
 def test_a_value_of_no_known_word_is_unknown_where_it_is_not_the_wanted_one() -> None:
     odd = {"nics": [{"firmware": {"ODD": "Device_Default"}}], "access": SHELL}
     observed = estate(host(nics=[NIC | {"firmware": {"ODD": "Device_Default"}}]))
-    after = changed(observed, memory=memory(observed, **odd))
+    after = changed(observed, remembered=kept_of(observed, **odd))
     assert is_known(after, **odd)
     assert not is_known(after, nics=[{"firmware": {"ODD": "Other"}}], access=SHELL)
 
 
 def test_a_shell_that_is_open_is_believed_and_nothing_else() -> None:
     observed = estate(SEEN)
-    texts = memory(observed, **ECC)
+    texts = kept_of(observed, **ECC)
     off = estate(host(gpus=[GPU | {"ecc": False}]))
-    facts = off.facts.hosts[off.hosts[0].moid].model_copy(update={"memory": texts})
+    facts = off.facts.hosts[off.hosts[0].moid].model_copy(update={"remembered": texts})
     now = off.model_copy(update={"facts": off.facts.model_copy(update={"hosts": {off.hosts[0].moid: facts}})})
     assert [change.kind for change in planned(now, **ECC).changes].count("change_host") == 1
 
@@ -150,22 +152,22 @@ def test_memory_is_void_with_what_the_row_names(
 ) -> None:
     observed = estate(SEEN)
     for entry, expected in ((ECC, of_ecc), (FIRMWARE, of_firmware)):
-        now = changed(observed, memory=memory(observed, **entry), **what(observed))
+        now = changed(observed, remembered=kept_of(observed, **entry), **what(observed))
         assert is_known(now, **entry) is expected
 
 
 def test_what_waits_for_a_restart_is_neither_kept_nor_recalled() -> None:
     pending = estate(host(gpus=[GPU | {"ecc": False, "ecc_pending": True}]))
-    assert memories(wanted(**ECC), pending, CATALOG, PlanOptions()) == {}
+    assert to_keep(wanted(**ECC), pending, CATALOG, PlanOptions()) == {}
     observed = estate(SEEN)
-    now = changed(observed, memory=memory(observed, **ECC), **waits(observed))
+    now = changed(observed, remembered=kept_of(observed, **ECC), **waits(observed))
     assert [one.settings[0].setting for one in planned(now, **ECC).unknown] == ["ecc"]
 
 
 def test_what_was_kept_and_waits_now_is_cleared() -> None:
     observed = estate(SEEN)
     pending = estate(host(gpus=[GPU | {"ecc_pending": False}]))
-    facts = facts_of(pending).model_copy(update={"memory": memory(observed, **ECC)})
+    facts = facts_of(pending).model_copy(update={"remembered": kept_of(observed, **ECC)})
     hosts = {pending.hosts[0].moid: facts}
     now = pending.model_copy(update={"facts": pending.facts.model_copy(update={"hosts": hosts})})
     assert kept(now, **ECC) == {"vgpu_cfg.read.ecc": ""}
@@ -175,7 +177,7 @@ def test_what_was_kept_and_waits_now_is_cleared() -> None:
 def test_a_mode_that_changes_without_a_reboot_is_not_remembered(board: str, *, is_kept: bool) -> None:
     entry = {"gpus": [{"sharing": "time_sliced"}], "access": SHELL}
     observed = estate(host(version="8.0.2", gpus=[GPU | {"board": board}]))
-    assert bool(memories(wanted(**entry), observed, CATALOG, PlanOptions())) is is_kept
+    assert bool(to_keep(wanted(**entry), observed, CATALOG, PlanOptions())) is is_kept
 
 
 @pytest.mark.parametrize(
@@ -185,8 +187,8 @@ def test_a_mode_that_changes_without_a_reboot_is_not_remembered(board: str, *, i
 def test_memory_grows_old(days: int, ago: int, *, expected: bool) -> None:
     observed = estate(SEEN)
     today = observed.read_at.date() + timedelta(days=ago)
-    found = fresh_memory(memory(observed, **ECC), today, days)
-    assert is_known(changed(observed, memory=found), **ECC) is expected
+    found = not_expired(kept_of(observed, **ECC), today, days)
+    assert is_known(changed(observed, remembered=found), **ECC) is expected
 
 
 # ------------------------------------------------------------- what nobody believes
@@ -217,23 +219,23 @@ def of_another_row(name: str, text: str) -> dict[str, str]:
         lambda name, text: {name: f"{text} {text}"},
     ],
 )
-def test_a_text_that_is_not_whole_is_no_memory(spoilt: Callable[[str, str], dict[str, str]]) -> None:
+def test_a_text_that_is_not_whole_is_no_kept_of(spoilt: Callable[[str, str], dict[str, str]]) -> None:
     observed = estate(SEEN)
     ((name, text),) = kept(observed, **ECC).items()
     moid = observed.hosts[0].moid
-    assert is_known(changed(observed, memory=parse_memory(moid, {name: text})), **ECC)
-    assert not is_known(changed(observed, memory=parse_memory(moid, spoilt(name, text))), **ECC)
+    assert is_known(changed(observed, remembered=parse_remembered(moid, {name: text})), **ECC)
+    assert not is_known(changed(observed, remembered=parse_remembered(moid, spoilt(name, text))), **ECC)
 
 
-def test_a_text_of_another_host_is_no_memory() -> None:
+def test_a_text_of_another_host_is_no_kept_of() -> None:
     observed = estate(SEEN)
     texts = kept(observed, **ECC)
-    assert parse_memory("host-99", texts) == {"vgpu_cfg.read.ecc": ()}
+    assert parse_remembered("host-99", texts) == {"vgpu_cfg.read.ecc": ()}
 
 
 def test_before_something_is_written_memory_does_not_do_where_the_shell_cannot_be_asked() -> None:
     observed = estate(SEEN)
-    now = changed(observed, memory=memory(observed, **ECC), lockdown="lockdownNormal")
+    now = changed(observed, remembered=kept_of(observed, **ECC), lockdown="lockdownNormal")
     assert is_known(now, **ECC)
     writing = planned(now, ats=False, **ECC)
     assert codes(writing) == ["VG523"]
@@ -254,7 +256,7 @@ def test_no_text_is_longer_than_an_attribute_can_be(count: int, names: int) -> N
     texts = kept(observed, **ECC)
     assert sorted(texts) == ["vgpu_cfg.read.ecc", "vgpu_cfg.read.ecc.2"][:names]
     assert all(len(text) <= 255 for text in texts.values())
-    assert is_known(changed(observed, memory=memory(observed, **ECC)), **ECC)
+    assert is_known(changed(observed, remembered=kept_of(observed, **ECC)), **ECC)
 
 
 def test_texts_tell_no_value_and_no_device() -> None:
@@ -262,7 +264,7 @@ def test_texts_tell_no_value_and_no_device() -> None:
     assert "enabled" not in text
     assert "21:00" not in text
     other = estate(SEEN, host())
-    told = memories(wanted(**ECC), other, CATALOG, PlanOptions())
+    told = to_keep(wanted(**ECC), other, CATALOG, PlanOptions())
     assert len({each for texts in told.values() for each in texts.values()}) == 2
 
 
@@ -270,16 +272,16 @@ def test_what_another_plan_keeps_stays_and_what_is_kept_already_is_not_written_a
     observed = eight_gpus()
     half = {"gpus": [{"match": {"pci_id": "0000:10:00.0"}, "ecc": True}], "access": SHELL}
     rest = {"gpus": [{"match": {"pci_id": "0000:11:00.0"}, "ecc": True}], "access": SHELL}
-    first = with_memory(observed, memory(observed, **half))
-    both = with_memory(observed, memory(first, **rest))
+    first = with_kept(observed, kept_of(observed, **half))
+    both = with_kept(observed, kept_of(first, **rest))
     for entry in (half, rest):
         assert is_known(changed(both), **entry)
-        assert memories(wanted(**entry), both, CATALOG, PlanOptions()) == {}
+        assert to_keep(wanted(**entry), both, CATALOG, PlanOptions()) == {}
 
 
-def with_memory(observed: Inventory, found: Memory) -> Inventory:
+def with_kept(observed: Inventory, found: Remembered) -> Inventory:
     (seen,) = observed.hosts
-    facts = facts_of(observed).model_copy(update={"memory": found})
+    facts = facts_of(observed).model_copy(update={"remembered": found})
     return observed.model_copy(
         update={"facts": observed.facts.model_copy(update={"hosts": {seen.moid: facts}})}
     )
@@ -287,6 +289,6 @@ def with_memory(observed: Inventory, found: Memory) -> Inventory:
 
 def test_the_day_is_kept_with_each_value() -> None:
     observed = estate(SEEN)
-    ((_, values),) = memory(observed, **ECC).items()
+    ((_, values),) = kept_of(observed, **ECC).items()
     assert [one.read_on for one in values] == [observed.read_at.date()]
     assert isinstance(values[0].read_on, date)

@@ -21,7 +21,7 @@ from datetime import date, timedelta
 
 from vgpu_cfg.model.frozen import Frozen
 
-MEMORY_PREFIX = "vgpu_cfg.read."
+REMEMBERED_PREFIX = "vgpu_cfg.read."
 """What the names of these custom attributes begin with; then the row of the settings table, and a number."""
 
 MOST_IN_ONE = 9
@@ -46,7 +46,7 @@ class RememberedValue(Frozen):
     read_on: date
 
 
-Memory = Mapping[str, tuple[RememberedValue, ...]]
+Remembered = Mapping[str, tuple[RememberedValue, ...]]
 """What a host's attributes hold, by their names; nothing where a text told nothing."""
 
 
@@ -57,7 +57,7 @@ def digest(*parts: str, digits: int) -> str:
 
 
 def device_digest(host_moid: str, row: str, device: str) -> str:
-    """Return what a device of a host goes by in a row's memory."""
+    """Return what a device of a host goes by in what is kept of a row."""
     return digest(host_moid, row, device, digits=6)
 
 
@@ -71,12 +71,12 @@ def value_digest(host_moid: str, row: str, device: str, value: str) -> str:
     return digest(host_moid, row, device, value, digits=8)
 
 
-def memory_attribute(row: str, number: int) -> str:
+def attribute_of_row(row: str, number: int) -> str:
     """Return the name of a row's attribute, the first of which has no number."""
-    return f"{MEMORY_PREFIX}{row}" if number == 1 else f"{MEMORY_PREFIX}{row}.{number}"
+    return f"{REMEMBERED_PREFIX}{row}" if number == 1 else f"{REMEMBERED_PREFIX}{row}.{number}"
 
 
-def memory_text(host_moid: str, attribute: str, values: Iterable[RememberedValue]) -> str:
+def remembered_text(host_moid: str, attribute: str, values: Iterable[RememberedValue]) -> str:
     """Write values as an attribute keeps them, empty where there are none."""
     entries = [
         f"{one.device}{one.state}{one.value}{(one.read_on - _EPOCH).days:04x}"
@@ -85,26 +85,26 @@ def memory_text(host_moid: str, attribute: str, values: Iterable[RememberedValue
     return " ".join([_FORM, _check(host_moid, attribute, entries), *entries]) if entries else ""
 
 
-def parse_memory(host_moid: str, texts: Mapping[str, str]) -> Memory:
+def parse_remembered(host_moid: str, texts: Mapping[str, str]) -> Remembered:
     """Read attributes back. What is malformed, edited, or not this host's tells nothing."""
     return {name: _parse(host_moid, name, text) for name, text in texts.items() if text}
 
 
-def fresh_memory(memory: Memory, today: date, days: int) -> Memory:
+def not_expired(remembered: Remembered, today: date, days: int) -> Remembered:
     """Return what was read within so many days, today counted; a day that is yet to come is no day."""
     oldest = today - timedelta(days=days)
     return {
         name: tuple(one for one in values if oldest < one.read_on <= today + timedelta(days=1))
-        for name, values in memory.items()
+        for name, values in remembered.items()
     }
 
 
-def values_of_row(memory: Memory, row: str) -> dict[str, RememberedValue]:
+def values_of_row(remembered: Remembered, row: str) -> dict[str, RememberedValue]:
     """Return what is remembered of a row by the digests of devices; where two contradict, neither."""
-    first = memory_attribute(row, 1)
+    first = attribute_of_row(row, 1)
     found = [
         one
-        for name, values in memory.items()
+        for name, values in remembered.items()
         if name == first or (name.startswith(f"{first}.") and name.removeprefix(f"{first}.").isdigit())
         for one in values
     ]
