@@ -155,7 +155,7 @@ def every(host: str) -> bool:
 def scope_of(desired: DesiredPlan) -> ReadScope:
     """Say what a reading for the benchmark's plan covers."""
     return ReadScope(
-        plan=desired.name,
+        plan=desired.identity,
         vm_names=frozenset(vm.name for vm in desired.vms),
         template_names=frozenset({"ubuntu-22.04-efi"}),
     )

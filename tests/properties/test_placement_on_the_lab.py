@@ -55,7 +55,7 @@ def desired_plan(wanted: tuple[Wanted, ...], folder: Path) -> DesiredPlan:
 def planned(lab: Lab, desired: DesiredPlan, reader: VCenterReader) -> Plan:
     del lab
     scope = ReadScope(
-        plan=desired.name,
+        plan=desired.identity,
         vm_names=frozenset(vm.name for vm in desired.vms),
         template_names=frozenset({"ubuntu"}),
     )

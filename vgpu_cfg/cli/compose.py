@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import CertificateRejected, NotFound, Unreachable, UnsafePlan
+from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
@@ -31,10 +32,16 @@ if TYPE_CHECKING:
         HostShells,
         HostWriter,
         InventoryReader,
+        MakeId,
         Transport,
     )
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
+
+
+def make_id() -> str:
+    """Make an id that nobody has made before."""
+    return new_id()
 
 
 class SystemClock:
@@ -104,6 +111,7 @@ def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
 class Estate:
     """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
 
+    `make_id` makes the instance UUIDs of new VMs.
     `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
     the secrets of its guests.
     """
@@ -115,6 +123,7 @@ class Estate:
     logins: Callable[[Mapping[str, str]], HostShells]
     guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
+    make_id: MakeId = make_id
 
 
 @contextmanager

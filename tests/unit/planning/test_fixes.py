@@ -6,6 +6,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning.test_placement import CATALOG, a100s, demands, place, shape, states
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.remedies.fixes import smallest_fix
@@ -15,7 +16,7 @@ def words(hosts: dict[str, Any], vms: dict[str, Any] | None, wanted: list[Demand
     observed = make_inventory({"hosts": hosts, "vms": vms or {}})
     reader = CapacityReader(observed, CATALOG)
     protect = ProtectEntry(names=protected)
-    movables = Movables(observed, observed.hosts, reader, protect, ())
+    movables = Movables(observed, observed.hosts, reader, Protection((("the plan file", protect),)), ())
     found = smallest_fix(place(states(hosts, vms), wanted), movables.surroundings)
     return found.text if found else ""
 

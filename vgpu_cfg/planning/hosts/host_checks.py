@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan.change import Severity, Subject
@@ -19,13 +20,13 @@ from vgpu_cfg.planning.hosts.phases import Phases
 from vgpu_cfg.planning.hosts.window import parse_window
 
 
-def check_reachable(resolved: ResolvedHost, plan: str, findings: Findings) -> bool:
+def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> bool:
     """Whether the host answers; one that this plan took down comes back, or waits for a manual step."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return True
     resolved.is_blocked = True
-    if mark is not None and mark.maintenance and mark.plan == plan:
+    if mark is not None and mark.maintenance and mark.is_of(plan):
         if mark.restart == "reboot":
             message = "it reboots for this plan, and comes back by itself"
             findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it", Severity.WARNING)
@@ -66,10 +67,10 @@ def check_driver_owner(resolved: ResolvedHost, drifts: Iterable[Drift], findings
         resolved.is_blocked = True
 
 
-def check_other_plan(resolved: ResolvedHost, plan: str, findings: Findings) -> None:
+def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> None:
     """Refuse to work on a host that another plan's mark is on: it works there, or broke off there."""
     mark = resolved.view.facts.mark
-    if mark is None or mark.plan == plan or not resolved.drifts:
+    if mark is None or mark.is_of(plan) or not resolved.drifts:
         return
     message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
@@ -187,10 +188,10 @@ def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
             findings.add(Code.GPU_NIC_APART, resolved.subject, message, remedy)
 
 
-def check_standing(resolved: ResolvedHost, plan: str, findings: Findings) -> None:
+def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> None:
     """Tell of a host that stands in maintenance mode for this plan, and why."""
     host, mark = resolved.view.host, resolved.view.facts.mark
-    if mark is None or mark.plan != plan:
+    if mark is None or not mark.is_of(plan):
         return
     if mark.opened_ssh and resolved.view.facts.is_ssh_running:
         message = f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M}, and still runs"

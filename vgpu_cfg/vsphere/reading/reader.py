@@ -35,7 +35,7 @@ from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges, type_by_moid, vmodl_name
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
-from vgpu_cfg.vsphere.reading.vms import make_vm, mark_plan
+from vgpu_cfg.vsphere.reading.vms import make_vm, owner_mark
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -204,7 +204,8 @@ class VCenterReader:
             vm.moid
             for vm in vms.values()
             if vm.mark is not None
-            and vm.mark.plan == scope.plan
+            and scope.plan is not None
+            and vm.mark.is_named(scope.plan)
             and vm.name not in scope.vm_names
             and not vm.is_template
         ]
@@ -314,7 +315,8 @@ def _searched(places: Places, items: Sequence[Item], scope: ReadScope) -> list[s
 
 def _is_named(places: Places, item: Item, scope: ReadScope) -> bool:
     """Whether the scope names a VM by its mark, its name or its path."""
-    if scope.plan is not None and mark_plan(item) == scope.plan:
+    mark = owner_mark(item) if scope.plan is not None else None
+    if mark is not None and scope.plan is not None and mark.is_named(scope.plan):
         return True
     names = scope.vm_names | scope.template_names
     if places.name(item) in names:
