@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
@@ -112,6 +113,10 @@ class InventoryReader(Protocol):
 
         A host that does not answer is returned with what vCenter still knows of it.
         """
+        ...
+
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
         ...
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:

@@ -16,6 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.observed.vm import (
@@ -161,6 +162,21 @@ class FakeVCenter:
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         return ()
+
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        told = {"is_enabled": True, "is_mandatory": True, "key": 1}
+        ties = {name: held for name, held in self.rules.items() if held and held[0] in self.vm_groups}
+        rules = [
+            ClusterRule.model_validate({"name": name, "kind": "anti_affinity", "vm_moids": held} | told)
+            for name, held in self.rules.items()
+            if name not in ties
+        ]
+        host_rules = [
+            VmHostRule.model_validate({"name": name, "vm_group": held[0], "host_group": held[1]} | told)
+            for name, held in ties.items()
+        ]
+        groups = [VmGroup(name=name, vm_moids=moids) for name, moids in self.vm_groups.items()]
+        return ClusterTies(rules=tuple(rules), host_rules=tuple(host_rules), vm_groups=tuple(groups))
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         return {}

@@ -187,6 +187,19 @@ class RunSession:
             )
         return found
 
+    def check_members(self, moids: Iterable[str], what: str) -> None:
+        """Raise StalePlan where a rule or a group that is to go holds a VM of another plan, or a copy."""
+        plan = self.plan.desired.identity
+        found = self.reader.read_vms(moids)
+        others = [vm for vm in found if vm.mark is not None and not vm.is_of(plan)]
+        if others:
+            raise StalePlan(
+                f"{what} is not removed: it holds {others[0].name}, which is not this plan's VM: "
+                f"{_whose(others[0])}",
+                subject=others[0].name,
+                remedy="take that VM out of it in vCenter, or leave it; then run the same command again",
+            )
+
     def present(self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None) -> Vm:
         """Read an own VM that must be there, on `host_moid` if given."""
         found = self.read_own_vm(vm, keys)

@@ -176,14 +176,22 @@ def set_host_rule(change: SetHostRule, session: RunSession) -> Step:
 
 
 def remove_rule(change: RemoveRule, session: RunSession) -> Step:
-    """Remove a rule of this plan."""
+    """Remove a rule that is still there and holds no VM of another plan."""
+    members = session.reader.read_ties(change.cluster_moid).members_of_rule(change.rule_key, change.rule_name)
+    if members is None:
+        return StepResult(is_needed=False, message="it had gone already, or has another number by now")
+    session.check_members(members, f"the rule {change.rule_name}")
     task = session.begin(lambda: session.writer.remove_rule(change))
     succeeded((yield from wait_for(task)), f"remove rule {change.rule_name}", change.subject.name)
     return StepResult()
 
 
 def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
-    """Remove a VM group of this plan."""
+    """Remove a VM group that is still there and holds no VM of another plan."""
+    members = session.reader.read_ties(change.cluster_moid).members_of_group(change.group_name)
+    if members is None:
+        return StepResult(is_needed=False, message="it had gone already")
+    session.check_members(members, f"the VM group {change.group_name}")
     task = session.begin(lambda: session.writer.remove_vm_group(change))
     succeeded((yield from wait_for(task)), f"remove VM group {change.group_name}", change.subject.name)
     return StepResult()

@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import chain
 
 from vgpu_cfg.catalog import Catalog, load_catalog
+from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
@@ -127,6 +128,11 @@ class VCenterReader:
         if before is not None:
             host = host.model_copy(update={name: getattr(before, name) for name in _OF_THE_KIND})
         return infer_sharing(host, self._vms, self._prefixes)
+
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
+        items = self._items(passes.TIES, passes.CLUSTER, [cluster_moid])
+        return reader_places.ties(items[0]) if items else ClusterTies()
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
@@ -291,6 +297,13 @@ class RecordedReader:
         """Return hosts as they were recorded."""
         known = self.read_inventory(ReadScope()).host_by_moid
         return tuple(known[moid] for moid in dict.fromkeys(moids) if moid in known)
+
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        """Return the rules and VM groups of a cluster as they were recorded."""
+        cluster = self.read_inventory(ReadScope()).cluster_by_moid.get(cluster_moid)
+        if cluster is None:
+            return ClusterTies()
+        return ClusterTies(rules=cluster.rules, host_rules=cluster.host_rules, vm_groups=cluster.vm_groups)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""

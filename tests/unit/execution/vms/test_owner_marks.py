@@ -24,6 +24,7 @@ from tests.unit.execution.makers import (
 from vgpu_cfg.execution import run_plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
+from vgpu_cfg.model.plan.change import RemoveRule, RemoveVmGroup, Subject
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 ASKED = "5c0e7a31-9d2b-4f4e-8a60-1b2c3d4e5f60"
@@ -132,3 +133,24 @@ def test_a_vm_of_the_plan_under_its_former_name_is_deleted() -> None:
     server.add_vm("hvd-01", "vm-7", marked("hvd-01", "vm-7", plan="former"), host_moid="host-1")
     report, _ = run(server, destroy("hvd-01", "vm-7"))
     assert statuses(report) == {"destroy hvd-01": "done"}
+
+
+@pytest.mark.parametrize("whose", ["another plan's", "a copy"])
+def test_a_rule_or_group_that_holds_a_vm_of_others_is_not_removed(whose: str) -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    detail = marked("x", "vm-8", id=OTHER_ID) if whose == "another plan's" else marked("hvd-01", "vm-7")
+    server.add_vm("x", "vm-8", detail, host_moid="host-1")
+    server.vm_groups["vgpu-cfg:demo:l"] = ("vm-7", "vm-8")
+    server.rules["vgpu-cfg:demo:l"] = ("vm-7", "vm-8")
+    server.rules["vgpu-cfg:demo:m"] = ("vm-7",)
+    subject = Subject(kind="cluster", name="gpu")
+    rules = [
+        RemoveRule(id=name, subject=subject, cluster_moid="c", rule_name=f"vgpu-cfg:demo:{name}", rule_key=1)
+        for name in ("l", "m", "gone")
+    ]
+    group = RemoveVmGroup(id="group", subject=subject, cluster_moid="c", group_name="vgpu-cfg:demo:l")
+    report, _ = run(server, *rules, group)
+    assert statuses(report) == {"l": "failed", "m": "done", "gone": "not_needed", "group": "failed"}
+    assert "it holds x, which is not this plan's VM" in report.outcomes[0].message
+    assert (set(server.rules), set(server.vm_groups)) == ({"vgpu-cfg:demo:l"}, {"vgpu-cfg:demo:l"})
