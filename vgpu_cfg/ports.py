@@ -14,6 +14,8 @@ from typing import Literal, Protocol
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
@@ -63,7 +65,7 @@ class HostScope(Frozen):
 class ReadScope(Frozen):
     """What a reading must cover.
 
-    `plan` is the owner name whose VMs are read in detail wherever they are; `vm_names` and
+    `plan` is the one whose VMs are read in detail wherever they are; `vm_names` and
     `template_names` are read in detail too, `extra_config_keys` are kept of each VM besides the
     tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
     all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
@@ -71,7 +73,7 @@ class ReadScope(Frozen):
     one round trip: a plan with virtual TPMs needs it.
     """
 
-    plan: str | None = None
+    plan: PlanIdentity | None = None
     datacenter: str | None = None
     vm_names: frozenset[str] = frozenset()
     template_names: frozenset[str] = frozenset()
@@ -113,6 +115,10 @@ class InventoryReader(Protocol):
         """
         ...
 
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
+        ...
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
         ...
@@ -149,8 +155,8 @@ class ChangeWriter(Protocol):
     Every method raises `VCenterError` where vCenter refuses the call itself.
     """
 
-    def create_vm(self, change: CreateVm) -> str:
-        """Clone or create; the task's result is the new VM."""
+    def create_vm(self, change: CreateVm, instance_uuid: str | None = None) -> str:
+        """Clone or create, with an instance UUID where one is given; the task's result is the new VM."""
         ...
 
     def upgrade_vm(self, moid: str, hardware_version: int) -> str:
@@ -375,6 +381,14 @@ class GuestStager(Protocol):
 
     def mark(self, spec: GuestSpec, modules: Sequence[str], before: str) -> str:
         """Return the mark after these modules were staged, `before` being the one until now."""
+        ...
+
+
+class MakeId(Protocol):
+    """Makes ids that nobody has made before: of plans, and the instance UUIDs of VMs."""
+
+    def __call__(self) -> str:
+        """Return a UUID, in small letters."""
         ...
 
 

@@ -23,6 +23,7 @@ from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
 from tests.bench.preparing import print_preparing
+from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
@@ -110,7 +111,7 @@ def measure(count: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
         path.write_text(PLAN.format(count=count), encoding="utf-8")
-        desired = load_plan(path).desired
+        desired = load_plan(path).desired.model_copy(update={"id": PLAN_ID})
     catalog = load_catalog()
     rows = []
     with Session(lab, "lab:fleet", LAB_USER, LAB_PASSWORD) as session:
@@ -155,7 +156,7 @@ def every(host: str) -> bool:
 def scope_of(desired: DesiredPlan) -> ReadScope:
     """Say what a reading for the benchmark's plan covers."""
     return ReadScope(
-        plan=desired.name,
+        plan=desired.identity,
         vm_names=frozenset(vm.name for vm in desired.vms),
         template_names=frozenset({"ubuntu-22.04-efi"}),
     )

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
@@ -130,7 +131,7 @@ def _desired(workers: int) -> DesiredPlan:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
         path.write_text(PLAN.format(count=workers), encoding="utf-8")
-        return load_plan(path).desired
+        return load_plan(path).desired.model_copy(update={"id": PLAN_ID})
 
 
 def _stages(plan: Plan) -> list[StageGuest]:

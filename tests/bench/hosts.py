@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tests.plans.estate import PLAN_ID
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
@@ -144,4 +145,4 @@ def _made(count: int, folder: Path) -> tuple[Lab, DesiredPlan]:
     head, _, _ = EXAMPLE.read_text(encoding="utf-8").rpartition(SECOND_ENTRY)
     plan = folder / "plan.yaml"
     plan.write_text(head.replace(FIRST_NAMES, '["esx-b-*.lab"]'), encoding="utf-8")
-    return open_lab(estate, clock=VirtualClock()), load_plan(plan).desired
+    return open_lab(estate, clock=VirtualClock()), load_plan(plan).desired.model_copy(update={"id": PLAN_ID})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.app import main
 from vgpu_cfg.documents import dump
 from vgpu_cfg.lab import open_lab
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
+
+
+def plan_id(number: int) -> str:
+    """Return the id that the n-th plan gets which has none."""
+    return f"3f0c9a7e-52d1-4b86-9e24-{number:012d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +49,9 @@ class Ran:
 
 
 class CommandLine:
-    """Runs `vgpu-cfg` in a folder of its own, where `examples`, `plans` and `estates` lie ready.
+    """Runs `vgpu-cfg` in a folder of its own, where copies of `examples`, `plans` and `estates` lie ready.
 
-    The lab has a virtual clock and lives in `state`.
+    The lab has a virtual clock and lives in `state`. New plans get the ids `plan_id(1)`, `plan_id(2)`, ….
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +62,10 @@ class CommandLine:
             ("plans", HERE / "plans"),
             ("estates", HERE / "estates"),
         ):
-            (folder / name).symlink_to(place)
+            shutil.copytree(place, folder / name)
         monkeypatch.chdir(folder)
+        ids = count(1)
+        monkeypatch.setattr(compose, "make_id", lambda: plan_id(next(ids)))
         monkeypatch.setenv("VGPU_CFG_STATE_FOLDER", "state")
         monkeypatch.setenv("VGPU_CFG_CONFIG", "config.yaml")
         monkeypatch.setenv("VGPU_CFG_LAB_SPEED", "0")
@@ -93,6 +103,10 @@ class CommandLine:
         folder.mkdir(parents=True, exist_ok=True)
         text = dump({"faults": list(faults), "lacking": list(lacking)})
         (folder / FILE_NAME).write_text(text, encoding="utf-8")
+
+    def keep_id(self, plan: str | Path) -> None:
+        """Put the id file beside a plan file, as the first run of another such folder left it."""
+        (self.folder / f"{plan}.id").write_text(f"{plan_id(1)}\n", encoding="utf-8")
 
     def write(self, name: str, text: str) -> Path:
         """Write a file into the folder that commands run in, and return its name there."""

@@ -151,6 +151,7 @@ def put_state(vgpu_cfg: CommandLine, saved: Path, estate: str = ESTATE) -> None:
     place = state_file(vgpu_cfg, estate)
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(saved, place)
+    vgpu_cfg.keep_id(PLAN)
 
 
 def hosts_of(state: LabState) -> dict[str, Host]:

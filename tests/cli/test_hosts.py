@@ -424,6 +424,7 @@ def test_own_vms_are_switched_off_where_that_is_allowed_and_on_again(
     others(vgpu_cfg, "grid_a100-40c", mode="time_sliced", power="off")
     vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("vms.yaml", FAIR.partition("hosts:")[0] + MINE))
     plan = vgpu_cfg.write("both.yaml", FAIR + MINE)
+    vgpu_cfg.keep_id(plan)
     before = vgpu_cfg.look("others.yaml")
     refused = vgpu_cfg("apply", "--yes", plan)
     assert refused.code == 4

@@ -1,4 +1,4 @@
-"""VMs of a plan that the file at hand does not name: two files of one name leave each other's alone."""
+"""VMs of a plan that the file at hand does not name: two files of one id leave each other's alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ESTATE = "two-a100"
 FIRST = """\
 version: 1
 name: shared
+id: 6b1d7c20-8e4f-4a15-b3d9-27f0c5a91e03
 vcenter: lab:two-a100
 defaults: {template: ubuntu-22.04-efi, cluster: gpu, folder: training, cpus: 4, memory: 16GiB}
 vms:

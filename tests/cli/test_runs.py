@@ -164,7 +164,8 @@ def test_a_vm_of_somebody_elses_is_never_touched(vgpu_cfg: CommandLine) -> None:
 
 def test_a_vm_that_is_in_the_way_by_its_name_is_told(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
-    other = Path("plans/before.yaml").read_text(encoding="utf-8").replace("name: changing", "name: other")
+    text = Path("plans/before.yaml").read_text(encoding="utf-8")
+    other = text.replace("name: changing\nid: 6b1d", "name: other\nid: 7c2e")
     vgpu_cfg.write("other.yaml", other)
     before = vgpu_cfg.look(ESTATE)
     ran = vgpu_cfg("apply", "--yes", "other.yaml")

@@ -29,12 +29,13 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def team(vgpu_cfg: CommandLine, applied: Path) -> CommandLine:
     shutil.copytree(applied, vgpu_cfg.state_folder)
-    vgpu_cfg.write("plan.yaml", WORKERS)
+    vgpu_cfg.keep_id(vgpu_cfg.write("plan.yaml", WORKERS))
     return vgpu_cfg
 
 
 def test_another_image_brings_just_what_holds_it(team: CommandLine) -> None:
     plan = team.write("image.yaml", WORKERS.replace(IMAGE, OTHER_IMAGE))
+    team.keep_id(plan)
     assert staged_modules(team, plan) == {
         "hvd-01": {"image", "worker", "launcher"},
         "hvd-02": {"image", "worker"},
@@ -75,6 +76,7 @@ def test_other_keys_are_told_of_and_never_tried_on_a_guest_that_has_the_old_ones
 
 def test_a_worker_more_changes_files_of_the_others_and_restarts_none(team: CommandLine) -> None:
     plan = team.write("three.yaml", THREE)
+    team.keep_id(plan)
     planned = team.done("plan", plan, "--output", "json", **SECRETS)
     of_others = {"hosts", "ssh-mesh"}
     modules = staged_modules(team, plan)

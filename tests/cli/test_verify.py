@@ -33,6 +33,7 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def trained(vgpu_cfg: CommandLine, applied: Path) -> CommandLine:
     shutil.copytree(applied, vgpu_cfg.state_folder)
+    vgpu_cfg.keep_id(PLAN)
     return vgpu_cfg
 
 
@@ -214,6 +215,7 @@ def test_a_choice_that_means_nothing_names_what_there_is(trained: CommandLine) -
 
 def test_thresholds_come_from_the_plan_file_and_the_command_line(trained: CommandLine) -> None:
     text = (trained.folder / PLAN).read_text(encoding="utf-8")
+    trained.keep_id("strict.yaml")
     plan = trained.write("strict.yaml", f"{text}\nverify: {{host_memory: 0.99, seconds: 7}}\n")
     ran = trained("verify", plan, "--only", "bandwidth", "--output", "json", **SECRETS)
     assert ran.code == 8

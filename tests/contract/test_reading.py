@@ -10,6 +10,7 @@ import pytest
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
@@ -218,7 +219,9 @@ def recorded(vcenter: VCenter) -> tuple[Inventory, PlayingTransport]:
     [
         ReadScope(),
         EVERYTHING,
-        ReadScope(plan="any", datacenter="elsewhere", vm_names=frozenset({"x"}), system_ids=True),
+        ReadScope(
+            plan=PlanIdentity(name="any"), datacenter="elsewhere", vm_names=frozenset({"x"}), system_ids=True
+        ),
     ],
     ids=["light", "everything", "another plan's"],
 )
@@ -284,9 +287,9 @@ def test_a_plans_own_vms_are_read_in_detail_wherever_they_are() -> None:
     mark = {"vgpu_cfg.plan": "mine", "vgpu_cfg.vm": "a"}
     with vcenter.desk() as desk:
         moid = clone(desk, vcenter, VmSpec(extra_config=mark), name="a")
-        mine = desk.inventory(ReadScope(plan="mine"))
-        other = desk.inventory(ReadScope(plan="other"))
-    assert [vm.moid for vm in mine.vms_marked("mine")] == [moid]
+        mine = desk.inventory(ReadScope(plan=PlanIdentity(name="mine")))
+        other = desk.inventory(ReadScope(plan=PlanIdentity(name="other")))
+    assert [vm.moid for vm in mine.vms_marked(PlanIdentity(name="mine"))] == [moid]
     assert mine.vm_by_moid[moid].detail is not None
     assert other.vm_by_moid[moid].detail is None
 
@@ -393,6 +396,6 @@ def test_a_vm_that_vanishes_meanwhile_breaks_nothing(nth: int, monkeypatch: pyte
         transport = Vanishing(vcenter.connect(), nth, lambda: desk.done(desk.writer.destroy_vm(moid)))
         other = replace(vcenter, connect=lambda: transport)
         with other.desk() as reading:
-            found = reading.inventory(ReadScope(plan="p", everything=True))
+            found = reading.inventory(ReadScope(plan=PlanIdentity(name="p"), everything=True))
     assert {vm.name for vm in found.vms} >= {"web-01", "web-02", "old"}
     assert all(vm.detail is not None for vm in found.vms if vm.moid != moid)

@@ -1,7 +1,7 @@
 """A vCenter at the port: reader, writer and clock in one, in memory, deterministic.
 
 Tasks take `task_seconds` of its own time each and take effect when they end. It can
-drop fields of a clone, fail the n-th call of a method, choose GPUs by a script, and
+drop fields of a clone (its instance UUID too), fail the n-th call of a method, choose GPUs by a script, and
 raise at the n-th wait. Power-ons and power-offs move a VM's change version; what a VM
 held may be shown for a while. `calls` tells what was asked, in order.
 """
@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from uuid import NAMESPACE_URL, uuid5
 
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.observed.vm import (
@@ -46,6 +48,11 @@ from vgpu_cfg.model.plan.vm_spec import (
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
 
 START = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
+
+
+def uuid_of(moid: str) -> str:
+    """Return the instance UUID that the server gives a VM."""
+    return str(uuid5(NAMESPACE_URL, moid))
 
 
 @dataclass
@@ -94,7 +101,8 @@ class FakeVCenter:
     # ------------------------------------------------------------- for tests
 
     def add_vm(self, name: str, moid: str, detail: VmDetail | None = None, **fields: object) -> Vm:
-        vm = Vm.model_validate({"moid": moid, "name": name, "detail": detail or VmDetail(), **fields})
+        made = {"moid": moid, "name": name, "detail": detail or VmDetail(), "instance_uuid": uuid_of(moid)}
+        vm = Vm.model_validate(made | fields)
         self.vms[moid] = vm
         return self._touch(vm)
 
@@ -155,12 +163,27 @@ class FakeVCenter:
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         return ()
 
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        told = {"is_enabled": True, "is_mandatory": True, "key": 1}
+        ties = {name: held for name, held in self.rules.items() if held and held[0] in self.vm_groups}
+        rules = [
+            ClusterRule.model_validate({"name": name, "kind": "anti_affinity", "vm_moids": held} | told)
+            for name, held in self.rules.items()
+            if name not in ties
+        ]
+        host_rules = [
+            VmHostRule.model_validate({"name": name, "vm_group": held[0], "host_group": held[1]} | told)
+            for name, held in ties.items()
+        ]
+        groups = [VmGroup(name=name, vm_moids=moids) for name, moids in self.vm_groups.items()]
+        return ClusterTies(rules=tuple(rules), host_rules=tuple(host_rules), vm_groups=tuple(groups))
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         return {}
 
     # ------------------------------------------------------------- writer
 
-    def create_vm(self, change: CreateVm) -> str:
+    def create_vm(self, change: CreateVm, instance_uuid: str | None = None) -> str:
         def finish() -> str:
             self._serial += 1
             moid = f"vm-{self._serial}"
@@ -170,7 +193,14 @@ class FakeVCenter:
             settings = {key: value for key, value in change.spec.settings.items() if key not in self.drops}
             unset = {name: _UNSET[name] for name in self.drops if name in _UNSET}
             kept = change.spec.model_copy(update={"settings": settings, **unset})
-            vm = Vm(moid=moid, name=change.vm.name, host_moid=change.location.host_moid, detail=before)
+            asked = instance_uuid if "instance_uuid" not in self.drops else None
+            vm = Vm(
+                moid=moid,
+                name=change.vm.name,
+                host_moid=change.location.host_moid,
+                instance_uuid=asked or uuid_of(moid),
+                detail=before,
+            )
             self.vms[moid] = vm
             self._apply(moid, kept)
             return moid
@@ -335,7 +365,7 @@ class FakeVCenter:
     def _seen(self, vm: Vm) -> Vm:
         extra = vm.detail.extra_config if vm.detail else {}
         plan = extra.get("vgpu_cfg.plan")
-        mark = OwnerMark(plan=plan, vm=extra.get("vgpu_cfg.vm", "")) if plan else None
+        mark = OwnerMark.parse(plan, extra.get("vgpu_cfg.vm", "")) if plan else None
         return vm.model_copy(update={"mark": mark})
 
     def _touch(self, vm: Vm) -> Vm:

@@ -48,6 +48,10 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 GIB = 1024
 READ_AT = datetime(2026, 11, 20, 21, 4, 11, tzinfo=UTC)
+PLAN_ID = "7c1f0a52-3b44-4d0e-9b6e-0f2a5d8c1e01"
+"""The id of the plan `demo`, which cases plan for."""
+OTHER_ID = "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"
+"""That of any other plan."""
 ROOT = "/dc1/vm"
 
 Row = Mapping[str, Any]
@@ -299,7 +303,9 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
     mark = row.get("mark")
     if mark is True:
         mark = f"demo/{row.get('name', name)}"
-    plan, _, marked_vm = (mark or "").partition("/")
+    owner = _mark(name, mark, row.get("marked") or {}) if mark else None
+    if owner is not None and "marked" in row:
+        row = {**row, "extra_config": {**owner.pairs, **(row.get("extra_config") or {})}}
     return Vm(
         moid=f"vm-{name}",
         name=row.get("name", name),
@@ -308,11 +314,27 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
         host_moid=f"host-{row['host']}" if "host" in row else f"host-{next(iter(hosts))}",
         power_state=PowerState(row.get("power", "poweredOn")),
         instance_uuid=f"uuid-{name}",
-        mark=OwnerMark(plan=plan, vm=marked_vm) if mark else None,
+        mark=owner,
         origin=VmOrigin(made_at=made["at"], made_by=made["by"]) if (made := row.get("made")) else None,
         detail=_detail({"reserved": True, "mmio": 128 if row.get("gpus") else None} | dict(row))
         if row.get("readable", True)
         else None,
+    )
+
+
+def _mark(name: str, names: str, more: Row) -> OwnerMark:
+    """Return an owner mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by` whom and `at`."""
+    plan, _, vm = names.partition("/")
+    plan_id = more.get("id", PLAN_ID if plan == "demo" else OTHER_ID)
+    if plan_id is None:
+        return OwnerMark(plan=plan, vm=vm)
+    return OwnerMark(
+        plan=plan,
+        vm=vm,
+        id=plan_id,
+        instance_uuid=f"uuid-{more.get('for', name)}",
+        made_by=more.get("by", ""),
+        made_at=more.get("at"),
     )
 
 

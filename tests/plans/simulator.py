@@ -17,6 +17,7 @@ from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import (
     DiskController,
@@ -102,7 +103,7 @@ def carry_out(
 
     `fingerprints` are those of the secrets that are written into guests.
     """
-    world = _World(observed, plan.name, choose)
+    world = _World(observed, plan.desired.identity, choose)
     world.fingerprints = fingerprints or {}
     world.turns = StartQueues(plan.contests)
     done: set[str] = set()
@@ -119,7 +120,7 @@ def carry_out(
 
 
 class _World:
-    def __init__(self, observed: Inventory, plan: str, choose: Chooser) -> None:
+    def __init__(self, observed: Inventory, plan: PlanIdentity, choose: Chooser) -> None:
         self.observed, self.plan, self.choose = observed, plan, choose
         self.vms: dict[str, Vm] = {vm.moid: vm for vm in observed.vms}
         self.hosts: dict[str, Host] = {host.moid: host for host in observed.hosts}
@@ -263,7 +264,8 @@ class _World:
             name=change.vm.name,
             folder_moid=change.location.folder_moid,
             host_moid=change.location.host_moid,
-            mark=OwnerMark(plan=extra["vgpu_cfg.plan"], vm=extra["vgpu_cfg.vm"]),
+            instance_uuid=f"uuid-of-{moid}",
+            mark=self._mark(extra, f"uuid-of-{moid}"),
             detail=base.model_copy(
                 update={
                     "datastore_moids": (change.location.datastore_moid,),
@@ -292,10 +294,17 @@ class _World:
         kept = {key: value for key, value in extra.items() if value}
         if detail.memory_reservation_locked:
             detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
+        if "vgpu_cfg.plan" in spec.extra_config:
+            vm = vm.model_copy(update={"mark": self._mark(kept, vm.instance_uuid)})
         self._set_detail(
             vm.model_copy(update={"detail": detail}),
             {"extra_config": kept, "change_version": f"{vm.detail.change_version if vm.detail else 0}+"},
         )
+
+    def _mark(self, extra: Mapping[str, str], instance_uuid: str) -> OwnerMark:
+        """Return the mark as a run completes it."""
+        plan = self.plan
+        return OwnerMark(plan=plan.name, vm=extra["vgpu_cfg.vm"], id=plan.id, instance_uuid=instance_uuid)
 
     def _set_detail(self, vm: Vm, update: Mapping[str, Any]) -> None:
         detail = (vm.detail or VmDetail()).model_copy(update=dict(update))

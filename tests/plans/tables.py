@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.plans.estate import PLAN_ID
 from vgpu_cfg.documents import read_document
 from vgpu_cfg.planning.expand.ranges import read_members
 
@@ -20,7 +21,7 @@ Row = Mapping[str, Any]
 
 TABLES = Path(__file__).parent / "cases"
 
-ORDINARY_PLAN: Row = {"version": 1, "name": "demo", "vcenter": "vc.example"}
+ORDINARY_PLAN: Row = {"version": 1, "name": "demo", "id": PLAN_ID, "vcenter": "vc.example"}
 ORDINARY_VM: Row = {
     "template": "ubuntu",
     "cluster": "gpu",

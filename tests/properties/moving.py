@@ -11,6 +11,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, open_estate, together
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
@@ -97,7 +98,7 @@ class Desk:
 
     def _read(self) -> Any:
         scope = ReadScope(
-            plan=self.desired.name,
+            plan=self.desired.identity,
             vm_names=frozenset(vm.name for vm in self.desired.vms),
             template_names=frozenset({"ubuntu", "ubuntu-22.04-efi"}),
         )
@@ -107,6 +108,7 @@ class Desk:
 @contextmanager
 def desk(lab: Lab, desired: DesiredPlan) -> Iterator[Desk]:
     with Session(lab, "lab", LAB_USER, LAB_PASSWORD) as session:
+        desired = desired.model_copy(update={"id": PLAN_ID})
         yield Desk(lab, desired, VCenterReader(session, StandingClock()), VCenterWriter(session))
 
 

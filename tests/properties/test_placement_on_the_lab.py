@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.extent import examples
+from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from tests.properties.moving import StandingClock
 from vgpu_cfg.catalog import load_catalog
@@ -49,13 +50,13 @@ SLOW = settings(
 def desired_plan(wanted: tuple[Wanted, ...], folder: Path) -> DesiredPlan:
     path = folder / "plan.yaml"
     path.write_text(json.dumps(plan_rows(wanted)), encoding="utf-8")
-    return load_plan(path).desired
+    return load_plan(path).desired.model_copy(update={"id": PLAN_ID})
 
 
 def planned(lab: Lab, desired: DesiredPlan, reader: VCenterReader) -> Plan:
     del lab
     scope = ReadScope(
-        plan=desired.name,
+        plan=desired.identity,
         vm_names=frozenset(vm.name for vm in desired.vms),
         template_names=frozenset({"ubuntu"}),
     )

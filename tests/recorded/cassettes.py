@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from vcr.config import VCR
 
 from vgpu_cfg.cli.compose import SystemClock
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording.canonical import request_key
@@ -25,7 +26,7 @@ FOLDER = Path(__file__).with_name("cassettes")
 ADDRESS = "vcenter.example.com"
 USER = "administrator@vsphere.local"
 SCOPE = ReadScope(
-    plan="horovod-a100",
+    plan=PlanIdentity(name="horovod-a100"),
     vm_names=frozenset({"hvd-01", "hvd-02"}),
     template_names=frozenset({"ubuntu-22.04-efi"}),
     extra_config_keys=frozenset({"disk.EnableUUID"}),

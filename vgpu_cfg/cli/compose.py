@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import CertificateRejected, HostShellError, NotFound, Unreachable, UnsafePlan
+from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
@@ -32,11 +33,17 @@ if TYPE_CHECKING:
         HostShells,
         HostWriter,
         InventoryReader,
+        MakeId,
         Transport,
     )
     from vgpu_cfg.render.markdown.parts import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
+
+
+def make_id() -> str:
+    """Make an id that nobody has made before."""
+    return new_id()
 
 
 class SystemClock:
@@ -106,6 +113,7 @@ def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
 class Estate:
     """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
 
+    `make_id` makes the instance UUIDs of new VMs.
     `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
     the secrets of its guests.
     """
@@ -117,6 +125,7 @@ class Estate:
     logins: Callable[[Mapping[str, str]], HostShells]
     guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
+    make_id: MakeId = make_id
 
 
 @contextmanager

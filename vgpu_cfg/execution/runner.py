@@ -29,9 +29,11 @@ from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
 from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
-from vgpu_cfg.model.plan.change import Change, ManualStep, Plan, StageGuest
+from vgpu_cfg.execution.vms.owner_marks import is_marking
+from vgpu_cfg.model.identity import new_id
+from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, Plan, ReconfigureVm, StageGuest
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
-from vgpu_cfg.ports import ChangeWriter, InventoryReader, TaskUpdate
+from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
 
@@ -45,13 +47,16 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
     hosts: HostTools | None = None,
     guests: GuestTools | None = None,
     options: RunOptions | None = None,
+    user: str = "",
+    make_id: MakeId = new_id,
     on_event: Callable[[Event], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Carry a plan out and report what became of each change.
 
     A plan that prepares hosts takes `hosts`, one that sets guests up `guests`; their shells are closed
-    before this returns or raises.
+    before this returns or raises. `user` is the account at vCenter, which owner marks name, and `make_id`
+    makes the instance UUIDs of new VMs.
     Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
     and the running ones are waited for; a second KeyboardInterrupt leaves them running.
     Failures of changes are in the report, not raised. Raises PlanError before anything is
@@ -65,7 +70,9 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
         raise ValueError("a plan that prepares hosts needs what changes them")
     if guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
         raise ValueError("a plan that sets guests up needs what reaches them")
-    session = RunSession(plan, reader, writer, clock, options or RunOptions())
+    if not plan.desired.id and any(_is_marking(change) for change in plan.changes):
+        raise ValueError("a plan that marks VMs needs an id")
+    session = RunSession(plan, reader, writer, clock, options or RunOptions(), user=user, make_id=make_id)
     guest_session = GuestSession(session, guests) if guests is not None else None
     try:
         host_session = HostSession(session, hosts) if hosts is not None else None
@@ -75,6 +82,10 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
             guest_session.close()
         if hosts is not None:
             hosts.shells.close()
+
+
+def _is_marking(change: Change) -> bool:
+    return isinstance(change, CreateVm | ReconfigureVm) and is_marking(change.spec)
 
 
 def exit_code_of(report: Report) -> int:

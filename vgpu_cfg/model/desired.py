@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_serializer
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.plan_file import (
     GpuEntry,
     HostEntry,
@@ -224,17 +225,31 @@ class DesiredNetwork(Frozen):
     origin: str = ""
 
 
+class ProtectingContext(Frozen):
+    """What a context of the config file protects at its vCenter, whatever the plan says."""
+
+    name: str
+    file: str
+    protect: ProtectEntry
+
+
 class DesiredPlan(Frozen):
     """Everything that one plan file asks of one vCenter.
 
-    `vcenter` is a context's name, an address or `lab:…`. `checks` gives findings
-    (by their VG code) another severity, where the check allows it.
+    `id` is "" where the plan has none yet; `id_file` is the path of the file that it is to be written to at
+    the first apply, seen from the plan file or the saved plan, "" where it is kept already.
+    `vcenter` is a context's name, an address or `lab:…`. `contexts` are those of its vCenter that protect
+    something; they come from the settings of whoever runs a command, anew each time, and never from a plan.
+    `checks` gives findings (by their VG code) another severity, where the check allows it.
     """
 
     name: str
+    id: str = ""
+    id_file: str = ""
     vcenter: str
     datacenter: str | None = None
     protect: ProtectEntry = ProtectEntry()
+    contexts: tuple[ProtectingContext, ...] = ()
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
     hosts: tuple[DesiredHosts, ...] = ()
@@ -242,3 +257,8 @@ class DesiredPlan(Frozen):
     vms: tuple[DesiredVm, ...] = ()
     training: DesiredTraining | None = None
     verify: VerifyEntry | None = None
+
+    @property
+    def identity(self) -> PlanIdentity:
+        """By what its VMs are told from those of others."""
+        return PlanIdentity(name=self.name, id=self.id)

@@ -27,6 +27,7 @@ class Header:
     """The merged header; empty texts where a fault stands in `faults`."""
 
     name: str = ""
+    id: str = ""
     vcenter: str = ""
     datacenter: str | None = None
     protect: ProtectEntry = field(default_factory=ProtectEntry)
@@ -68,6 +69,8 @@ def _take(header: Header, stated: FileHeader) -> None:
     given = stated.model_fields_set
     if "name" in given:
         header.name = stated.name
+    if "id" in given:
+        header.id = stated.id
     if "vcenter" in given:
         if isinstance(stated.vcenter, Server):
             header.vcenter, header.datacenter = stated.vcenter.server, stated.vcenter.datacenter

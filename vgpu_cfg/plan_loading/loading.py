@@ -13,6 +13,7 @@ from vgpu_cfg.documents import Document, Part
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading.header import read_header
+from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
 from vgpu_cfg.plan_loading.refusals import without_unsupported
 from vgpu_cfg.plan_loading.sources import read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
@@ -83,11 +84,15 @@ def load_plan(
     )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
     late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *host_names]
+    kept_id, id_faults = _kept_id(Path(path), header.id, main)
+    late += id_faults
     faults = _without_repeats(early, [*header.faults, *late])
     if faults:
         raise DocumentError(faults)
     desired = DesiredPlan(
         name=header.name,
+        id=kept_id,
+        id_file="" if kept_id else id_file_of(Path(path)).name,
         vcenter=header.vcenter,
         datacenter=header.datacenter,
         protect=header.protect,
@@ -100,6 +105,20 @@ def load_plan(
         verify=header.verify,
     )
     return LoadedPlan(Path(path), desired, tuple(sources.documents), _digest(desired))
+
+
+def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[DocumentFault]]:
+    """Return the plan's id, "" where it has none yet: from the plan file, else from the file beside it."""
+    file = id_file_of(path)
+    try:
+        kept = read_id_file(file)
+    except DocumentError as error:
+        return stated, list(error.faults)
+    if stated and kept and stated != kept:
+        message = f"the plan file says the id {stated}, and {file.name} beside it {kept}"
+        hint = "keep the one that the marks of the plan's VMs hold (extraConfig vgpu_cfg.plan)"
+        return stated, [main.fault(("id",), message, hint)]
+    return stated or kept, []
 
 
 def _section(document: Document, key: str) -> Part | None:
@@ -122,5 +141,7 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 def _digest(desired: DesiredPlan) -> str:
     origins: dict[str, Any] = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
-    content = desired.model_dump(mode="json", exclude={**origins, "training": {"origin"}})
+    content = desired.model_dump(
+        mode="json", exclude={**origins, "training": {"origin"}, "id": True, "id_file": True}
+    )
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -10,7 +10,7 @@ from pathlib import Path
 from vgpu_cfg.documents import Document, parse_text, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
-_ONLY_IN_PLANS = ("name", "vms", "training")
+_ONLY_IN_PLANS = ("name", "id", "vms", "training")
 
 
 @dataclass(slots=True)

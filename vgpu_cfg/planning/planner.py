@@ -14,7 +14,7 @@ from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids
+from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
 from vgpu_cfg.planning.estate.site import check_networks
 from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.checks import Code
@@ -134,7 +134,8 @@ class _Planning:
         ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
         changes, result.contests = ordered.changes, ordered.contests
         reported = {vm.moid for vm in (*owned.existing.values(), *deleted)}
-        staying = marked_moids(self.desired.name, self.observed) - reported
+        staying = marked_moids(self.desired.identity, self.observed) - reported
+        staying |= others_moids(self.desired.identity, self.observed)
         rules = [
             *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),

@@ -82,6 +82,8 @@ POWER_OFF = "VirtualMachine.Interact.PowerOff"
 UPGRADE = "VirtualMachine.Config.UpgradeVirtualHardware"
 EDIT_CLUSTER = "Host.Inventory.EditCluster"
 ADVANCED = "VirtualMachine.Config.AdvancedConfig"
+BASIC_SETTINGS = "VirtualMachine.Config.Settings"
+"""Of the instance UUID that a new VM is given."""
 ADD_REMOVE_DEVICE = "VirtualMachine.Config.AddRemoveDevice"
 EDIT_DEVICE = "VirtualMachine.Config.EditDevice"
 ADD_DISK = "VirtualMachine.Config.AddNewDisk"
@@ -234,6 +236,7 @@ def _of_creation(change: CreateVm, templates: set[str]) -> Iterator[Needed]:
         yield location.folder_moid, ADD_DISK
     else:
         yield location.folder_moid, CREATE
+    yield location.folder_moid, BASIC_SETTINGS
     yield location.resource_pool_moid, ASSIGN_TO_POOL
     yield location.datastore_moid, ALLOCATE_SPACE
     yield from _of_spec(change.spec, location.folder_moid)

@@ -18,7 +18,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault, LoginFailed, NotFound
+from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import APP_NAME, config_file
@@ -52,6 +54,7 @@ class Context(Frozen):
     thumbprint: str | None = None
     insecure: bool = False
     timeout_seconds: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)] | None = None
+    protect: ProtectEntry = ProtectEntry()
 
 
 class ConfigFile(Frozen):
@@ -79,7 +82,10 @@ class Environment(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A server and how to reach it. `password` is fetched when it is first needed."""
+    """A server and how to reach it. `password` is fetched when it is first needed.
+
+    `protecting` are the contexts of this server that protect something, whichever way it was named.
+    """
 
     server: str
     user: str = ""
@@ -90,6 +96,7 @@ class Connection:
     timeout_seconds: float = 60.0
     recording: Path | None = None
     password_sources: tuple[str, ...] = ()
+    protecting: tuple[ProtectingContext, ...] = ()
 
     @property
     def is_lab(self) -> bool:
@@ -161,7 +168,21 @@ def resolve_connection(
         or context.timeout_seconds
         or 60.0,
         password_sources=_password_sources(flags, environment, context, is_lab=is_lab),
+        protecting=_protecting(chosen, config),
     )
+
+
+def _protecting(server: str, config: ConfigFile) -> tuple[ProtectingContext, ...]:
+    """Return every context of a server that protects something: a plan may name the server by its address."""
+    return tuple(
+        ProtectingContext(name=name, file=str(config_file()), protect=context.protect)
+        for name, context in config.contexts.items()
+        if _plain(context.server) == _plain(server) and context.protect != ProtectEntry()
+    )
+
+
+def _plain(server: str) -> str:
+    return server.casefold().removesuffix(":443").removesuffix(".")
 
 
 def _environment() -> Environment:

@@ -69,11 +69,7 @@ def make_host_views(
 
 def _own_vms(desired: DesiredPlan, observed: Inventory) -> tuple[Vm, ...]:
     names = {vm.name for vm in desired.vms}
-    return tuple(
-        vm
-        for vm in observed.vms
-        if vm.name in names and not vm.is_template and vm.mark is not None and vm.mark.plan == desired.name
-    )
+    return tuple(vm for vm in observed.vms if vm.name in names and vm.is_of(desired.identity))
 
 
 def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inventory) -> GuestView:

@@ -11,6 +11,7 @@ from typing import Any
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.expected import MAYBE, OF_A_VM, SET, Told, told_by
 from tests.properties.shown_and_run.wire import GUEST_SHELL, HOST_SHELL, Sent, host_of
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.render.text.plan.change_lines import IN_HEAD, topic_of
 
@@ -65,7 +66,7 @@ def faults_of(run: Run, *, of_vms: bool, used: set[Exemption] | None = None) -> 
             continue
         count: Counter[Key] = Counter()
         for path, value in (("", ""), *sent.leaves):
-            key = (method, on, _plain_path(path), _named_values(value, run))
+            key = (method, on, _plain_path(path), _named_values(_as_told(path, value), run))
             anywhere = (method, "", *key[2:])
             seen |= {key, anywhere}
             if (path, value) in sent.kept:
@@ -106,6 +107,14 @@ def _named(sent: Sent, run: Run) -> tuple[str, str]:
     if sent.method == "UpdateAssignedLicense":
         return sent.method, leaves["entity"]
     return sent.method, host_of(sent.on) or sent.on
+
+
+def _as_told(path: str, value: str) -> str:
+    """Return a value without what a run adds that no plan can know: an owner mark tells the plan's name.
+
+    Behind it stand the plan's id, the instance UUID of a VM that was just made, the account and the time.
+    """
+    return value.partition(" ")[0] if path == f"extraConfig[{MARK_PLAN_KEY}]" else value
 
 
 def _named_values(value: str, run: Run) -> str:

@@ -58,6 +58,7 @@ EXEMPTIONS = (
     Exemption(
         SET, "changeVersion", "how the VM was found: vCenter refuses the request where it has moved on"
     ),
+    Exemption(SET, "instanceUuid", "made by the run for a new VM, and named by the VM's owner mark"),
     Exemption(
         SET,
         r"extraConfig\[vgpu_cfg\.guest\]",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.fakes.fake_hosts import FakeHosts
-from tests.unit.execution.makers import plan_of
+from tests.unit.execution.makers import PLAN, plan_of
 from vgpu_cfg.execution import HostTools, RunOptions, run_plan
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Subject
@@ -181,7 +181,7 @@ def estate(hosts: int = 1, **fields: Any) -> FakeHosts:
 def tools_for(server: Any, *, access: AccessEntry | None = OPEN, **fields: Any) -> HostTools:
     allowed = {f"host-{number}": access for number in range(1, 10)} if access is not None else {}
     fields = {"logins": server, "secrets": {"esxi": "hidden"}, **fields}
-    return HostTools("demo", server, server, access=allowed, settings=TABLE.__getitem__, **fields)
+    return HostTools(PLAN, server, server, access=allowed, settings=TABLE.__getitem__, **fields)
 
 
 def run(

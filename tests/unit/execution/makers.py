@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.fakes.fake_vcenter import START, FakeVCenter
+from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.vm import OwnerMark, VmDetail
 from vgpu_cfg.model.plan.change import (
     Change,
     CloneFrom,
@@ -29,6 +30,8 @@ from vgpu_cfg.model.plan.vm_spec import NewVgpu, VmSpec
 from vgpu_cfg.ports import ReadScope
 
 SCOPE = ReadScope()
+PLAN_ID = "0d5b1a4e-6f0c-4c35-9d0e-7f1f6a3c2b11"
+PLAN = PlanIdentity(name="demo", id=PLAN_ID)
 TEMPLATE = VmRef(name="ubuntu-22.04-efi", moid="vm-template")
 TEMPLATE_DETAIL = VmDetail(hardware_version=19, guest_id="ubuntu64Guest", cpus=2, memory_mib=2048)
 
@@ -46,11 +49,15 @@ def add_own_vm(
 ) -> None:
     """Add a VM with the owner mark of plan `demo`."""
     detail = detail or VmDetail(hardware_version=21, cpus=4, memory_mib=8192)
-    detail = detail.model_copy(update={"extra_config": {**mark(name), **detail.extra_config}})
+    signed = OwnerMark(
+        plan="demo", vm=name, id=PLAN_ID, instance_uuid=uuid_of(moid), made_by="jo@lab", made_at=START
+    )
+    detail = detail.model_copy(update={"extra_config": {**signed.pairs, **detail.extra_config}})
     server.add_vm(name, moid, detail, **({"host_moid": "host-1"} | fields))
 
 
 def mark(name: str) -> dict[str, str]:
+    """Return the mark as a plan states it, and as version 0.1.0 wrote it."""
     return {"vgpu_cfg.plan": "demo", "vgpu_cfg.vm": name}
 
 
@@ -137,7 +144,7 @@ def plan_of(*changes: Change, **fields: Any) -> Plan:
         "name": "demo",
         "target": PlanTarget(address="vc01.example.com", instance_uuid="1234", datacenter="dc1"),
         "read_at": START,
-        "desired": DesiredPlan(name="demo", vcenter="prod"),
+        "desired": DesiredPlan(name="demo", id=PLAN_ID, vcenter="prod"),
         "changes": changes,
     }
     return Plan(**(made | fields))

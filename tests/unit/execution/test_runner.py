@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution import host_makers
-from tests.unit.execution.makers import create, estate, pin, plan_of, power_on, run, statuses
+from tests.unit.execution.makers import PLAN, create, estate, pin, plan_of, power_on, run, statuses
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable
 from vgpu_cfg.execution import HostTools, exit_code_of, run_plan
 from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Severity, Subject
@@ -237,7 +237,7 @@ def test_a_plan_that_prepares_hosts_is_not_run_without_what_changes_them() -> No
 
 def test_settings_come_from_the_table_and_views_show_what_was_read() -> None:
     tools = host_makers.estate()
-    found = HostTools("demo", tools, tools)
+    found = HostTools(PLAN, tools, tools)
     assert found.settings(SETTINGS[0].key) is SETTINGS[0]
     (host,) = tools.read_hosts(["host-1"])
     view = found.view_of(host, tools.read_facts(["host-1"], frozenset()))

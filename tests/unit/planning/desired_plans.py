@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.plans.estate import make_inventory
+from tests.plans.estate import PLAN_ID, make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -34,7 +34,9 @@ def vm(name: str, *profiles: str, **more: Any) -> DesiredVm:
 
 
 def plan_for(*vms: DesiredVm, **more: Any) -> DesiredPlan:
-    return DesiredPlan.model_validate({"name": "demo", "vcenter": "vc.example", "vms": vms} | more)
+    return DesiredPlan.model_validate(
+        {"name": "demo", "id": PLAN_ID, "vcenter": "vc.example", "vms": vms} | more
+    )
 
 
 def estate(vms: dict[str, Any] | None = None, **more: Any) -> Inventory:

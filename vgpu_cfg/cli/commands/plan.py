@@ -114,12 +114,15 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.plan_id import proposed
     from vgpu_cfg.cli.flows.saved_plan import save_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.output import show
 
     names = names_to_delete(delete, prune=prune)
     request = flow.read_request(path, variables, variable_files)
+    if out is not None:
+        request = proposed(request, out)
     chosen = _options(allow_power_cycle, names, only)
     made, observed = flow.plan_once(request, connection, chosen, open_shell=open_shell)
     refused = bool(made.errors) and request.reviewed is None

@@ -37,10 +37,12 @@ EXIT_DIFFERENCES = 10
 class PlanRequest:
     """What the user asked for: a plan file's content, or a plan that was reviewed.
 
-    A plan file comes from `path`, with the `variables` and `variable_files` of the command line.
+    A plan file comes from `path`, with the `variables` and `variable_files` of the command line. `folder` is
+    where a new id of the plan is kept: beside the plan file, or beside the reviewed plan.
     """
 
     desired: DesiredPlan
+    folder: Path
     reviewed: Plan | None = None
     path: Path = Path()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -58,18 +60,20 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
                 "a reviewed plan has its variables filled in already", param_hint="--set"
             )
         reviewed = load_plan_json(path)
-        return PlanRequest(reviewed.desired, reviewed, path)
+        return PlanRequest(reviewed.desired, path.parent, reviewed, path)
     from vgpu_cfg.plan_loading import load_plan
+    from vgpu_cfg.plan_loading.id_file import id_file_of
 
     loaded = load_plan(path, variables=variables, variable_files=variable_files)
-    return PlanRequest(loaded.desired, None, path, variables, variable_files)
+    return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
-    """Decide which server a plan is for, and return it with the datacenter that is meant there."""
+    """Decide which server a plan is for; return it with the datacenter and what contexts protect there."""
     desired = request.desired
     connection = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
-    return connection, desired.model_copy(update={"datacenter": connection.datacenter})
+    here = {"datacenter": connection.datacenter, "contexts": connection.protecting}
+    return connection, desired.model_copy(update=here)
 
 
 def scope_of(desired: DesiredPlan) -> ReadScope:
@@ -78,7 +82,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
     from vgpu_cfg.ports import HostScope, ReadScope
 
     return ReadScope(
-        plan=desired.name,
+        plan=desired.identity,
         datacenter=desired.datacenter,
         vm_names=frozenset(vm.name for vm in desired.vms),
         template_names=frozenset(

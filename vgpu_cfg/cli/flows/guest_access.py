@@ -169,7 +169,7 @@ def _first_seed(desired: DesiredPlan, observed: Inventory) -> PlanSeed:
     staged = [
         vm.name
         for vm in observed.vms
-        if vm.mark is not None and vm.mark.plan == desired.name and vm.detail is not None
+        if vm.is_of(desired.identity) and vm.detail is not None
         if _KEYED & parse_mark(vm.detail.extra_config.get(GUEST_MARK_KEY, "")).keys()
     ]
     if staged:

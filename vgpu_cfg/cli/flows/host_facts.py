@@ -62,7 +62,7 @@ def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, option
     catalog = load_catalog()
     secrets = host_secrets(desired, is_lab=estate.is_lab)
     return HostTools(
-        plan=desired.name,
+        plan=desired.identity,
         writer=estate.host_writer,
         clock=estate.clock,
         logins=estate.logins(secrets),

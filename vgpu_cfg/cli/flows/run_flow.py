@@ -33,6 +33,7 @@ from vgpu_cfg.cli.flows.host_facts import (
     with_facts,
     with_shell_facts,
 )
+from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.saved_plan import check_reviewed
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
@@ -109,6 +110,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
 
     catalog = load_catalog()
     connection, desired = locate(request, flags)
+    desired = with_id(desired)
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = _after_reboots(desired, estate, options)
@@ -124,6 +126,8 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             if reaches_beyond_vms(desired)
             else None
         )
+        if tools is not None and tools.opens_shells:
+            keep_id(desired, request.folder)
         observed = _through_shells(desired, observed, tools, options)
         if tools is not None:
             show.shells_opened(tools)
@@ -143,7 +147,17 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             _remember(desired, after, tools, options)
             return after
 
-        work = _Work(plan, observed, plan_for, read_back, f"Make {_these(plan)}?", "apply", tools, guests)
+        work = _Work(
+            plan,
+            observed,
+            plan_for,
+            read_back,
+            f"Make {_these(plan)}?",
+            "apply",
+            tools,
+            guests,
+            lambda: keep_id(desired, request.folder),
+        )
         return _decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
 
 
@@ -173,7 +187,10 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A plan that is about to be carried out, and how the estate is read and planned for again."""
+    """A plan that is about to be carried out, and how the estate is read and planned for again.
+
+    `keep` writes down what must outlive the run, before its first change.
+    """
 
     plan: Plan
     observed: Inventory
@@ -183,6 +200,7 @@ class _Work:
     verb: str
     tools: HostTools | None = None
     guests: GuestSecrets | None = None
+    keep: Callable[[], None] = lambda: None
 
 
 def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
@@ -198,7 +216,7 @@ def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -
             observed.host_by_moid[moid].name
             for moid, facts in observed.facts.hosts.items()
             if facts.mark is not None
-            and facts.mark.plan == desired.name
+            and facts.mark.is_of(desired.identity)
             and facts.mark.restart == "reboot"
             and observed.host_by_moid[moid].connection is not Connection.CONNECTED
         ]
@@ -276,6 +294,7 @@ def _decide_and_run(work: _Work, estate: Estate, how: ApplyOptions, *, is_review
     plan = work.plan
     refuse_missing_privileges(plan, work.observed, estate.reader)
     ask(work.question, yes=how.yes)
+    work.keep()
     report, journal = _carry_out(work, estate, how)
     how = how.after(_deleted(plan, report))
     plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
@@ -360,6 +379,8 @@ def _carry_out(work: _Work, estate: Estate, how: ApplyOptions) -> tuple[Report, 
             clock,
             hosts=work.tools,
             guests=guests,
+            user=work.observed.vcenter.user,
+            make_id=estate.make_id,
             options=RunOptions(
                 parallel=how.parallel, per_host=how.per_host, done_by_hand=frozenset(how.done)
             ),

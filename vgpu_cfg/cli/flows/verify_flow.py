@@ -114,11 +114,7 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
 
 def _own_vms(desired: DesiredPlan, observed: Inventory) -> list[Vm]:
     names = {vm.name for vm in desired.vms}
-    return [
-        vm
-        for vm in observed.vms
-        if vm.name in names and vm.mark is not None and vm.mark.plan == desired.name and not vm.is_template
-    ]
+    return [vm for vm in observed.vms if vm.name in names and vm.is_of(desired.identity)]
 
 
 def _read(desired: DesiredPlan, estate: Estate) -> Inventory:

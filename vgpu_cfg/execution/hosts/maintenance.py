@@ -166,7 +166,7 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
     """See that nothing has come to run there that would have to be switched off: two readings in bulk."""
     run = hosts.run
     observed = run.reader.read_inventory(
-        ReadScope(plan=run.plan.name, datacenter=run.plan.target.datacenter or None)
+        ReadScope(plan=run.plan.desired.identity, datacenter=run.plan.target.datacenter or None)
     )
     running = [vm.moid for vm in observed.vms if vm.is_on and vm.host_moid == host.moid]
     seen = run.reader.read_vms(running) if running else ()

@@ -189,6 +189,6 @@ def _portgroup_named(name: str, switch_moid: str, facts: EstateFacts, hosts: Hos
     switch = next((one for one in facts.switches if one.moid == switch_moid), None)
     if switch is None:
         return None
-    observed = hosts.run.reader.read_inventory(ReadScope(plan=hosts.run.plan.name))
+    observed = hosts.run.reader.read_inventory(ReadScope(plan=hosts.run.plan.desired.identity))
     found = (net.moid for net in observed.networks if net.name == name and net.moid in switch.portgroup_vlans)
     return next(found, None)

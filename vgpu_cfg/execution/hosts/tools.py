@@ -10,6 +10,7 @@ from typing import Self
 from vgpu_cfg.execution.hosts.shell_access import ShellAccess
 from vgpu_cfg.execution.records.marks import HostMarks
 from vgpu_cfg.execution.run.session import RunClock
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
@@ -44,7 +45,7 @@ class HostTools:
     are closed however a run ends.
     """
 
-    plan: str
+    plan: PlanIdentity
     writer: HostWriter
     clock: RunClock
     logins: HostShells | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.errors import StalePlan
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import HostAttribute, HostFacts, HostMark, is_same_boot
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.host_change import SettingTarget
@@ -21,7 +22,7 @@ from vgpu_cfg.ports import Clock, HostWriter
 class HostMarks:
     """The marks of a plan's hosts, as last read or written. `names` maps moids to names, for messages."""
 
-    plan: str
+    plan: PlanIdentity
     writer: HostWriter
     clock: Clock
     names: dict[str, str] = field(default_factory=dict)
@@ -34,7 +35,7 @@ class HostMarks:
         """
         self.names[host.moid] = host.name
         mark = facts.mark
-        if mark is not None and mark.plan != self.plan:
+        if mark is not None and not mark.is_of(self.plan):
             raise StalePlan(
                 f"the plan {mark.plan} has been working on {host.name} since {mark.since:%Y-%m-%d %H:%M}"
                 + (f": {mark.reason}" if mark.reason else ""),
@@ -54,7 +55,9 @@ class HostMarks:
         Takes one call, or none where the mark says so already. Raises VCenterError.
         """
         before = self._known.get(host_moid)
-        after = (before or HostMark(plan=self.plan, since=self.clock.now())).model_copy(update=fields)
+        after = (before or HostMark(plan=self.plan.name, id=self.plan.id, since=self.clock.now())).model_copy(
+            update=fields
+        )
         if _owes_nothing(after):
             self.clear(host_moid)
         elif after != before:

@@ -9,10 +9,11 @@ from typing import Protocol, TypeVar
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.knowledge.faults import explain_fault
+from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.plan.report import SettingReading
-from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, TaskState, TaskUpdate
+from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, MakeId, TaskState, TaskUpdate
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class RunOptions:
 class RunSession:
     """The state that the steps of one run share.
 
+    `user` is the account at vCenter, which owner marks name; `make_id` makes the instance UUIDs of new VMs.
     `made` maps the names of VMs that this run made to their moids, `versions` a moid
     to its change version after this run's last change to it and `seen` to how the VM was
     read then, `half_made` the names of VMs that were made and do not yet show what was
@@ -81,6 +83,8 @@ class RunSession:
     writer: ChangeWriter
     clock: RunClock
     options: RunOptions
+    user: str = ""
+    make_id: MakeId = new_id
     note: Callable[[str, str], None] = lambda _change_id, _message: None
     is_stopping: bool = False
     made: dict[str, str] = field(default_factory=dict)
@@ -145,11 +149,11 @@ class RunSession:
         found = self.read_vm(self.moid_of(vm), keys)
         if found is None:
             return None
-        mark = found.mark
-        if found.name != vm.name or mark is None or mark.plan != self.plan.name or mark.vm != vm.name:
-            says = f"its mark says {mark.plan}/{mark.vm}" if mark else "it carries no owner mark"
+        mark, plan = found.mark, self.plan.desired.identity
+        is_own = mark is not None and mark.is_named(plan) and mark.vm == vm.name and not found.is_copy
+        if found.name != vm.name or not is_own:
             raise StalePlan(
-                f"{found.name} is not this plan's VM any more: {says}",
+                f"{found.name} is not this plan's VM any more: {_whose(found)}",
                 subject=vm.name,
                 remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
             )
@@ -166,6 +170,35 @@ class RunSession:
                 f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
             )
         return found
+
+    def read_to_delete(self, vm: VmRef) -> Vm | None:
+        """Read an own VM right before it is deleted, and see that its mark proves that it is this plan's.
+
+        Returns None where it has gone. Raises StalePlan as `read_own_vm`, and for a mark without an id.
+        """
+        found = self.read_own_vm(vm)
+        if found is None:
+            return None
+        if found.mark is None or not found.mark.id:
+            raise StalePlan(
+                f"{found.name} is not deleted: its owner mark holds no id, and names alone prove nothing",
+                subject=vm.name,
+                remedy="run `vgpu-cfg apply`: it completes the mark; then delete the VM",
+            )
+        return found
+
+    def check_members(self, moids: Iterable[str], what: str) -> None:
+        """Raise StalePlan where a rule or a group that is to go holds a VM of another plan, or a copy."""
+        plan = self.plan.desired.identity
+        found = self.reader.read_vms(moids)
+        others = [vm for vm in found if vm.mark is not None and not vm.is_of(plan)]
+        if others:
+            raise StalePlan(
+                f"{what} is not removed: it holds {others[0].name}, which is not this plan's VM: "
+                f"{_whose(others[0])}",
+                subject=others[0].name,
+                remedy="take that VM out of it in vCenter, or leave it; then run the same command again",
+            )
 
     def present(self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None) -> Vm:
         """Read an own VM that must be there, on `host_moid` if given."""
@@ -197,6 +230,18 @@ class RunSession:
             detail = found[0].detail if found else None
             self.templates[moid] = detail or VmDetail()
         return self.templates[moid]
+
+
+def _whose(vm: Vm) -> str:
+    """Say whose VM one is by its mark."""
+    mark = vm.mark
+    if mark is None:
+        return "it carries no owner mark"
+    if vm.is_copy:
+        return (
+            f"its mark was written for the VM with instance UUID {mark.instance_uuid}, of which it is a copy"
+        )
+    return f"its mark says {mark.plan}/{mark.vm}" + (f", with the plan's id {mark.id}" if mark.id else "")
 
 
 def succeeded(update: TaskUpdate, what: str, subject: str) -> TaskUpdate:

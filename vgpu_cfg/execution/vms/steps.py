@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
+from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_new
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
@@ -37,8 +38,10 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     before = VmDetail()
     if isinstance(change.source, CloneFrom) and change.source.template.moid:
         before = session.template_detail(change.source.template.moid)
-    request = change.model_copy(update={"spec": _with_settings(change.spec, seed)})
-    task = session.begin(lambda: session.writer.create_vm(request))
+    uuid, begun = session.make_id(), session.clock.now()
+    spec = marked_new(change.spec, name, uuid, begun, session)
+    request = change.model_copy(update={"spec": _with_settings(spec, seed)})
+    task = session.begin(lambda: session.writer.create_vm(request, uuid))
     session.half_made[name] = "vCenter had not finished making it"
     update = yield from wait_for(task)
     if update.result_moid is None:
@@ -49,21 +52,25 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     succeeded(update, f"create {name}", name)
     moid = update.result_moid
     session.half_made[name] = "made, not yet compared with the request"
-    vm, missing = _compare(session, moid, change.spec, before)
+    vm, missing = _compare(session, moid, spec, before)
+    if vm.instance_uuid.lower() != uuid:
+        # The server gave another one: the mark is mended with whatever else is missing.
+        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session)
+        missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
         task = session.begin(lambda: session.writer.upgrade_vm(moid, int(version)))
         succeeded((yield from wait_for(task)), f"upgrade {name} to hardware version {version}", name)
-        vm, missing = _compare(session, moid, change.spec, before)
+        vm, missing = _compare(session, moid, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
         # A server that dropped some of the extraConfig dropped all of it.
         wanted = _with_settings(missing, seed) if missing.extra_config else missing
         yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
-        vm, missing = _compare(session, moid, change.spec, before)
+        vm, missing = _compare(session, moid, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         raise _not_shown(name, missing)
@@ -92,24 +99,25 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
     spec = change.spec
     vm = session.present(change.vm, spec.extra_config, host_moid=change.host_moid)
     before = vm.detail or VmDetail()
+    spec = marked_again(spec, vm, session)
     own_version = session.versions.get(vm.moid)
     if own_version is not None:
         # This run changed the VM itself since the plan was made: vCenter must expect that, and no more.
         spec = spec.model_copy(update={"change_version": own_version})
     yield from reconfigure(vm, spec, f"reconfigure {vm.name}", session)
-    now, missing = _compare(session, vm.moid, change.spec, before)
+    now, missing = _compare(session, vm.moid, spec, before)
     if missing.extra_config.keys() - spec.extra_config.keys():
         # Keys that name a new device can be set only once vCenter has given the device its own.
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
-        _, missing = _compare(session, vm.moid, change.spec, before)
+        _, missing = _compare(session, vm.moid, spec, before)
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
     return StepResult(vm_moid=vm.moid)
 
 
 def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
-    """Delete a VM that is off and still this plan's; one that has gone is gone."""
-    vm = session.read_own_vm(change.vm)
+    """Delete a VM that is off and provably this plan's by what it shows now; one that has gone is gone."""
+    vm = session.read_to_delete(change.vm)
     if vm is None:
         return StepResult(is_needed=False, message="it had gone already")
     _check_off(vm, "a VM that runs is not deleted")
@@ -168,14 +176,22 @@ def set_host_rule(change: SetHostRule, session: RunSession) -> Step:
 
 
 def remove_rule(change: RemoveRule, session: RunSession) -> Step:
-    """Remove a rule of this plan."""
+    """Remove a rule that is still there and holds no VM of another plan."""
+    members = session.reader.read_ties(change.cluster_moid).members_of_rule(change.rule_key, change.rule_name)
+    if members is None:
+        return StepResult(is_needed=False, message="it had gone already, or has another number by now")
+    session.check_members(members, f"the rule {change.rule_name}")
     task = session.begin(lambda: session.writer.remove_rule(change))
     succeeded((yield from wait_for(task)), f"remove rule {change.rule_name}", change.subject.name)
     return StepResult()
 
 
 def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
-    """Remove a VM group of this plan."""
+    """Remove a VM group that is still there and holds no VM of another plan."""
+    members = session.reader.read_ties(change.cluster_moid).members_of_group(change.group_name)
+    if members is None:
+        return StepResult(is_needed=False, message="it had gone already")
+    session.check_members(members, f"the VM group {change.group_name}")
     task = session.begin(lambda: session.writer.remove_vm_group(change))
     succeeded((yield from wait_for(task)), f"remove VM group {change.group_name}", change.subject.name)
     return StepResult()

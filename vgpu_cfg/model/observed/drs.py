@@ -52,3 +52,25 @@ class VmOverrides(Frozen):
 
     vm_moid: str
     settings: tuple[tuple[str, SettingValue], ...]
+
+
+class ClusterTies(Frozen):
+    """The rules and VM groups of one cluster, as they are now."""
+
+    rules: tuple[ClusterRule, ...] = ()
+    host_rules: tuple[VmHostRule, ...] = ()
+    vm_groups: tuple[VmGroup, ...] = ()
+
+    def members_of_rule(self, key: int, name: str) -> tuple[str, ...] | None:
+        """Return the VMs of a rule, None where there is no rule with this key and name."""
+        for rule in self.rules:
+            if (rule.key, rule.name) == (key, name):
+                return rule.vm_moids
+        for tie in self.host_rules:
+            if (tie.key, tie.name) == (key, name):
+                return self.members_of_group(tie.vm_group) or ()
+        return None
+
+    def members_of_group(self, name: str) -> tuple[str, ...] | None:
+        """Return the VMs of a group, None where there is no such group."""
+        return next((group.vm_moids for group in self.vm_groups if group.name == name), None)

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.remembered import Remembered
 
 
@@ -120,7 +121,8 @@ NO_LOCKDOWN = "lockdownDisabled"
 class HostMark(Frozen):
     """What this tool keeps on a host while it works there (`HostAttribute.MARK`).
 
-    `since` is when the work began. `waiting` names
+    `plan` is the plan's name, `id` its id ("" in a mark of version 0.1.0). `since` is when the work began.
+    `waiting` names
     the settings (SettingTarget.id) that were written and wait for a restart, with the boot time at
     writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
     the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
@@ -129,12 +131,17 @@ class HostMark(Frozen):
     """
 
     plan: str
+    id: str = ""
     since: datetime
     maintenance: bool = False
     opened_ssh: bool = False
     reason: str = ""
     restart: Literal["", "reboot", "shutdown"] = ""
     waiting: Mapping[str, datetime | None] = Field(default_factory=dict)
+
+    def is_of(self, plan: PlanIdentity) -> bool:
+        """Whether it is a plan's: by its id, or by its name where it holds no id."""
+        return self.id == plan.id if self.id else self.plan == plan.name
 
     @property
     def text(self) -> str:

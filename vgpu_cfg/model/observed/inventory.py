@@ -17,6 +17,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
@@ -372,6 +373,6 @@ class Inventory(Frozen):
                 found.setdefault(vm.host_moid, []).append(vm)
         return {moid: tuple(vms) for moid, vms in found.items()}
 
-    def vms_marked(self, plan: str) -> Iterator[Vm]:
+    def vms_marked(self, plan: PlanIdentity) -> Iterator[Vm]:
         """Yield the VMs whose owner mark names this plan, whether or not they are truly its own."""
-        return (vm for vm in self.vms if vm.mark is not None and vm.mark.plan == plan)
+        return (vm for vm in self.vms if vm.mark is not None and vm.mark.is_named(plan))

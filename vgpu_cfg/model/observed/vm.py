@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.identity import PlanIdentity, is_id
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 
 MARK_PLAN_KEY = "vgpu_cfg.plan"
 MARK_VM_KEY = "vgpu_cfg.vm"
-"""The extraConfig pair of the owner mark: written with the clone, and checked before every write."""
+"""The extraConfig pair of the owner mark: written with the clone, and checked before every write.
+
+The first holds the plan's name and, after it, what `OwnerMark.text` adds; the second the VM's name.
+"""
 
 AFFINITY_KEY = "numa.nodeAffinity"
 """The extraConfig key that ties a VM to NUMA nodes, as in "0,1"."""
@@ -32,10 +36,62 @@ class PowerState(StrEnum):
 
 
 class OwnerMark(Frozen):
-    """The pair that this tool writes at a clone: extraConfig `vgpu_cfg.plan` and `vgpu_cfg.vm`."""
+    """What this tool writes into a VM's extraConfig: whose it is, and which VM it was written for.
+
+    `plan` and `vm` are names, labels for people. `id` is the plan's, `instance_uuid` that of the VM, by which
+    a clone is told from it: a clone inherits extraConfig and gets an instance UUID of its own. `made_by` is
+    the vCenter account, `made_at` the time. A mark of version 0.1.0 has the two names and nothing else.
+    """
 
     plan: str
     vm: str
+    id: str = ""
+    instance_uuid: str = ""
+    made_by: str = ""
+    made_at: datetime | None = None
+
+    @property
+    def pairs(self) -> dict[str, str]:
+        """The mark as extraConfig: "demo id=... uuid=... at=... by=..." beside the VM's name."""
+        return {MARK_PLAN_KEY: self.text, MARK_VM_KEY: self.vm}
+
+    @property
+    def text(self) -> str:
+        """What `vgpu_cfg.plan` holds. The account stands last: it may hold blanks."""
+        if not self.id:
+            return self.plan
+        at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        by = f" by={self.made_by}" if self.made_by else ""
+        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{by}"
+
+    @classmethod
+    def parse(cls, text: str, vm: str) -> OwnerMark:
+        """Read a mark back. What is no id or no time is left out, as after somebody edited it."""
+        plan, _, rest = text.partition(" ")
+        rest, _, made_by = f" {rest}".partition(" by=")
+        words = dict(word.split("=", maxsplit=1) for word in rest.split() if "=" in word)
+        plan_id, instance_uuid = words.get("id", ""), words.get("uuid", "")
+        if not (is_id(plan_id) and instance_uuid):
+            return cls(plan=plan, vm=vm)
+        return cls(
+            plan=plan,
+            vm=vm,
+            id=plan_id.lower(),
+            instance_uuid=instance_uuid.lower(),
+            made_by=made_by.strip(),
+            made_at=_time_of(words.get("at", "")),
+        )
+
+    def is_named(self, plan: PlanIdentity) -> bool:
+        """Whether it names a plan: by its id, or by its name where it holds no id."""
+        return self.id == plan.id if self.id else self.plan == plan.name
+
+
+def _time_of(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 class VgpuDevice(Frozen):
@@ -199,3 +255,15 @@ class Vm(ManagedObject):
     def is_on(self) -> bool:
         """Whether it runs."""
         return self.power_state is PowerState.ON
+
+    def is_of(self, plan: PlanIdentity) -> bool:
+        """Whether its mark names a plan and was written for this very VM; a copy's was not."""
+        return (
+            self.mark is not None and self.mark.is_named(plan) and not self.is_template and not self.is_copy
+        )
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether its mark was written for another VM: it came with a clone, or with a restored backup."""
+        mark = self.mark
+        return mark is not None and bool(mark.id) and mark.instance_uuid != self.instance_uuid.lower()

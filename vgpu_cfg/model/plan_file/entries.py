@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import ConfigDict, Field, ValidationInfo, model_validator
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.identity import ID_PATTERN
 from vgpu_cfg.model.plan_file.fields import (
     CheckCode,
     ConfigKey,
@@ -24,6 +25,7 @@ from vgpu_cfg.model.plan_file.fields import (
     PciAddress,
     PciIds,
     PeersNumber,
+    PlanId,
     PlanName,
     Profiles,
     Secret,
@@ -334,6 +336,11 @@ class FileHeader(Frozen):
 
     version: Literal[1] = key("The version of this format.")
     name: PlanName = key("The plan's name: the owner mark on every VM it makes.", pattern=PLAN_NAME_PATTERN)
+    id: PlanId = key(
+        "The plan's id, by which its VMs are known; the first apply makes it.",
+        default="what the file of the same name with .id behind it says",
+        pattern=ID_PATTERN,
+    )
     vcenter: Text | Server = key(
         "The vCenter: a context's name, an address, lab:ESTATE, or {server, datacenter}."
     )

@@ -26,6 +26,7 @@ from pydantic_core import core_schema
 from vgpu_cfg.model.frozen import FROM_FILE
 from vgpu_cfg.model.plan_file.values import (
     check_code,
+    check_plan_id,
     check_plan_name,
     check_variable_name,
     parse_mac,
@@ -269,6 +270,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 PlanName = Annotated[str, AfterValidator(check_plan_name)]
+PlanId = Annotated[str, AfterValidator(check_plan_id)]
 VariableName = Annotated[str, AfterValidator(check_variable_name)]
 CheckCode = Annotated[str, AfterValidator(check_code)]
 Text = Annotated[str, StringConstraints(min_length=1)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+from vgpu_cfg.model.identity import is_id
 from vgpu_cfg.model.plan_values import SecretReference
 
 _UNITS_MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
@@ -137,6 +138,15 @@ def check_plan_name(name: str) -> str:
         message = f"{name!r} cannot be a plan's name\n{hint}"
         raise ValueError(message)
     return name
+
+
+def check_plan_id(text: str) -> str:
+    """Return a plan's id in small letters."""
+    if not is_id(text):
+        hint = "the first apply makes it, and writes it into the file beside this one that ends in .id"
+        message = f"{text!r} is no plan id, which is a UUID\n{hint}"
+        raise ValueError(message)
+    return text.lower()
 
 
 def check_variable_name(name: str) -> str:

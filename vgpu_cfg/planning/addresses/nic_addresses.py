@@ -80,10 +80,9 @@ def plan_addresses(
 def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:
     """Return the VMs that this plan's mark is on, by the name that mark and VM agree in."""
     names = {vm.name for vm in desired.vms}
-    marked = sorted(observed.vms_marked(desired.name), key=lambda vm: vm.moid, reverse=True)
-    return {
-        vm.name: vm for vm in marked if vm.mark is not None and vm.mark.vm == vm.name and vm.name in names
-    }
+    own = (vm for vm in observed.vms if vm.is_of(desired.identity) and vm.name in names)
+    ordered = sorted(own, key=lambda vm: vm.moid, reverse=True)
+    return {vm.name: vm for vm in ordered if vm.mark is not None and vm.mark.vm == vm.name}
 
 
 class AddressBook:

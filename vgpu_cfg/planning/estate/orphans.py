@@ -15,7 +15,8 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmOrigin
 from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.planning.estate.ownership import Ownership, protects_vm
+from vgpu_cfg.planning.estate.ownership import Ownership, refuse_unproven
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -26,9 +27,10 @@ def orphans_to_delete(
 ) -> list[Vm]:
     """Return the orphans that `--delete` names, by their exact names or inventory paths.
 
-    A name that means none of them, or several, is an error, and so is a VM that the plan file protects.
+    A name that means none of them, or several, is an error, and so is a protected VM.
     """
     folders = {folder.moid: folder for folder in observed.folders}
+    protection = Protection.of(desired)
     chosen: dict[str, Vm] = {}
     for name in dict.fromkeys(options.delete):
         named = [vm for vm in owned.orphans if name in (vm.name, vm.inventory_path)]
@@ -41,9 +43,9 @@ def orphans_to_delete(
             message = f"--delete {name}: another VM that is called so is to be deleted too"
             findings.add(Code.NOTHING_SELECTED, subject, message, "delete one after the other")
             continue
-        if covering := protects_vm(desired.protect, vm.name, folders.get(vm.folder_moid or "")):
-            message = f"{covering} is protected by the plan file"
-            findings.add(Code.PROTECTED, _subject(vm), message, "remove it from `protect`")
+        if covering := protection.of_vm(vm.name, folders.get(vm.folder_moid or "")):
+            findings.add(Code.PROTECTED, _subject(vm), covering.message, covering.remedy())
+        refuse_unproven(vm, findings)
         chosen[vm.moid] = vm
     return [vm for vm in owned.orphans if vm.moid in chosen]
 

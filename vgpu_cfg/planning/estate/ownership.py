@@ -1,24 +1,25 @@
-"""Which VMs are this plan's own, which only look so, and what the plan file protects.
+"""Which VMs are this plan's own, and which only look so.
 
-A VM is owned when its owner mark, its name and the plan's folder agree: a clone
-inherits the mark of what it was cloned from, and a renamed or moved VM is somebody's
-decision. What is not owned is never touched.
+A VM is owned when its owner mark, its name and the plan's folder agree. The mark names the plan by its id,
+and the VM by its instance UUID: a clone inherits the mark of what it was cloned from, with an instance UUID
+that is not its own. A renamed or moved VM is somebody's decision. What is not owned is never touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
 from shlex import quote
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.observed.inventory import Cluster, Folder, Inventory
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
 from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.findings.wording import as_counted, listed
 
 
 @dataclass(slots=True)
@@ -33,14 +34,19 @@ class Ownership:
     orphans: list[Vm] = field(default_factory=list)
 
 
-def is_marked(vm: Vm, plan: str) -> bool:
-    """Whether a VM's mark names this plan and the VM's own name."""
-    return vm.mark is not None and vm.mark.plan == plan and vm.mark.vm == vm.name and not vm.is_template
+def is_marked(vm: Vm, plan: PlanIdentity) -> bool:
+    """Whether a VM's mark names this plan, the VM itself and the VM's own name."""
+    return vm.is_of(plan) and vm.mark is not None and vm.mark.vm == vm.name
 
 
-def marked_moids(plan: str, observed: Inventory) -> frozenset[str]:
+def marked_moids(plan: PlanIdentity, observed: Inventory) -> frozenset[str]:
     """Return the VMs whose marks say that they are this plan's, wherever they are, by moid."""
     return frozenset(vm.moid for vm in observed.vms_marked(plan) if is_marked(vm, plan))
+
+
+def others_moids(plan: PlanIdentity, observed: Inventory) -> frozenset[str]:
+    """Return the VMs whose marks say that they are another plan's, or that they are copies, by moid."""
+    return frozenset(vm.moid for vm in observed.vms if vm.mark is not None and not vm.is_of(plan))
 
 
 def assess_ownership(
@@ -48,18 +54,20 @@ def assess_ownership(
 ) -> Ownership:
     """Find the plan's own VMs; `folders` gives each desired VM's folder by VM name."""
     result = Ownership()
+    _refuse_namesakes(desired, observed, findings)
     by_place = {(vm.folder_moid, vm.name.casefold()): vm for vm in observed.vms}
-    marked = sorted(observed.vms_marked(desired.name), key=lambda vm: (vm.name, vm.moid))
+    marked = sorted(observed.vms_marked(desired.identity), key=lambda vm: (vm.name, vm.moid))
     strays: dict[str, list[Vm]] = {}
     for vm in marked:
-        strays.setdefault(vm.mark.vm if vm.mark else "", []).append(vm)
+        if not vm.is_copy:
+            strays.setdefault(vm.mark.vm if vm.mark else "", []).append(vm)
     for wanted in desired.vms:
         folder = folders.get(wanted.name)
         if folder is None:
             result.blocked.add(wanted.name)
             continue
         found = by_place.get((folder.moid, wanted.name.casefold()))
-        if found is not None and is_marked(found, desired.name):
+        if found is not None and is_marked(found, desired.identity):
             result.existing[wanted.name] = found
         elif found is not None:
             _refuse_stranger(desired, wanted, found, findings)
@@ -77,12 +85,56 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
         message = f"{what} of this name is in the folder and carries no owner mark"
         findings.refuse_vm(Code.NOT_OURS, wanted, message, "choose another name or folder for the plan's VM")
         return
+    if found.is_copy and found.mark.is_named(desired.identity):
+        message = (
+            "the VM of this name is a copy: its mark was written for instance UUID "
+            f"{found.mark.instance_uuid}, and it has {found.instance_uuid or 'none'}"
+        )
+        remedy = (
+            "rename or move it, and the plan makes its own; if it is the plan's VM, restored from a backup, "
+            f"set its extraConfig {MARK_PLAN_KEY} to {desired.name} alone: `apply` then takes it as its own"
+        )
+        findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
+        return
+    if _is_namesake(found, desired):
+        return  # its plan is told of as a whole
     message = (
         f"a VM of this name is in the folder, and its mark says {found.mark.plan}/{found.mark.vm}, "
         f"not {desired.name}/{wanted.name}"
     )
     remedy = "choose another name for the plan's VM; what becomes of this one is for its owner to decide"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
+
+
+def _is_namesake(vm: Vm, desired: DesiredPlan) -> bool:
+    """Whether a VM is of a plan with this one's name and another id."""
+    mark = vm.mark
+    if mark is None or vm.is_copy or vm.is_template:
+        return False
+    return mark.plan == desired.name and mark.id not in ("", desired.id)
+
+
+def _refuse_namesakes(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
+    """Refuse a plan whose name stands on VMs that a plan with another id has made."""
+    found: dict[str, list[Vm]] = {}
+    for vm in observed.vms:
+        if vm.mark is not None and _is_namesake(vm, desired):
+            found.setdefault(vm.mark.id, []).append(vm)
+    for plan_id, vms in sorted(found.items()):
+        marks = [vm.mark for vm in vms if vm.mark is not None]
+        newest = max(marks, key=lambda mark: (mark.made_at is not None, mark.made_at or observed.read_at))
+        names = listed(sorted((vm.name for vm in vms), key=as_counted))
+        when = "" if newest.made_at is None else f" at {newest.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        own = f"this plan's id is {desired.id}" if desired.id else "this plan file has no id"
+        message = (
+            f"{names} bear the name of this plan and the id {plan_id}, and {own}; {newest.vm} was marked"
+            f"{when} by {newest.made_by or 'unknown'}"
+        )
+        remedy = (
+            f"if it is the same plan, write `id: {plan_id}` into the plan file, or bring its .id file; "
+            "if it is another, give this one another `name`"
+        )
+        findings.add(Code.NAMESAKE, Subject(kind="plan", name=desired.name), message, remedy)
 
 
 def _refuse_stray(
@@ -114,33 +166,29 @@ def _assess_rest(
         if vm.moid in own or mark is None:
             continue
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        if is_marked(vm, desired.name) and vm.folder_moid in places and vm.name not in wanted:
+        if is_marked(vm, desired.identity) and vm.folder_moid in places and vm.name not in wanted:
             result.orphans.append(vm)
         elif mark.vm in wanted and mark.vm in result.blocked:
             continue
-        elif is_marked(vm, desired.name) and vm.name not in wanted:
+        elif is_marked(vm, desired.identity) and vm.name not in wanted:
             message = "left the plan file, and no line names its folder any more: it is left alone"
             remedy = f"put its line back, with this folder, and run `destroy` with --only {quote(vm.name)}"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
         else:
             message = f"carries the owner mark {mark.plan}/{mark.vm}, is not this plan's VM and is left alone"
+            if vm.is_copy:
+                message += (
+                    f": the mark was written for instance UUID {mark.instance_uuid}, and this is a copy"
+                )
             remedy = f"if it is a clone, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
 
 
-def protects_vm(protect: ProtectEntry, name: str, folder: Folder | None) -> str:
-    """Return which rule of `protect` covers a VM, empty where none does."""
-    if matches_any(name, protect.names):
-        return "its name"
-    if folder is not None:
-        path = folder.inventory_path or folder.name
-        for glob in protect.folders:
-            globs = (glob, f"{glob.rstrip('/')}/*")
-            if matches_any(path, globs) or matches_any(folder.name, [glob]):
-                return f"the folder {path}"
-    return ""
-
-
-def protects_cluster(protect: ProtectEntry, cluster: Cluster) -> bool:
-    """Whether `protect` covers a cluster."""
-    return any(matches_any(text, protect.clusters) for text in (cluster.name, cluster.inventory_path))
+def refuse_unproven(vm: Vm, findings: Findings) -> None:
+    """Refuse to delete a VM whose mark holds no id; return whether it may be deleted."""
+    if vm.mark is not None and vm.mark.id:
+        return
+    subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+    message = "its owner mark holds no plan id, and a VM is not deleted because of names alone"
+    remedy = "`apply` completes the marks of VMs that the plan file names; then delete it"
+    findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)

@@ -129,6 +129,8 @@ CHECKS: dict[Code, Check] = {
         (Code.OPTION_NEEDS_EFI, "an option needs EFI firmware", _E, _V),
         (Code.LATENCY_NEEDS_CPU, "latency sensitivity high needs more CPU than can be reserved", _E, _V),
         (Code.HOT_ADD, "hot-add beside devices or NUMA nodes that it hides", _W, _V),
+        (Code.NAMESAKE, "VMs of another plan bear this plan's name", _E, _V),
+        (Code.MARK_WITHOUT_ID, "a VM whose owner mark holds no id would be deleted", _E, _V),
         (Code.HOST_MEMORY, "the host cannot reserve that much memory", _E, _R),
         (Code.NUMA_TOO_SMALL, "the VM is larger than a NUMA node", _E, _R),
         (Code.NUMA_TAKEN, "the NUMA node is used by other VMs", _W, _R),

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan.change import Edit, SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.select import hosts_of
 
@@ -95,7 +95,7 @@ def _desired_options(desired: DesiredPlan, observed: Inventory) -> Iterator[_Des
         )
         for moid in moids:
             cluster = observed.cluster_by_moid.get(moid)
-            if cluster is None or _is_protected(desired, cluster):
+            if cluster is None or Protection.of(desired).of_cluster(cluster):
                 continue
             for option, value in options.items():
                 yield _DesiredOption(cluster, option, value, entry.mode == "check")
@@ -107,11 +107,6 @@ def _options(entry: DesiredHosts) -> dict[str, str | None]:
     if wanted.evacuate_vgpu is not None:
         options[EVACUATE_OPTION] = EVACUATE_VALUE if wanted.evacuate_vgpu else None
     return options | {name: value or None for name, value in wanted.drs.items()}
-
-
-def _is_protected(desired: DesiredPlan, cluster: Cluster) -> bool:
-    globs = desired.protect.clusters
-    return matches_any(cluster.name, globs) or matches_any(cluster.inventory_path, globs)
 
 
 def _cluster_change(

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
-from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -39,6 +41,7 @@ def resolve_hosts(
 ) -> list[ResolvedHost]:
     """Look up every host that `hosts` means; what it means and is not there is a finding."""
     resolved_hosts: dict[str, ResolvedHost] = {}
+    protection = Protection.of(desired)
     for index, entry in enumerate(desired.hosts):
         found = hosts_of(entry, observed, desired.datacenter)
         _check_globs(entry, found, observed, desired, findings)
@@ -46,9 +49,10 @@ def resolve_hosts(
             if options.only and not options.selects("", host.name):
                 continue
             cluster = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
-            if cluster is not None and _protects(desired, cluster):
-                message = f"its cluster {cluster.name} is protected by the plan file"
-                _add(findings, Code.PROTECTED, host, message, "remove it from `protect`, or from `hosts`")
+            if cluster is not None and (covering := protection.of_cluster(cluster)):
+                message = f"its cluster {cluster.name} is protected by {covering.source}"
+                remedy = covering.remedy("from `hosts`", "remove it from `hosts`")
+                _add(findings, Code.PROTECTED, host, message, remedy)
                 continue
             if host.moid in resolved_hosts:
                 message = "two entries of `hosts` mean this host"
@@ -56,12 +60,14 @@ def resolve_hosts(
                 _add(findings, Code.HOST_TWICE, host, message, remedy)
                 resolved_hosts[host.moid].is_blocked = True
                 continue
-            view = make_view(host, observed, catalog, plan=desired.name)
+            view = make_view(host, observed, catalog, plan=desired.identity)
             resolved_hosts[host.moid] = ResolvedHost(entry, view, wave=f"hosts {index + 1}")
     return list(resolved_hosts.values())
 
 
-def make_view(host: Host, observed: Inventory, catalog: Catalog, *, plan: str = "") -> HostView:
+def make_view(
+    host: Host, observed: Inventory, catalog: Catalog, *, plan: PlanIdentity | None = None
+) -> HostView:
     """Bring together what was read of a host, its VMs and what the catalogue knows of its devices.
 
     The VMs of `plan` do not count as holders of devices.
@@ -85,12 +91,12 @@ def make_view(host: Host, observed: Inventory, catalog: Catalog, *, plan: str = 
     )
 
 
-def _holders(host: Host, observed: Inventory, plan: str) -> dict[str, tuple[str, ...]]:
+def _holders(host: Host, observed: Inventory, plan: PlanIdentity | None) -> dict[str, tuple[str, ...]]:
     """Return `HostView.holders`; templates hold nothing."""
     found: dict[str, tuple[str, ...]] = {}
     vms = observed.vms_by_host.get(host.moid, ())
     for vm in sorted(vms, key=lambda one: as_counted(one.name)):
-        if vm.is_template or (plan and vm.mark is not None and vm.mark.plan == plan):
+        if vm.is_template or (plan is not None and vm.is_of(plan)):
             continue
         held = [""] if vm.detail is None else [one.pci_id for one in vm.detail.passthrough if one.pci_id]
         for pci_id in held:
@@ -114,12 +120,6 @@ def _check_globs(
             everyone = [host.name for host in observed.hosts]
             message = f"no host matches {glob!r}" + (f" in {entry.cluster}" if entry.cluster else "")
             findings.add(Code.HOST_NOT_MATCHED, subject, message, did_you_mean(glob, everyone, noun="hosts"))
-
-
-def _protects(desired: DesiredPlan, cluster: Cluster) -> bool:
-    return matches_any(cluster.name, desired.protect.clusters) or any(
-        matches_any(cluster.inventory_path, (glob,)) for glob in desired.protect.clusters
-    )
 
 
 def _add(findings: Findings, code: Code, host: Host, message: str, remedy: str) -> None:

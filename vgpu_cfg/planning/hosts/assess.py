@@ -82,9 +82,9 @@ class HostAssessor:
 
     def _assess(self, resolved: ResolvedHost, findings: Findings, result: AssessedHost) -> None:
         if resolved.desired_settings or resolved.view.facts.mark is not None:
-            check_standing(resolved, self.desired.name, findings)
-        if not check_reachable(resolved, self.desired.name, findings):
-            result.absence = absence_of(resolved, self.desired.name)
+            check_standing(resolved, self.desired.identity, findings)
+        if not check_reachable(resolved, self.desired.identity, findings):
+            result.absence = absence_of(resolved, self.desired.identity)
             self._wait_for_power(resolved, result)
             return
         compare_host(resolved, findings)
@@ -97,13 +97,13 @@ class HostAssessor:
             _report_differences(resolved, findings)
             result.is_in_sync = _is_in_sync(resolved)
             return
-        result.absence = check_other_plan(resolved, self.desired.name)
+        result.absence = check_other_plan(resolved, self.desired.identity)
         _see_at_cold_boot(resolved)
         check_bios(resolved, findings)
         check_restarts(resolved, findings)
         is_held = check_maintenance(resolved, findings)
         mark = resolved.view.facts.mark
-        is_left = mark is not None and mark.plan == self.desired.name
+        is_left = mark is not None and mark.is_of(self.desired.identity)
         if not resolved.drifts and not is_left:
             result.is_in_sync = _is_in_sync(resolved)
             if resolved.unknown and not resolved.is_blocked:
@@ -152,7 +152,8 @@ class HostAssessor:
 
     def _wait_for_power(self, resolved: ResolvedHost, result: AssessedHost) -> None:
         mark = resolved.view.facts.mark
-        if mark is None or not mark.maintenance or mark.plan != self.desired.name or mark.restart == "reboot":
+        is_own = mark is not None and mark.is_of(self.desired.identity)
+        if mark is None or not is_own or not mark.maintenance or mark.restart == "reboot":
             return
         reported = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
         result.step = ManualStep(

@@ -107,7 +107,7 @@ def _with_gpu_needs(
             _refuse_unclear(resolved, board.key, findings)
         else:
             clear[board.key] = next(iter(wanted))
-    flips = ModeChanges(resolved.view, desired.name, observed, catalog, open_gpus, ruled | handed_out)
+    flips = ModeChanges(resolved.view, desired.identity, observed, catalog, open_gpus, ruled | handed_out)
     flips.place(vms if Preparation.OTHER_MODE in preparation else (), clear)
     rules = list(handed_out.values())
     for gpu in open_gpus:

@@ -137,7 +137,7 @@ def needed_options(
 
 def _is_own(vm: Vm, desired: DesiredPlan) -> bool:
     """Whether the plan file names a VM that is marked as this plan's by its name, unlike a clone of one."""
-    return is_marked(vm, desired.name) and any(one.name == vm.name for one in desired.vms)
+    return is_marked(vm, desired.identity) and any(one.name == vm.name for one in desired.vms)
 
 
 def _check_power_off(

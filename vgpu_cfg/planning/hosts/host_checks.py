@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan.change import Severity, Subject
@@ -45,7 +46,7 @@ def report_absence(
     findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
 
-def absence_of(resolved: ResolvedHost, plan: str) -> Absence | None:
+def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | None:
     """Say why nothing is known of the host; None where it answers, or was taken down for this plan."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
@@ -53,19 +54,19 @@ def absence_of(resolved: ResolvedHost, plan: str) -> Absence | None:
     if mark is None or not mark.maintenance:
         message = f"it is {host.connection.value}, so nothing is known of it"
         return Absence(Code.HOST_SILENT, message, "bring it back, then plan again")
-    if mark.plan == plan:
+    if mark.is_of(plan):
         return None
     message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
     return Absence(Code.HOST_SILENT, message, f"let {mark.plan} finish first")
 
 
-def check_reachable(resolved: ResolvedHost, plan: str, findings: Findings) -> bool:
+def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> bool:
     """Whether the host answers; one that this plan took down comes back, or waits for a manual step."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return True
     resolved.is_blocked = True
-    if mark is not None and mark.maintenance and mark.plan == plan and mark.restart == "reboot":
+    if mark is not None and mark.maintenance and mark.is_of(plan) and mark.restart == "reboot":
         message = "it reboots for this plan, and comes back by itself"
         findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it")
     return False
@@ -98,10 +99,10 @@ def check_driver_owner(resolved: ResolvedHost, drifts: Iterable[Drift], findings
         resolved.is_blocked = True
 
 
-def check_other_plan(resolved: ResolvedHost, plan: str) -> Absence | None:
+def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | None:
     """Leave a host alone that another plan's mark is on: it works there, or broke off there."""
     mark = resolved.view.facts.mark
-    if mark is None or mark.plan == plan or not resolved.drifts:
+    if mark is None or mark.is_of(plan) or not resolved.drifts:
         return None
     message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
@@ -219,10 +220,10 @@ def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
             findings.add(Code.GPU_NIC_APART, resolved.subject, message, remedy)
 
 
-def check_standing(resolved: ResolvedHost, plan: str, findings: Findings) -> None:
+def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> None:
     """Tell of a host that stands in maintenance mode for this plan, and why."""
     host, mark = resolved.view.host, resolved.view.facts.mark
-    if mark is None or mark.plan != plan:
+    if mark is None or not mark.is_of(plan):
         return
     if mark.opened_ssh and resolved.view.facts.is_ssh_running:
         message = f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M}, and still runs"

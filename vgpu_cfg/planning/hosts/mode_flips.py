@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredVm
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Gpu, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry, HostGpuEntry
@@ -36,7 +37,7 @@ class ModeChanges:
     def __init__(
         self,
         view: HostView,
-        plan: str,
+        plan: PlanIdentity,
         observed: Inventory,
         catalog: Catalog,
         open_gpus: Iterable[Gpu],
@@ -48,7 +49,7 @@ class ModeChanges:
         self._view = view
         self._reader = CapacityReader(observed, catalog)
         here = observed.vms_by_host.get(view.host.moid, ())
-        self._own = {vm.name: vm for vm in here if vm.mark is not None and vm.mark.plan == plan}
+        self._own = {vm.name: vm for vm in here if vm.is_of(plan)}
         self._open = {gpu.pci_id: gpu for gpu in open_gpus}
         self._ruled = ruled
         self._states: dict[str, GpuState] = {}

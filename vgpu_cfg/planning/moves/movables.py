@@ -2,7 +2,7 @@
 
 By vMotion where every vGPU of a VM allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
 7.0.2) and it has no other device of its host; else with the VM off. What names one function of one host
-is bound to it. Mandatory rules of the cluster and what the plan file protects are kept.
+is bound to it. Mandatory rules of the cluster and what is protected are kept.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Self
 
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, ProtectEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.estate.ownership import protects_cluster, protects_vm
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.host_settings.cluster import HOT_MIGRATE_OPTION
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant, make_variants
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
@@ -99,7 +99,7 @@ class Movables:
     observed: Inventory
     hosts: Sequence[Host]
     reader: CapacityReader
-    protect: ProtectEntry
+    protection: Protection
     changing: Collection[str]
     stays: list[Stay] = field(default_factory=list)
 
@@ -145,10 +145,10 @@ class Movables:
         """Say what keeps a VM on its host whatever is done, empty where nothing does."""
         cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
         folder = next((one for one in self.observed.folders if one.moid == vm.folder_moid), None)
-        if covering := protects_vm(self.protect, vm.name, folder):
-            return f"{covering} is protected by the plan file"
-        if cluster is not None and protects_cluster(self.protect, cluster):
-            return f"the cluster {cluster.name} is protected by the plan file"
+        if covering := self.protection.of_vm(vm.name, folder):
+            return covering.message
+        if cluster is not None and (covering := self.protection.of_cluster(cluster)):
+            return covering.message
         if vm.moid in self.changing:
             return "the plan changes it itself"
         if any(device.is_fixed for device in detail.passthrough):

@@ -16,6 +16,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.planning.estate.ownership import assess_ownership
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
@@ -167,7 +168,7 @@ class _Rebalancing:
             if resolved.existing and not resolved.stays_put
         }
         resolver = self.resolver
-        return Movables(self.observed, resolver.hosts, resolver.reader, self.desired.protect, changing)
+        return Movables(self.observed, resolver.hosts, resolver.reader, Protection.of(self.desired), changing)
 
     def _tight(self, wanted: set[int], states: Sequence[HostState]) -> set[int]:
         """Return the hosts where memory alone could keep a VM of the plan away."""

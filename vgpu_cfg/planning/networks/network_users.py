@@ -109,7 +109,7 @@ def _take_vms(users: _Users, found: Network, desired: DesiredPlan, observed: Inv
     """Add the VMs that are not the plan's, running or not."""
     own = {vm.name for vm in desired.vms}
     for vm in sorted(observed.vms, key=lambda one: as_counted(one.name)):
-        is_own = vm.mark is not None and vm.mark.plan == desired.name and vm.name in own
+        is_own = vm.is_of(desired.identity) and vm.name in own
         if vm.is_template or is_own:
             continue
         if vm.detail is not None:

@@ -72,7 +72,7 @@ def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
     wanted = setting.desired(vm)
     if wanted is None:
         return None
-    holds = setting.holds(wanted.value, vm.base)
+    holds = setting.holds(wanted.value, vm.base) and not wanted.is_anew
     if holds and not (setting.is_always and vm.is_new):
         return None
     edit = Edit(

@@ -19,7 +19,14 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, protects_vm
+from vgpu_cfg.planning.estate.ownership import (
+    Ownership,
+    assess_ownership,
+    marked_moids,
+    others_moids,
+    refuse_unproven,
+)
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -72,11 +79,15 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}
     owned = assess_ownership(desired, observed, folders, silent)
     for found in silent.diagnostics():
-        if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
+        if found.code == Code.NAMESAKE:
+            findings.add(Code.NAMESAKE, found.subject, found.message, found.remedy)
+        elif found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
             findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
     deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
     report_orphans(owned, deleted, "destroy", findings)
     named = _selected(desired, observed, owned, chosen)
+    for vm in named:
+        refuse_unproven(vm, findings)
     _refuse_bound(desired, observed, named, findings)
     leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))
     if not leaving and not any(chosen.selects(vm.name) for vm in desired.vms):
@@ -84,7 +95,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
     gone = {vm.moid for vm in leaving}
-    changes = [*_rules_first(desired, observed, marked_moids(desired.name, observed) - gone)]
+    staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
+    changes = [*_rules_first(desired, observed, staying)]
     for vm in leaving:
         changes += plan_removal(vm)
     vcenter = observed.vcenter
@@ -116,7 +128,8 @@ def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, optio
 def _refuse_bound(
     desired: DesiredPlan, observed: Inventory, leaving: Sequence[Vm], findings: Findings
 ) -> None:
-    """Refuse to delete what the plan file locks or protects."""
+    """Refuse to delete what the plan file locks, and what is protected."""
+    protection = Protection.of(desired)
     locked = {vm.name for vm in desired.vms if vm.lock}
     folders = {folder.moid: folder for folder in observed.folders}
     for vm in leaving:
@@ -124,9 +137,8 @@ def _refuse_bound(
         if vm.name in locked:
             message = "it is locked by `lock: true`"
             findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
-        if covering := protects_vm(desired.protect, vm.name, folders.get(vm.folder_moid or "")):
-            message = f"{covering} is protected by the plan file"
-            findings.add(Code.PROTECTED, subject, message, "remove it from `protect`")
+        if covering := protection.of_vm(vm.name, folders.get(vm.folder_moid or "")):
+            findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
 
 
 def _rules_first(desired: DesiredPlan, observed: Inventory, staying: frozenset[str]) -> Sequence[Change]:

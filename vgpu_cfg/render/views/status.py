@@ -73,8 +73,8 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
     """Make the rows of a plan that was just made from what was just read."""
     own = {
         vm.name: vm
-        for vm in observed.vms_marked(plan.name)
-        if vm.mark is not None and vm.mark.vm == vm.name and not vm.is_template
+        for vm in observed.vms
+        if vm.is_of(plan.desired.identity) and vm.mark is not None and vm.mark.vm == vm.name
     }
     holders = gpus_by_vm(observed)
     changes: dict[str, list[Change]] = {}

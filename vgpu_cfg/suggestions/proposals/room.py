@@ -8,7 +8,8 @@ from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.estate.ownership import is_marked, protects_vm
+from vgpu_cfg.planning.estate.ownership import is_marked
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted
@@ -64,17 +65,17 @@ def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
     own = {vm.name for vm in situation.desired.vms}
     folders = {folder.moid: folder for folder in situation.observed.folders}
     resolver = VmResolver(situation.desired, situation.observed, situation.catalog, Findings())
-    protect = situation.desired.protect
-    finder = Movables(situation.observed, resolver.hosts, resolver.reader, protect, ())
+    protection = Protection.of(situation.desired)
+    finder = Movables(situation.observed, resolver.hosts, resolver.reader, protection, ())
     indexes = [index for index, host in enumerate(resolver.hosts) if host in hosts]
     movables = {one.vm.moid: one for one in finder.surroundings(indexes, ())}
     found = 0
     for host in hosts:
         for vm in situation.observed.vms_by_host.get(host.moid, ()):
             holds = vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
-            is_own = vm.name in own and is_marked(vm, situation.desired.name)
+            is_own = vm.name in own and is_marked(vm, situation.desired.identity)
             folder = folders.get(vm.folder_moid or "")
-            if not vm.is_on or not holds or is_own or protects_vm(protect, vm.name, folder):
+            if not vm.is_on or not holds or is_own or protection.of_vm(vm.name, folder):
                 continue
             found += 1
             if found > _MOST_VMS:

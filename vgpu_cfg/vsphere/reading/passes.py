@@ -11,6 +11,7 @@ from vgpu_cfg.vsphere.wire.collector import Paths
 
 HOST = "vim.HostSystem"
 VM = "vim.VirtualMachine"
+CLUSTER = "vim.ClusterComputeResource"
 
 
 def extra_config_path(key: str) -> str:
@@ -97,7 +98,7 @@ FIRST_PASS = (
     Paths("vim.Folder", ("name", "parent")),
     Paths("vim.ComputeResource", ("name", "parent", "host", "resourcePool", "environmentBrowser")),
     # Whole: its declared type has none of a cluster's fields, so no path into them is sure to be taken.
-    Paths("vim.ClusterComputeResource", ("configurationEx",)),
+    Paths(CLUSTER, ("configurationEx",)),
     Paths(HOST, HOST_LIGHT),
     Paths("vim.ResourcePool", ("name", "parent", "owner")),
     Paths(
@@ -122,6 +123,9 @@ VM_PASS = (Paths(VM, VM_DETAIL),)
 
 VM_AGAIN = (Paths(VM, VM_LIGHT + VM_DETAIL),)
 """A few VMs once more, whole."""
+
+TIES = (Paths(CLUSTER, ("configurationEx",)),)
+"""The rules and groups of a cluster."""
 
 HOLDERS = (Paths(HOST, ("config.graphicsInfo",)),)
 """Which VMs hold which GPUs now."""

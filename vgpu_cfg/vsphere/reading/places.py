@@ -8,7 +8,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import (
     Cluster,
     Datastore,
@@ -206,6 +206,15 @@ def _cluster(places: Places, item: Item) -> Cluster:
         host_groups=tuple(_host_groups(getattr(config, "group", None) or ())),
         host_rules=tuple(_host_rules(getattr(config, "rule", None) or ())),
         vm_overrides=vm_overrides(config),
+    )
+
+
+def ties(item: Item) -> ClusterTies:
+    """Return the rules and VM groups of a cluster."""
+    config = item.get("configurationEx")
+    rules, groups = (getattr(config, name, None) or () for name in ("rule", "group"))
+    return ClusterTies(
+        rules=tuple(_rules(rules)), host_rules=tuple(_host_rules(rules)), vm_groups=tuple(_vm_groups(groups))
     )
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import chain
 
 from vgpu_cfg.catalog import Catalog, load_catalog
+from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
@@ -35,7 +36,7 @@ from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges, type_by_moid, vmodl_name
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
-from vgpu_cfg.vsphere.reading.vms import make_vm, mark_plan
+from vgpu_cfg.vsphere.reading.vms import make_vm, owner_mark
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -128,6 +129,11 @@ class VCenterReader:
             host = host.model_copy(update={name: getattr(before, name) for name in _OF_THE_KIND})
         return infer_sharing(host, self._vms, self._prefixes)
 
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
+        items = self._items(passes.TIES, passes.CLUSTER, [cluster_moid])
+        return reader_places.ties(items[0]) if items else ClusterTies()
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
         return read_missing_privileges(self._session, needed, self._type_of)
@@ -204,7 +210,8 @@ class VCenterReader:
             vm.moid
             for vm in vms.values()
             if vm.mark is not None
-            and vm.mark.plan == scope.plan
+            and scope.plan is not None
+            and vm.mark.is_named(scope.plan)
             and vm.name not in scope.vm_names
             and not vm.is_template
         ]
@@ -291,6 +298,13 @@ class RecordedReader:
         known = self.read_inventory(ReadScope()).host_by_moid
         return tuple(known[moid] for moid in dict.fromkeys(moids) if moid in known)
 
+    def read_ties(self, cluster_moid: str) -> ClusterTies:
+        """Return the rules and VM groups of a cluster as they were recorded."""
+        cluster = self.read_inventory(ReadScope()).cluster_by_moid.get(cluster_moid)
+        if cluster is None:
+            return ClusterTies()
+        return ClusterTies(rules=cluster.rules, host_rules=cluster.host_rules, vm_groups=cluster.vm_groups)
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""
         return {}
@@ -314,7 +328,8 @@ def _searched(places: Places, items: Sequence[Item], scope: ReadScope) -> list[s
 
 def _is_named(places: Places, item: Item, scope: ReadScope) -> bool:
     """Whether the scope names a VM by its mark, its name or its path."""
-    if scope.plan is not None and mark_plan(item) == scope.plan:
+    mark = owner_mark(item) if scope.plan is not None else None
+    if mark is not None and scope.plan is not None and mark.is_named(scope.plan):
         return True
     names = scope.vm_names | scope.template_names
     if places.name(item) in names:

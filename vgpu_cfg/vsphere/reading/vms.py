@@ -70,7 +70,7 @@ def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str
         power_state=PowerState(state),
         is_template=item.get("config.template", False),
         instance_uuid=item.get("config.instanceUuid", ""),
-        mark=_mark(item),
+        mark=owner_mark(item),
         detail=make_detail(detail, keys) if detail is not None and _has_config(detail) else None,
     )
 
@@ -80,16 +80,12 @@ def _has_config(detail: Item) -> bool:
     return detail.get("config.hardware.device") is not None
 
 
-def mark_plan(item: Item) -> str | None:
-    """Return the plan that a VM's owner mark names, None where it has none."""
-    option = item.get(extra_config_path(MARK_PLAN_KEY))
-    return str(option.value) if option is not None and option.value else None
-
-
-def _mark(item: Item) -> OwnerMark | None:
-    plan = mark_plan(item)
-    option = item.get(extra_config_path(MARK_VM_KEY))
-    return None if plan is None else OwnerMark(plan=plan, vm="" if option is None else str(option.value))
+def owner_mark(item: Item) -> OwnerMark | None:
+    """Return a VM's owner mark, None where it has none."""
+    plan, vm = (item.get(extra_config_path(key)) for key in (MARK_PLAN_KEY, MARK_VM_KEY))
+    if plan is None or not plan.value:
+        return None
+    return OwnerMark.parse(str(plan.value), "" if vm is None else str(vm.value))
 
 
 def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:

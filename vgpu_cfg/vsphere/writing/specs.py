@@ -53,18 +53,22 @@ def needed_api(spec: VmSpec) -> tuple[str, str]:
     return ("", "") if newest is None else (newest.api, newest.name)
 
 
-def clone_spec(change: CreateVm, source: CloneFrom, devices: Sequence[Any]) -> Any:
+def clone_spec(
+    change: CreateVm, source: CloneFrom, devices: Sequence[Any], instance_uuid: str | None = None
+) -> Any:
     """Return the CloneSpec of a VM that stays powered off."""
     location = vim.vm.RelocateSpec(
         host=vim.HostSystem(change.location.host_moid),
         pool=vim.ResourcePool(change.location.resource_pool_moid),
         datastore=vim.Datastore(change.location.datastore_moid),
     )
+    config = config_spec(change.spec, devices, change.vm.name)
+    config.instanceUuid = instance_uuid
     spec = vim.vm.CloneSpec(
         location=location,
         template=False,
         powerOn=False,
-        config=config_spec(change.spec, devices, change.vm.name),
+        config=config,
     )
     if source.snapshot_moid is not None:
         location.diskMoveType = LINKED_CLONE
@@ -72,11 +76,12 @@ def clone_spec(change: CreateVm, source: CloneFrom, devices: Sequence[Any]) -> A
     return spec
 
 
-def scratch_spec(change: CreateVm, guest_id: str) -> Any:
+def scratch_spec(change: CreateVm, guest_id: str, instance_uuid: str | None = None) -> Any:
     """Return the ConfigSpec of a VM made from nothing, on its datastore."""
     config = config_spec(change.spec, (), change.vm.name)
     config.name = escaped(change.vm.name)
     config.guestId = guest_id
+    config.instanceUuid = instance_uuid
     config.files = vim.vm.FileInfo(vmPathName=f"[{change.location.datastore_name}]")
     return config
 

@@ -41,8 +41,12 @@ class VCenterWriter:
         self._session = session
         self._watch = TaskWatch(session)
 
-    def create_vm(self, change: CreateVm) -> str:
-        """Clone or create; the task's result is the new VM."""
+    def create_vm(self, change: CreateVm, instance_uuid: str | None = None) -> str:
+        """Clone or create; the task's result is the new VM.
+
+        Its instance UUID is a field of the ConfigSpec ("normally not set by a client", vSphere API
+        reference); that a clone takes it is not proven, so that whoever asks for one must look.
+        """
         name = change.vm.name
         self._check_api(change.spec)
         spec_with_ids = with_system_ids(self._session, change.spec, host_moid=change.location.host_moid)
@@ -51,7 +55,7 @@ class VCenterWriter:
             case CloneFrom() as source:
                 template = self._vm(source.template.moid, source.template.name)
                 devices = self._devices(source.template.moid or "", change.spec, source.template.name)
-                spec = clone_spec(change, source, devices)
+                spec = clone_spec(change, source, devices, instance_uuid)
                 folder = vim.Folder(change.location.folder_moid, self._session.stub)
                 with translated(f"cloning {source.template.name} to {name}", name):
                     return _moid(template.CloneVM_Task(folder, escaped(name), spec))
@@ -59,7 +63,7 @@ class VCenterWriter:
                 folder = vim.Folder(change.location.folder_moid, self._session.stub)
                 pool = vim.ResourcePool(change.location.resource_pool_moid, self._session.stub)
                 host = vim.HostSystem(change.location.host_moid, self._session.stub)
-                spec = scratch_spec(change, source.guest_id)
+                spec = scratch_spec(change, source.guest_id, instance_uuid)
                 with translated(f"creating {name}", name):
                     return _moid(folder.CreateVM_Task(spec, pool, host))
 

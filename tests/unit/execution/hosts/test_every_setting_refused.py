@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.execution.host_makers import OPEN, estate, only, ref, run
+from tests.unit.execution.makers import PLAN
 from tests.unit.planning.settings.situations import Case, Situation, all_cases, wish_of
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.execution import HostTools, exit_code_of
@@ -50,7 +51,7 @@ def test_a_refusal_ends_the_change_with_the_words_of_who_refused(case: Case) -> 
         server.refused["write_host", 1] = VCenterError("A general system error occurred")
         words = "A general system error occurred"
     tools = HostTools(
-        "demo",
+        PLAN,
         server,
         server,
         logins=server,

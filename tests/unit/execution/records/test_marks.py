@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.fake_hosts import FakeHosts
 from tests.unit.execution.host_makers import ATS, NVIDIA, estate
+from tests.unit.execution.makers import PLAN
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.execution import HostMarks
 from vgpu_cfg.execution.records.marks import is_waiting
@@ -15,7 +16,7 @@ BOOT = datetime(2026, 2, 1, tzinfo=UTC)
 
 
 def taken(server: FakeHosts) -> HostMarks:
-    marks = HostMarks("demo", server, server)
+    marks = HostMarks(PLAN, server, server)
     (host,) = server.read_hosts(["host-1"])
     marks.take(host, server.read_facts(["host-1"], frozenset()).hosts["host-1"])
     return marks

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.plans.estate import PLAN_ID
 from tests.unit.planning.desired_plans import codes
 from tests.unit.planning.hosts.plans import GPU, MARK, NIC, estate, free, host, kinds, plan
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.plan.host_change import EnterMaintenance, ExitMaintenance
 from vgpu_cfg.planning.host_settings.select import make_view
 
@@ -180,5 +182,7 @@ def test_a_device_is_not_taken_back_from_vms_of_others_unseen(
 def test_vms_of_the_plan_itself_and_templates_hold_nothing() -> None:
     observed = estate(host(**OUT), vms={"pt-01": HOLDS | {"mark": True}, "odd": UNREAD})
     one = observed.hosts[0]
-    assert make_view(one, observed, load_catalog(), plan="demo").holders == {"": ("odd",)}
+    assert make_view(one, observed, load_catalog(), plan=PlanIdentity(name="demo", id=PLAN_ID)).holders == {
+        "": ("odd",)
+    }
     assert make_view(one, observed, load_catalog()).holders == {"0000:21:00.0": ("pt-01",), "": ("odd",)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim
 
@@ -40,7 +41,25 @@ def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
 def apply_spec(lab: Simulation, draft: VirtualMachine, host: Host | None, spec: Any) -> None:
     """Apply everything of a ConfigSpec but name and version to a draft."""
     apply_settings(draft, spec)
+    _apply_instance_uuid(lab.state, draft, spec.instanceUuid)
     change_devices(lab.state, draft, host, spec.deviceChange or [], spec.deviceGroups)
+
+
+def _apply_instance_uuid(state: LabState, draft: VirtualMachine, asked: str | None) -> None:
+    """Give a VM the instance UUID that a client asks for; a running one takes it, too.
+
+    An empty one asks for a new one, and vCenter assigns another where two VMs would have the same
+    (`instanceUuid` of VirtualMachineConfigSpec in the vSphere API reference).
+    """
+    if asked is None:
+        return
+    others = {vm.instance_uuid for vm in state.all(VirtualMachine) if vm.moid != draft.moid}
+    if asked and asked.lower() not in others:
+        draft.instance_uuid = asked.lower()
+    elif not asked or draft.instance_uuid in others:
+        draft.instance_uuid = str(
+            uuid5(NAMESPACE_URL, f"{draft.moid}.{state.revision}.{draft.instance_uuid}")
+        )
 
 
 def commit(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:

@@ -33,7 +33,7 @@ NEEDS_OFF = (
     "firmware", "numCoresPerSocket", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled",
     "virtualNuma",
     "nestedHVEnabled", "memoryReservationLockedToMax", "deviceGroups", "guestId",
-    "latencySensitivity", "uuid", "instanceUuid",
+    "latencySensitivity", "uuid",
 )  # fmt: skip
 """Fields that a running VM does not take."""
 
@@ -79,8 +79,6 @@ def _apply_flags(vm: VirtualMachine, spec: Any) -> None:
         vm.annotation = spec.annotation
     if spec.uuid:
         vm.uuid = spec.uuid
-    if spec.instanceUuid:
-        vm.instance_uuid = spec.instanceUuid
     if spec.cpuHotAddEnabled is not None:
         vm.cpu_hot_add = bool(spec.cpuHotAddEnabled)
     if spec.memoryHotAddEnabled is not None:

@@ -10,8 +10,8 @@ from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, ScratchSource, 
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, Network
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import NicBacking
-from vgpu_cfg.model.plan_file import GpuEntry, ProtectEntry
-from vgpu_cfg.planning.estate.ownership import protects_cluster
+from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -137,13 +137,14 @@ def resolve_vm(
     return resolved
 
 
-def leave_protected(resolved: ResolvedVm, protect: ProtectEntry, findings: Findings) -> None:
+def leave_protected(resolved: ResolvedVm, protection: Protection, findings: Findings) -> None:
     """Take protected clusters out; one that the plan file names itself is a contradiction."""
-    protected = [cluster for cluster in resolved.clusters if protects_cluster(protect, cluster)]
-    for cluster in protected if resolved.desired.clusters and resolved.existing is None else ():
-        message = f"the cluster {cluster.name} is protected by the plan file"
-        remedy = "remove it from `protect`, or name another cluster"
-        findings.refuse_vm(Code.PROTECTED, resolved.desired, message, remedy)
+    found = [(cluster, protection.of_cluster(cluster)) for cluster in resolved.clusters]
+    protected = [cluster for cluster, covering in found if covering is not None]
+    for _, covering in found if resolved.desired.clusters and resolved.existing is None else ():
+        if covering is not None:
+            remedy = covering.remedy("name another cluster", "name another cluster")
+            findings.refuse_vm(Code.PROTECTED, resolved.desired, covering.message, remedy)
     resolved.clusters = tuple(cluster for cluster in resolved.clusters if cluster not in protected)
     resolved.cannot_be_placed |= not resolved.clusters and resolved.existing is None
 

@@ -10,7 +10,8 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.estate.ownership import Ownership, protects_vm
+from vgpu_cfg.planning.estate.ownership import Ownership
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -36,6 +37,7 @@ class VmResolver:
     reader: CapacityReader = field(init=False)
     hosts: list[Host] = field(init=False)
     candidates: Candidates = field(init=False)
+    protection: Protection = field(init=False)
 
     def __post_init__(self) -> None:
         self.site = Site(self.desired, self.observed, self.findings)
@@ -43,6 +45,7 @@ class VmResolver:
         self.lookup = Lookup(self.site, silent, device_names(self.observed, self.catalog))
         self.reader = CapacityReader(self.observed, self.catalog)
         self.hosts = hosts_in_order(self.observed)
+        self.protection = Protection.of(self.desired)
         self.candidates = Candidates.among(self.hosts, self.observed)
 
     def folders(self) -> dict[str, Folder | None]:
@@ -57,11 +60,10 @@ class VmResolver:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
         for vm in self.in_order():
             folder = folders[vm.name]
-            covering = protects_vm(self.desired.protect, vm.name, folder)
+            covering = self.protection.of_vm(vm.name, folder)
             if covering:
-                message = f"{covering} is protected by the plan file"
-                remedy = "remove it from `protect`, or the VM from the plan file"
-                self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
+                remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
+                self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)
             elif folder is None or vm.name not in owned.blocked:
                 resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
                 if resolved is not None:
@@ -74,7 +76,7 @@ class VmResolver:
             return None
         resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
         resolved.keeps_gpus &= has_wanted_functions(resolved.nics, resolved.base, resolved.host)
-        leave_protected(resolved, self.desired.protect, self.findings)
+        leave_protected(resolved, self.protection, self.findings)
         return resolved
 
     def shape(self, resolved: ResolvedVm) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -57,12 +57,27 @@ def _addresses(vm: PlacedVm) -> Wanted | None:
 
 
 def _mark(vm: PlacedVm) -> Wanted | None:
-    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True) if vm.is_new else None
+    """Mark a new VM, and one whose mark holds no id yet or a former name of the plan."""
+    found = vm.resolved.existing.mark if vm.resolved.existing is not None else None
+    if found is not None and found.id and (found.plan, found.vm) == (vm.plan, vm.desired.name):
+        return None
+    is_anew = found is not None and not found.id
+    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True, is_anew=is_anew)
+
+
+def _mark_in(detail: VmDetail) -> OwnerMark | None:
+    plan, name = (detail.extra_config.get(key) for key in (MARK_PLAN_KEY, MARK_VM_KEY))
+    return OwnerMark.parse(plan, name or "") if plan else None
 
 
 def _mark_of(detail: VmDetail) -> str | None:
-    plan, name = (detail.extra_config.get(key) for key in (MARK_PLAN_KEY, MARK_VM_KEY))
-    return f"{plan}/{name or ''}" if plan else None
+    mark = _mark_in(detail)
+    return None if mark is None else f"{mark.plan}/{mark.vm}"
+
+
+def _mark_text(detail: VmDetail) -> str | None:
+    mark = _mark_in(detail)
+    return None if mark is None else mark.plan if mark.id else f"{mark.plan}, without an id"
 
 
 def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
@@ -129,7 +144,8 @@ EXTRA_CONFIG_SETTINGS = (
         key="owner_mark",
         topic=Topic.OPTIONS,
         name="owner mark",
-        source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm",
+        source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm; beside the plan's name stand its "
+        "id, the VM's instance UUID, the account and the time, which the run adds",
         desired=_mark,
         carrier=Carrier.EXTRA_CONFIG,
         leaves=lambda value: dict(
@@ -137,9 +153,10 @@ EXTRA_CONFIG_SETTINGS = (
         ),
         read=_mark_of,
         text=lambda value: str(value).partition("/")[0],
+        found_text=_mark_text,
         default="the plan's name and the VM's",
         privilege=_ADVANCED,
-        is_of_creation=True,
+        is_live=True,
         is_always=True,
     ),
 )

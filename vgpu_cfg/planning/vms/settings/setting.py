@@ -45,11 +45,15 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The value that a VM shall have. `is_default`: the plan file does not state it; `note` adds a reason."""
+    """The value that a VM shall have. `is_default`: the plan file does not state it; `note` adds a reason.
+
+    `is_anew`: it is written although the VM shows it, since the run adds to it what the VM lacks.
+    """
 
     value: SettingValue
     is_default: bool = False
     note: str = ""
+    is_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,55 @@
+"""How a VM's owner mark is completed by what only a run knows: the VM's instance UUID, the account, the time.
+
+A plan says that a VM is marked, and with which names. What is written beside them is made here, for whichever
+request carries those names.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from vgpu_cfg.execution.run.session import RunSession
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, OwnerMark, Vm
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+
+
+def is_marking(spec: VmSpec) -> bool:
+    """Whether a request writes an owner mark."""
+    return MARK_PLAN_KEY in spec.extra_config
+
+
+def marked_new(spec: VmSpec, name: str, instance_uuid: str, at: datetime, session: RunSession) -> VmSpec:
+    """Return a request with its owner mark complete: of a VM that is made, and gets this instance UUID."""
+    if not is_marking(spec):
+        return spec
+    return _with(spec, _mark(name, instance_uuid, session.user, at, session))
+
+
+def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
+    """Return a request with its owner mark complete, for a VM that is there.
+
+    Who made it, and when, stays in a mark that tells it. One of version 0.1.0 does not: it gets this account.
+    """
+    if not is_marking(spec):
+        return spec
+    before = vm.mark
+    made_by, made_at = session.user, session.clock.now()
+    if before is not None and before.id and before.made_at is not None:
+        made_by, made_at = before.made_by, before.made_at
+    return _with(spec, _mark(vm.name, vm.instance_uuid, made_by, made_at, session))
+
+
+def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, session: RunSession) -> OwnerMark:
+    plan = session.plan.desired.identity
+    return OwnerMark(
+        plan=plan.name,
+        vm=name,
+        id=plan.id,
+        instance_uuid=instance_uuid.lower(),
+        made_by=made_by,
+        made_at=made_at,
+    )
+
+
+def _with(spec: VmSpec, mark: OwnerMark) -> VmSpec:
+    return spec.model_copy(update={"extra_config": {**spec.extra_config, **mark.pairs}})

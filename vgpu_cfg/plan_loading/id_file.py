@@ -1,0 +1,112 @@
+"""The file beside a plan file that keeps the plan's id: how it is read, and written once.
+
+It is for plan files whose author wrote no `id`. Whoever has the plan file without it has a plan with
+no id, which is refused where VMs bear the plan's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
+from vgpu_cfg.model.identity import ID_FILE_SUFFIX, is_id
+
+_LONGEST = 4096
+_ABOUT = (
+    "# The id of the plan in {plan}. vgpu-cfg knows the plan's VMs by it.\n"
+    "# Keep this file beside the plan file, and commit both.\n"
+)
+
+
+def id_file_of(path: Path) -> Path:
+    """Return where a plan file's id is kept: beside the file itself, where the path is a link to it."""
+    target = path.resolve() if path.is_symlink() else path
+    return target.with_name(f"{target.name}{ID_FILE_SUFFIX}")
+
+
+def read_id_file(path: Path) -> str:
+    """Return the id that an id file keeps, "" where there is no such file.
+
+    Raises DocumentError for one that cannot be read, or holds anything but one id.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LONGEST + 1).decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise _unusable(path, 1, f"the id file cannot be read: {reason}") from error
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    found = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not found:
+        raise _unusable(path, 1, "the id file holds no id")
+    number, line = found[0]
+    if not is_id(line) or len(text) > _LONGEST:
+        raise _unusable(path, number, f"this is no plan id: {line[:60]!r}")
+    if len(found) > 1:
+        raise _unusable(path, found[1][0], "the id file holds more than one id")
+    return line.lower()
+
+
+def write_id_file(path: Path, plan_id: str) -> None:
+    """Keep an id in a file that is there as a whole or not at all, and is never written over.
+
+    Raises StalePlan where another id stands there by now, DocumentError where the file cannot be written.
+    """
+    text = f"{_ABOUT.format(plan=path.name.removesuffix(ID_FILE_SUFFIX))}{plan_id}\n"
+    try:
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            draft = Path(file.name)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            draft.chmod(0o644)
+            _put(draft, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                draft.unlink()
+    except FileExistsError:
+        found = read_id_file(path)
+        if found != plan_id:
+            raise StalePlan(
+                f"the plan has the id {found} by now, and this run was begun with {plan_id}",
+                subject=str(path),
+                remedy="another run has made that id; run the same command again, or plan again",
+            ) from None
+    except OSError as error:
+        fault = DocumentFault(
+            str(path), 1, 1, f"the plan's id cannot be kept here: {error.strerror or error}"
+        )
+        raise DocumentError(
+            [fault],
+            remedy=f"nothing was changed; let the folder be written to, or add this line at the top of the "
+            f"plan file, and run the same command again: id: {plan_id}",
+        ) from error
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Give a whole file its name; raises FileExistsError where the name is taken."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise FileExistsError(str(path)) from None
+        draft.rename(path)
+
+
+def _unusable(path: Path, line: int, message: str) -> DocumentError:
+    fault = DocumentFault(str(path), line, 1, message)
+    return DocumentError(
+        [fault],
+        remedy="get the file back as it was committed: one line, a UUID; where it is lost, the marks of the "
+        "plan's VMs hold the id (extraConfig vgpu_cfg.plan)",
+    )

@@ -1,0 +1,76 @@
+"""What is never written: which VMs and clusters `protect` covers, by the plan file or by a context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Cluster, Folder
+from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.planning.findings.options import matches_any
+
+PLAN_FILE = "the plan file"
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """The globs of `protect`, those of the contexts first: no plan file takes them away.
+
+    `rules` are (who says so, globs).
+    """
+
+    rules: tuple[tuple[str, ProtectEntry], ...] = ()
+
+    @classmethod
+    def of(cls, desired: DesiredPlan) -> Protection:
+        """Return what a plan must not write, by its own word and by the contexts of its vCenter."""
+        contexts = ((f"the context {one.name} in {one.file}", one.protect) for one in desired.contexts)
+        return cls((*contexts, (PLAN_FILE, desired.protect)))
+
+    def of_vm(self, name: str, folder: Folder | None) -> Covering | None:
+        """Return what covers a VM, None where nothing does."""
+        for source, what in self._of_vm(name, folder):
+            return Covering(what, source)
+        return None
+
+    def of_cluster(self, cluster: Cluster) -> Covering | None:
+        """Return what covers a cluster, None where nothing does."""
+        for source, globs in self.rules:
+            if any(matches_any(text, globs.clusters) for text in (cluster.name, cluster.inventory_path)):
+                return Covering(f"the cluster {cluster.name}", source)
+        return None
+
+    def _of_vm(self, name: str, folder: Folder | None) -> Iterator[tuple[str, str]]:
+        for source, globs in self.rules:
+            if matches_any(name, globs.names):
+                yield source, "its name"
+            if folder is None:
+                continue
+            path = folder.inventory_path or folder.name
+            for glob in globs.folders:
+                if matches_any(path, (glob, f"{glob.rstrip('/')}/*")) or matches_any(folder.name, [glob]):
+                    yield source, f"the folder {path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """What of `protect` covers something: `what` it names, and `source`, who says so."""
+
+    what: str
+    source: str
+
+    @property
+    def message(self) -> str:
+        """Say that it is protected, and by whom."""
+        return f"{self.what} is protected by {self.source}"
+
+    def remedy(self, or_else: str = "", alone: str = "") -> str:
+        """Say what to do: `or_else` goes on after "or", `alone` is what is left where a context protects.
+
+        Nothing that a plan file says takes a context's word back.
+        """
+        if self.source == PLAN_FILE:
+            return f"remove it from `protect`, or {or_else}" if or_else else "remove it from `protect`"
+        only = f"{alone}; " if alone else ""
+        return f"{only}what a context protects is for whoever keeps it to change"
