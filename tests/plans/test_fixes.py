@@ -54,10 +54,13 @@ def errors_with(case: str, source: PlanSource, found: Found) -> list[str]:
         if one.effect is not None:
             observed = one.effect(observed)
     options = options_of(case)
-    if any(one.flag == "allow_power_cycle" for one in found.candidates):
-        options = replace(options, allow_power_cycle=True)
-    if any(one.flag == "only=host:*" for one in found.candidates):
-        options = replace(options, only=("host:*",))
+    flags = {one.flag for one in found.candidates}
+    options = replace(
+        options,
+        allow_power_cycle=options.allow_power_cycle or "allow_power_cycle" in flags,
+        only=("host:*",) if "only=host:*" in flags else options.only,
+        delete=tuple(name for name in options.delete if f"keep={name}" not in flags),
+    )
     plan = make_plan(load_plan(path).desired, observed, load_catalog(), options)
     return [f"{error.code} {error.subject.name}: {error.message}" for error in plan.errors]
 

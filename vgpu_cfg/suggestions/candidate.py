@@ -29,7 +29,10 @@ class Cost(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One idea. `flag` is a field of the plan's options that is to be set, `effect` that of an act outside.
+    """One idea.
+
+    `flag` is what the command is to be given ("allow_power_cycle", "only=GLOB") or not to be
+    given ("keep=NAME", a VM that --delete names), `effect` that of an act outside.
 
     `narrowed` leaves out of it what the plan that it made does not need, None where it needs all.
     """

@@ -67,10 +67,19 @@ def attempt(source: PlanSource, text: str, candidates: Sequence[Candidate]) -> T
     for one in candidates:
         if one.effect is not None:
             observed = one.effect(observed)
-    flags = {one.flag: True for one in candidates if one.flag and not one.flag.startswith("only=")}
-    options = replace(source.options, **flags)  # type: ignore[arg-type]  # fields that are booleans
-    only = tuple(one.flag.removeprefix("only=") for one in candidates if one.flag.startswith("only="))
-    if only:
-        options = replace(options, only=only)
+    options = _with_flags(source.options, [one.flag for one in candidates if one.flag])
     plan = make_plan(desired, observed, source.catalog, options)
     return Trial(changed, loaded, observed, plan)
+
+
+def _with_flags(options: PlanOptions, flags: Sequence[str]) -> PlanOptions:
+    for flag in flags:
+        name, _, value = flag.partition("=")
+        match name:
+            case "allow_power_cycle":
+                options = replace(options, allow_power_cycle=True)
+            case "only":
+                options = replace(options, only=(value,))
+            case _:
+                options = replace(options, delete=tuple(one for one in options.delete if one != value))
+    return options

@@ -137,7 +137,7 @@ def plan(
     if fixes is not None and output is OutputFormat.TEXT:
         command = options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}")
         show.fixes(fixes, command=command, is_written=str(suggest) if is_written else "")
-    flow.refuse_errors(made)
+    flow.refuse_errors(made, fixes)
     if exit_code or strict:
         flow.exit_if_different(made, strict=strict)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import InventoryReader, ReadScope
 
@@ -123,8 +124,8 @@ def locked(desired: DesiredPlan, observed: Inventory, estate: Estate) -> Iterato
         yield
 
 
-def refuse_errors(plan: Plan) -> None:
-    """Raise DoesNotFit where a finding stands against the plan."""
+def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
+    """Raise DoesNotFit where a finding stands against the plan; `fixes` were shown above."""
     from vgpu_cfg.render.views.findings import alike
 
     errors = plan.errors
@@ -132,10 +133,13 @@ def refuse_errors(plan: Plan) -> None:
         return
     first, *others = alike(errors)
     more = f" (and {len(others)} more above)" if others else ""
+    remedy = first.remedy or f"see docs/reference/checks/{first.code}.md"
+    if fixes is not None and fixes.fixes:
+        remedy = "what stands under FIX above was tried, and works"
     raise DoesNotFit(
         f"{first.code} {first.message}{more}",
         subject=f"{first.subject.kind} {first.subject.name}",
-        remedy=first.remedy or f"see docs/reference/checks/{first.code}.md",
+        remedy=remedy,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +42,7 @@ def find_fixes(
             catalog=load_catalog(),
             options=with_fingerprints(desired, observed, options, connection),
             observe=estate.observe,
-            mean=lambda again: again.model_copy(
-                update={"datacenter": again.datacenter or desired.datacenter}
-            ),
+            mean=lambda again: locate(replace(request, desired=again), flags)[1],
             variables=request.variables,
             variable_files=request.variable_files,
         )

@@ -20,6 +20,7 @@ from vgpu_cfg.suggestions.situation import Situation
 def propose_plan_keys(situation: Situation) -> Iterator[Candidate]:
     """Yield other values of keys, flags of the command, and what its author could allow."""
     yield from _flags(situation)
+    yield from _identity(situation)
     yield from _host_entries(situation)
     yield from _host_rules(situation)
     yield from _networks(situation)
@@ -39,6 +40,22 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
         if any(nic.network in made for vm in situation.desired.vms for nic in vm.nics):
             says = "make the networks first, and the VMs in a second run"
             yield Candidate(FixKind.FLAG, says, flag="only=host:*", command="--only 'host:*'")
+
+
+def _identity(situation: Situation) -> Iterator[Candidate]:
+    """Say that this is the plan whose id the marks hold, or that it is another one."""
+    name = situation.desired.name
+    if any(situation.errors(Code.NAMESAKE)):
+        marks = [vm.mark for vm in situation.observed.vms if vm.mark is not None and vm.mark.plan == name]
+        for known in dict.fromkeys(mark.id for mark in marks if mark.id):
+            says = f"this is the plan that made those VMs: its id is {known}"
+            yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("id",), known),))
+        says = f"this is another plan, and is called {name}-2"
+        yield Candidate(FixKind.LEAVE, says, edits=(Edit(("name",), f"{name}-2"),))
+    for found in situation.errors(Code.MARK_WITHOUT_ID):
+        vm = found.subject.name
+        says = f"leave --delete {vm} away; whoever knows whose it is deletes it in vCenter"
+        yield Candidate(FixKind.FLAG, says, flag=f"keep={vm}")
 
 
 def _set(
