@@ -98,7 +98,9 @@ def words_of(found: Diagnostic) -> str:
 
 def name_on(shown: str) -> str:
     """Return whom the example of a page is about."""
-    return " ".join(shown.split()[1:]).partition(": ")[0]
+    name = re.match(r"VG\d{3}  (\S+(?:, \S+)*): ", shown)
+    assert name, f"an example begins with its code, and a name with a colon: {shown}"
+    return name[1]
 
 
 def says(shown: str, found: Diagnostic) -> bool:

@@ -60,10 +60,17 @@ class Findings:
         self._take_vm(vm, (code, Severity.ERROR, message, remedy, hindrances))
 
     def add_vm(
-        self, code: Code, vm: DesiredVm, message: str, remedy: str = "", severity: Severity | None = None
+        self,
+        code: Code,
+        vm: DesiredVm,
+        message: str,
+        remedy: str = "",
+        severity: Severity | None = None,
+        *,
+        hindrances: tuple[Hindrance, ...] = (),
     ) -> None:
         """Take a finding about a VM of the plan; `severity` as in `add`."""
-        self._take_vm(vm, (code, self.severity_of(code, severity), message, remedy, ()))
+        self._take_vm(vm, (code, self.severity_of(code, severity), message, remedy, hindrances))
 
     def _take_vm(self, vm: DesiredVm, found: _OfVms) -> None:
         self._of_vms.setdefault(found, {})[vm.name] = None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Placement, Subject
+from vgpu_cfg.model.plan.change import Change, Hindrance, Impact, ManualStep, Placement, Subject
 from vgpu_cfg.model.rdma import is_gpudirect, mtu_of, network_of
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.checks import Code
@@ -192,10 +192,10 @@ class RdmaChecks:
         open_ones = [one for one in links if one.state is LinkState.UNKNOWN]
         if lacking:
             states = ", ".join(f"{one.link} {_STATES[one.state]}" for one in links)
-            why = "; ".join(one.text for one in lacking)
-            message = f"the ATS chain of NIC {pci_id} of {host.name} is incomplete ({states}): {why}"
+            message = f"the ATS chain of NIC {pci_id} of {host.name} is incomplete ({states})"
             remedies = dict.fromkeys(one.remedy for one in lacking if one.remedy)
-            self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies))
+            rows = tuple(Hindrance(subject=one.link, reason=one.text) for one in lacking)
+            self._findings.add_vm(Code.ATS_INCOMPLETE, vm, message, "; ".join(remedies), hindrances=rows)
         elif open_ones:
             why = "; ".join(one.text for one in open_ones if one.link != RESTART) or open_ones[0].text
             message = f"of the ATS chain of NIC {pci_id} of {host.name} not all can be told here: {why}"

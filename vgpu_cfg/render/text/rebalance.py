@@ -24,7 +24,7 @@ def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> li
     """Lay the proposal out: the moves, how each is made, and who gets a place by them."""
     lines = both_ends(Text(plan, style="bold"), Text(server, style="dim"), width)
     for error in found.errors:
-        lines += hanging("NOTE", f"{error.code} {error.subject.name}: {error.message}", width, indent=0)
+        lines += hanging("NOTE", f"{error.code} {error.subject.name}: {error.text}", width, indent=0)
     if found.moves:
         lines += [Text(""), *table(_COLUMNS, [_cells(move) for move in found.moves], width), Text("")]
         for move in found.moves:
