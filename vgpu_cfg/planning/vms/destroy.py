@@ -72,7 +72,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}
     owned = assess_ownership(desired, observed, folders, silent)
     for found in silent.diagnostics():
-        if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
+        if found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.ORPHAN_ELSEWHERE, Code.NOT_OURS):
             findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
     deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
     report_orphans(owned, deleted, "destroy", findings)

@@ -57,15 +57,21 @@ class VmResolver:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
         for vm in self.in_order():
             folder = folders[vm.name]
-            covering = protects_vm(self.desired.protect, vm.name, folder)
-            if covering:
-                message = f"{covering} is protected by the plan file"
-                remedy = "remove it from `protect`, or the VM from the plan file"
-                self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
-            elif folder is None or vm.name not in owned.blocked:
+            if self.is_protected(vm, folder):
+                continue
+            if folder is None or vm.name not in owned.blocked:
                 resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
                 if resolved is not None:
                     yield resolved
+
+    def is_protected(self, vm: DesiredVm, folder: Folder | None) -> bool:
+        """Whether the plan file protects a VM that it names itself, which is a finding."""
+        covering = protects_vm(self.desired.protect, vm.name, folder)
+        if covering:
+            message = f"{covering} is protected by the plan file"
+            remedy = "remove it from `protect`, or the VM from the plan file"
+            self.findings.refuse_vm(Code.PROTECTED, vm, message, remedy)
+        return bool(covering)
 
     def resolve(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> ResolvedVm | None:
         """Look up everything that one VM names; None where too little is there to go on."""
