@@ -40,6 +40,14 @@ def orphan(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("plan.yaml", HEAD + KEPT)
 
 
+def elsewhere(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("plan.yaml", HEAD + KEPT + WITH_GPU.replace("}", ", place: {not_hosts: 'esx-*'}}"))
+
+
+def template_gone(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("plan.yaml", HEAD + KEPT + WITH_GPU.replace("}", ", template: ubuntu-18.04}"))
+
+
 @pytest.mark.parametrize(
     ("second", "happens", "code"),
     [
@@ -47,8 +55,10 @@ def orphan(vgpu_cfg: CommandLine) -> None:
         (WITH_GPU, drift, 10),
         (WITH_GPU, orphan, 10),
         (WITHOUT, orphan, 10),
+        (WITH_GPU, elsewhere, 10),
+        (WITH_GPU, template_gone, 10),
     ],
-    ids=["in sync", "drift", "orphan with GPU", "orphan without"],
+    ids=["in sync", "drift", "orphan with GPU", "orphan without", "elsewhere", "template gone"],
 )
 def test_exit_codes_and_texts_agree(
     second: str, happens: Callable[[CommandLine], None], code: int, vgpu_cfg: CommandLine
@@ -70,6 +80,11 @@ def test_exit_codes_and_texts_agree(
     if happens is orphan:
         assert "vm-02 is not in the plan file; in sync: 1 VM, 0 changes" in plan.told
         assert "vm-02 is not in the plan file; in sync: 1 VM" in vgpu_cfg.done("apply", "plan.yaml").told
+    if happens is elsewhere:
+        assert "not where the plan file says: vm-02; in sync: 1 VM, 0 changes" in plan.told
+        assert "see the findings" in status.told
+    if happens is template_gone:
+        assert "could not be made anew: vm-02; in sync: 1 VM, 0 changes" in plan.told
     if happens is not drift:
         assert vgpu_cfg.look(ESTATE) == before
 

@@ -12,6 +12,7 @@ from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 
 
@@ -24,7 +25,7 @@ def make_guest_views(
     rates_gbps: Mapping[int, int] | None = None,
 ) -> tuple[GuestView, ...]:
     """Return the plan's VMs that have a spec, in the plan's order."""
-    found = {vm.name: vm for vm in _own_vms(desired, observed)}
+    found = own_vms(desired, observed)
     return tuple(
         replace(
             _guest_view(vm, specs[vm.name], found.get(vm.name), observed),
@@ -49,7 +50,7 @@ def make_host_views(
     """
     by_name = {vm.name: vm for vm in desired.vms}
     wanted: dict[str, list[WantedVm]] = {}
-    for vm in _own_vms(desired, observed):
+    for vm in own_vms(desired, observed).values():
         if vm.is_on and vm.host_moid is not None:
             wanted.setdefault(vm.host_moid, []).append(_wanted_vm(by_name[vm.name], vm, observed))
     training = desired.training
@@ -65,11 +66,6 @@ def make_host_views(
         )
         for host in sorted(hosts, key=lambda host: host.name)
     )
-
-
-def _own_vms(desired: DesiredPlan, observed: Inventory) -> tuple[Vm, ...]:
-    names = {vm.name for vm in desired.vms}
-    return tuple(vm for vm in observed.vms if vm.name in names and vm.is_of(desired.identity))
 
 
 def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inventory) -> GuestView:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.observed.vm import Vm
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.model.verification import CheckResult, Verification
     from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
@@ -103,26 +102,23 @@ def verify_in(
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
     from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+    from vgpu_cfg.planning.estate.own import own_vms
     from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
     from vgpu_cfg.planning.guests.specs import guest_specs
 
     branches = host_branches(desired, observed)
-    running = {vm.name: vm.host_moid or "" for vm in _own_vms(desired, observed)}
+    running = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
     takes = {name: guest_branches(branches.get(moid, "")) for name, moid in running.items()}
     return guest_specs(desired, plan_addresses(desired, observed), takes)
-
-
-def _own_vms(desired: DesiredPlan, observed: Inventory) -> list[Vm]:
-    names = {vm.name for vm in desired.vms}
-    return [vm for vm in observed.vms if vm.name in names and vm.is_of(desired.identity)]
 
 
 def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
     """Read the estate, and of the hosts that run the plan's VMs what checks need."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
+    from vgpu_cfg.planning.estate.own import own_vms
 
     observed = flow.read_for(desired, estate.reader)
-    moids = dict.fromkeys(vm.host_moid for vm in _own_vms(desired, observed) if vm.host_moid is not None)
+    moids = dict.fromkeys(vm.host_moid for vm in own_vms(desired, observed).values() if vm.host_moid)
     groups = {FactGroup.BASE, FactGroup.KERNEL, FactGroup.MODULES, FactGroup.SOFTWARE}
     facts = estate.reader.read_facts(tuple(moids), frozenset(groups))
     return observed.model_copy(update={"facts": facts})
@@ -184,7 +180,10 @@ class _Ways:
         specs: Mapping[str, GuestSpec],
         open_shells: Mapping[str, AccessEntry],
     ) -> None:
+        from vgpu_cfg.planning.estate.own import own_vms
+
         self._desired, self._observed, self._estate = desired, observed, estate
+        self._own = own_vms(desired, observed)
         self._specs, self._open_shells = specs, open_shells
         self._guest_shells: GuestShells | None = None
         self._lock = Lock()
@@ -193,7 +192,7 @@ class _Ways:
         """Log in to a guest. Raises GuestError."""
         from vgpu_cfg.execution.guests.tools import target_of
 
-        vm = next((one for one in _own_vms(self._desired, self._observed) if one.name == name), None)
+        vm = self._own.get(name)
         if vm is None or not vm.is_on:
             raise GuestError(f"{name} is off", subject=name, remedy="power it on: vgpu-cfg apply")
         with self._lock:

@@ -173,7 +173,7 @@ def _assess_rest(
         elif is_marked(vm, desired.identity) and vm.name not in wanted:
             message = "left the plan file, and no line names its folder any more: it is left alone"
             remedy = f"put its line back, with this folder, and run `destroy` with --only {quote(vm.name)}"
-            findings.add(Code.MARK_COPIED, subject, message, remedy)
+            findings.add(Code.ORPHAN_ELSEWHERE, subject, message, remedy)
         else:
             message = f"carries the owner mark {mark.plan}/{mark.vm}, is not this plan's VM and is left alone"
             if vm.is_copy:

@@ -15,9 +15,10 @@ DIFFERENCES_OF_VMS = frozenset(
         Code.HOST_FORBIDDEN,
         Code.KEEP_FREE_UNMET,
         Code.NOT_MADE_ANEW,
+        Code.ORPHAN_ELSEWHERE,
     }
 )
-"""A VM is elsewhere than the plan file says, differs in what its creation sets, or could not be made anew."""
+"""A VM is elsewhere than the plan file says, not as one made now, not to be made anew, or left the file."""
 
 DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE})
 """A host does not answer, or others work on it: what is asked of it is not brought about."""

@@ -16,6 +16,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape, make_variants
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
+from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_gpus
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
@@ -75,11 +76,15 @@ class CurrentHosts:
         """
         findings = Findings.for_plan(desired)
         resolver = VmResolver(desired, self.observed, self.catalog, findings)
-        resolved = resolver.resolve(vm, resolver.site.folder_of(vm), None)
+        folder = resolver.site.folder_of(vm)
+        is_protected = resolver.is_protected(vm, folder)
+        resolved = resolver.resolve(vm, folder, None) if not is_protected else None
         profiles = tuple(gpu.profile[0].name for gpu in vm.gpus if gpu.kind == "vgpu")
         if resolved is None:
             return Fits((), profiles, errors=_errors(findings))
-        if resolved.cannot_be_placed:
+        check_gpus(resolved, self.catalog, self.reader, OfferedBy(self.hosts), findings)
+        pools = [resolver.site.pool_of(vm, one) for one in resolved.clusters] if vm.resource_pool else [""]
+        if resolved.cannot_be_placed or all(pool is None for pool in pools):
             return Fits((), profiles, resolved.cpus, resolved.memory_mib, _errors(findings))
         resolver.shape(resolved)
         shape = self._narrowed(resolved.shape, wants_host)

@@ -81,7 +81,12 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     for found in silent.diagnostics():
         if found.code == Code.NAMESAKE:
             findings.add(Code.NAMESAKE, found.subject, found.message, found.remedy)
-        elif found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.NOT_OURS):
+        elif found.code in (
+            Code.MARK_DISAGREES,
+            Code.MARK_COPIED,
+            Code.ORPHAN_ELSEWHERE,
+            Code.NOT_OURS,
+        ):
             findings.add(Code.MARK_COPIED, found.subject, f"left alone: {found.message}", found.remedy)
     deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
     report_orphans(owned, deleted, "destroy", findings)

@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.change import (
     SetOverrides,
     StageGuest,
 )
+from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
@@ -75,7 +76,7 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
         vm.name: vm
         for vm in observed.vms
         if vm.is_of(plan.desired.identity) and vm.mark is not None and vm.mark.vm == vm.name
-    }
+    } | own_vms(plan.desired, observed)
     holders = gpus_by_vm(observed)
     changes: dict[str, list[Change]] = {}
     for change in plan.changes:

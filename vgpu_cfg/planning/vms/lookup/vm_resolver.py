@@ -60,14 +60,20 @@ class VmResolver:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
         for vm in self.in_order():
             folder = folders[vm.name]
-            covering = self.protection.of_vm(vm.name, folder)
-            if covering:
-                remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
-                self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)
-            elif folder is None or vm.name not in owned.blocked:
+            if self.is_protected(vm, folder):
+                continue
+            if folder is None or vm.name not in owned.blocked:
                 resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
                 if resolved is not None:
                     yield resolved
+
+    def is_protected(self, vm: DesiredVm, folder: Folder | None) -> bool:
+        """Whether a VM is protected that the plan file names itself, which is a finding."""
+        covering = self.protection.of_vm(vm.name, folder)
+        if covering is not None:
+            remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
+            self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)
+        return covering is not None
 
     def resolve(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> ResolvedVm | None:
         """Look up everything that one VM names; None where too little is there to go on."""

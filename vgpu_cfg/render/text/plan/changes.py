@@ -173,7 +173,7 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
     if len(names) > width // 2:
         names = f"{len(follower.blocks)} more"
     mark = ("  ", (BLOCKED, "bold red")) if follower.leader.is_blocked else ()
-    heading = Text.assemble((f"{noun.upper()} {names}", "bold"), title, *mark)
+    heading = Text.assemble((f"{noun.upper()} {names}", "bold"), *mark, title)
     lines = both_ends(heading, Text(effort, "dim"), width)
     if is_same:
         return lines

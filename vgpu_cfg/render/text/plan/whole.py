@@ -54,6 +54,7 @@ _OF_VMS = {
     Code.KEEP_FREE_UNMET: "fewer hosts kept free than asked by",
     Code.SET_AT_CREATION_ONLY: "not as they would be made now",
     Code.NOT_MADE_ANEW: "could not be made anew",
+    Code.ORPHAN_ELSEWHERE: "left the plan file with their folder",
 }
 """What findings say of VMs, before their names."""
 
