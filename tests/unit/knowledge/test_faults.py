@@ -211,6 +211,9 @@ def test_a_faults_type_helps_where_the_text_does_not() -> None:
     assert found is not None
     assert found.key == "graphics-resources"
     assert explain_fault("A general system error occurred.", "SystemError") is None
+    none = explain_fault("Kein Host ist kompatibel.", "NoCompatibleHost")
+    assert none is not None
+    assert none.key == "no-compatible-host"
 
 
 def test_the_telling_row_comes_before_the_general_one() -> None:
