@@ -8,6 +8,7 @@ import pytest
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.settings.folders import config_file, state_folder
 from vgpu_cfg.settings.lab import LabSettings, lab_settings
+from vgpu_cfg.settings.remembering import remember_days
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the usual folders have other names elsewhere")
@@ -31,7 +32,22 @@ def test_the_lab_runs_twenty_times_as_fast_unless_told_otherwise(monkeypatch: py
     assert lab_settings() == LabSettings(speed=0, gpu_choice="random", seed=7)
 
 
-@pytest.mark.parametrize(("name", "value"), [("SPEED", "-1"), ("GPU_CHOICE", "best"), ("SEED", "x")])
+def test_what_a_shell_told_holds_for_thirty_days_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert remember_days() == 30
+    monkeypatch.setenv("VGPU_CFG_REMEMBER_DAYS", "0")
+    assert remember_days() == 0
+    monkeypatch.setenv("VGPU_CFG_REMEMBER_DAYS", "soon")
+    with pytest.raises(DocumentError) as caught:
+        remember_days()
+    assert caught.value.subject == "VGPU_CFG_REMEMBER_DAYS:1:1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SPEED", "-1"), ("GPU_CHOICE", "best"), ("SEED", "x"), ("ATTRIBUTE_LENGTH", "0")],
+)
 def test_a_lab_setting_that_cannot_be_used_is_named(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:

@@ -47,6 +47,18 @@ def test_an_attribute_that_is_there_is_set_or_cleared(kind: Any, text: str | Non
     assert '<entity type="HostSystem">host-1<' in body
 
 
+def test_what_a_shell_told_takes_a_call_for_each_attribute_and_one_more() -> None:
+    known = fields("vgpu_cfg.read.ecc", "vgpu_cfg.read.nic_firmware")
+    with session_on({"RetrievePropertiesEx": known, "SetField": None}) as (session, vcenter):
+        before = session.round_trips
+        texts = {"vgpu_cfg.read.ecc": "1 abc", "vgpu_cfg.read.nic_firmware": "", "vgpu_cfg.read.mig": ""}
+        VCenterHostWriter(session).remember("host-1", texts)
+        assert session.round_trips - before == 3  # what is not defined need not be cleared
+        bodies = [body for called, body in vcenter.calls if called == "SetField"]
+    assert "<key>101</key><value>1 abc</value>" in bodies[0]
+    assert "<key>102</key><value></value>" in bodies[1]
+
+
 def test_an_attribute_is_defined_for_hosts_first() -> None:
     answers = {"RetrievePropertiesEx": fields(), "AddCustomFieldDef": defined(105), "SetField": None}
     with session_on(answers) as (session, vcenter):
