@@ -122,6 +122,16 @@ class Foreign(RuleBasedStateMachine):
             if vm is not None and self.is_free(lab, name):
                 self.add(lab, vm, name, "", keeps_uuid=False)
 
+    @rule(which=st.integers(0, 9))
+    def put_a_clone_in_its_place(self, which: int) -> None:
+        lab = self.lab()
+        with lab.transaction():
+            vm = self.chosen(lab, which)
+            if vm is not None:
+                name, vm.name = vm.name, f"{vm.name}-{self.count}"
+                lab.state.touch(vm)
+                self.add(lab, vm, name, "", keeps_uuid=False)
+
     @rule(which=st.integers(0, 9), name=st.sampled_from((*NAMES, "renamed")))
     def rename(self, which: int, name: str) -> None:
         lab = self.lab()
@@ -189,7 +199,7 @@ class Foreign(RuleBasedStateMachine):
 
 
 Foreign.TestCase.settings = settings(
-    max_examples=examples(4, 60),
+    max_examples=examples(3, 20),
     stateful_step_count=12,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
