@@ -56,8 +56,13 @@ class Foreign(RuleBasedStateMachine):
         self.count = 0
 
     def teardown(self) -> None:
-        self.patch.undo()
-        self.place.cleanup()
+        """Let both files take away what they can, at the end of whatever has happened."""
+        try:
+            for file in self.plans:
+                self.destroy(file, [])
+        finally:
+            self.patch.undo()
+            self.place.cleanup()
 
     # ------------------------------------------------------------- the plans
 
@@ -205,3 +210,16 @@ Foreign.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestForeign = Foreign.TestCase
+
+
+def test_a_clone_in_the_place_of_a_vm_stays_and_so_does_a_vm_under_another_name() -> None:
+    machine = Foreign()
+    try:
+        machine.begin(same=True)
+        machine.put_a_clone_in_its_place(0)
+        before = machine.vms()
+        machine.destroy("first.yaml", [])
+        assert sorted(before.values()) == ["a", "a-0", "b"]
+        assert sorted(machine.vms().values()) == ["a", "a-0"]
+    finally:
+        machine.teardown()
