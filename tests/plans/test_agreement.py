@@ -124,7 +124,9 @@ def assert_vms_of_a_refused_plan_are_shown_with_the_gpus_that_they_would_get(cas
         return
     after = carry_out(plan.model_copy(update={"changes": left}), inventory_of(case))
     held = gpus_by_vm(after)
-    there = {vm.name: vm for vm in after.vms_marked(desired_of(case).identity) if vm.mark and vm.mark.vm == vm.name}
+    there = {
+        vm.name: vm for vm in after.vms_marked(desired_of(case).identity) if vm.mark and vm.mark.vm == vm.name
+    }
     for one in plan.placements:
         vm = there.get(one.vm)
         if vm is None or not vm.is_on:

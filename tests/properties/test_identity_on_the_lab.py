@@ -56,8 +56,13 @@ class Foreign(RuleBasedStateMachine):
         self.count = 0
 
     def teardown(self) -> None:
-        self.patch.undo()
-        self.place.cleanup()
+        """Let both files take away what they can, at the end of whatever has happened."""
+        try:
+            for file in self.plans:
+                self.destroy(file, [])
+        finally:
+            self.patch.undo()
+            self.place.cleanup()
 
     # ------------------------------------------------------------- the plans
 
@@ -120,6 +125,16 @@ class Foreign(RuleBasedStateMachine):
         with lab.transaction():
             vm = self.chosen(lab, which)
             if vm is not None and self.is_free(lab, name):
+                self.add(lab, vm, name, "", keeps_uuid=False)
+
+    @rule(which=st.integers(0, 9))
+    def put_a_clone_in_its_place(self, which: int) -> None:
+        lab = self.lab()
+        with lab.transaction():
+            vm = self.chosen(lab, which)
+            if vm is not None:
+                name, vm.name = vm.name, f"{vm.name}-{self.count}"
+                lab.state.touch(vm)
                 self.add(lab, vm, name, "", keeps_uuid=False)
 
     @rule(which=st.integers(0, 9), name=st.sampled_from((*NAMES, "renamed")))
@@ -189,9 +204,22 @@ class Foreign(RuleBasedStateMachine):
 
 
 Foreign.TestCase.settings = settings(
-    max_examples=examples(4, 60),
+    max_examples=examples(3, 20),
     stateful_step_count=12,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestForeign = Foreign.TestCase
+
+
+def test_a_clone_in_the_place_of_a_vm_stays_and_so_does_a_vm_under_another_name() -> None:
+    machine = Foreign()
+    try:
+        machine.begin(same=True)
+        machine.put_a_clone_in_its_place(0)
+        before = machine.vms()
+        machine.destroy("first.yaml", [])
+        assert sorted(before.values()) == ["a", "a-0", "b"]
+        assert sorted(machine.vms().values()) == ["a", "a-0"]
+    finally:
+        machine.teardown()

@@ -74,6 +74,8 @@ def write_id_file(path: Path, plan_id: str) -> None:
                 draft.unlink()
     except FileExistsError:
         found = read_id_file(path)
+        if not found:
+            raise _not_kept(path, plan_id, "a link that leads nowhere has its name") from None
         if found != plan_id:
             raise StalePlan(
                 f"the plan has the id {found} by now, and this run was begun with {plan_id}",
@@ -81,14 +83,16 @@ def write_id_file(path: Path, plan_id: str) -> None:
                 remedy="another run has made that id; run the same command again, or plan again",
             ) from None
     except OSError as error:
-        fault = DocumentFault(
-            str(path), 1, 1, f"the plan's id cannot be kept here: {error.strerror or error}"
-        )
-        raise DocumentError(
-            [fault],
-            remedy=f"nothing was changed; let the folder be written to, or add this line at the top of the "
-            f"plan file, and run the same command again: id: {plan_id}",
-        ) from error
+        raise _not_kept(path, plan_id, error.strerror or str(error)) from error
+
+
+def _not_kept(path: Path, plan_id: str, reason: str) -> DocumentError:
+    fault = DocumentFault(str(path), 1, 1, f"the plan's id cannot be kept here: {reason}")
+    return DocumentError(
+        [fault],
+        remedy="nothing was changed; let the file be written, or add this line at the top of the plan file, "
+        f"and run the same command again: id: {plan_id}",
+    )
 
 
 def _put(draft: Path, path: Path) -> None:

@@ -47,7 +47,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_settings,
 )
 from vgpu_cfg.planning.vms.destroy import plan_removal
-from vgpu_cfg.planning.vms.host_rules import plan_host_rules
+from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
@@ -57,7 +57,7 @@ from vgpu_cfg.planning.vms.place_preferences import (
     check_numa_residents,
     check_pack,
 )
-from vgpu_cfg.planning.vms.rules import after_rules, plan_rules
+from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
 from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
@@ -140,6 +140,7 @@ class _Planning:
             *plan_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_host_rules(self.desired, self.observed, result.members, staying, self.findings),
             *plan_overrides(result.overrides, self.observed.cluster_by_moid),
+            *self._rules_of_former_names(owned),
         ]
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [
@@ -152,6 +153,15 @@ class _Planning:
         changes += rdma.assess(resolved_vms, result.placements, changes)
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
+
+    def _rules_of_former_names(self, owned: Ownership) -> Iterator[Change]:
+        """Yield the removal of rules that the plan made under another name, which its VMs' marks tell."""
+        marks = [vm.mark for vm in owned.existing.values() if vm.mark is not None]
+        own = {vm.moid for vm in self.observed.vms if vm.is_of(self.desired.identity)}
+        others = frozenset(vm.moid for vm in self.observed.vms if vm.moid not in own)
+        for name in sorted({mark.plan for mark in marks} - {self.desired.name}):
+            yield from remove_rules(name, self.observed, others)
+            yield from remove_host_rules(name, self.observed, others)
 
     def _resolved(
         self, folders: Mapping[str, Folder | None], owned: Ownership, book: AddressBook
