@@ -38,7 +38,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_touched(
     assert refused.code == 4, refused.told
     assert "ERROR  VG1" in refused.err
     assert f"WHERE  vm {vm}" in refused.err
-    assert in_the_way in refused.err
+    assert in_the_way in refused.told
     assert vgpu_cfg.look(estate) == before
 
 
