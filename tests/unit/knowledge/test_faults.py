@@ -142,6 +142,25 @@ def test_every_row_names_its_source_and_admits_what_is_recalled(row: FaultRow) -
 
 
 @pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("NCCL WARN NET/IB : Got completion from peer with status=12", "nccl-ib-completion"),
+        ("NCCL: IB transport error", "nccl-ib-completion"),
+        ("local_ack_timeout_err: 17", "nccl-ib-completion"),
+        ("mlx5 command timed out", "mlx5-command-timeout"),
+        ("The virtual machine requires full memory reservation", "memory-not-reserved"),
+        ("Failed to start vGPU plugin", "vgpu-plugin"),
+        ("MMIO space exhausted", "mmio-firmware"),
+        ("Failed to initialize NVML: Driver/library version mismatch", "driver-versions-differ"),
+        ("SR-IOV is not enabled in the BIOS", "sriov-off"),
+        ("No compatible host was found", "no-compatible-host"),
+    ],
+)
+def test_a_text_that_is_met_in_several_forms_is_known_in_each(text: str, key: str) -> None:
+    assert [found.explanation.key for found in explain_text(text)] == [key]
+
+
+@pytest.mark.parametrize(
     ("text", "number"),
     [
         ("Xid 79", 79),

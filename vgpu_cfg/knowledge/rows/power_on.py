@@ -98,6 +98,7 @@ POWER_ON_ROWS = (
         (
             r"memory reservation \(sched\.mem\.min\) should be equal to memsize",
             r"(PCI|passthrough|vGPU|device)[^\n]*require\w* (a )?(full )?memory reservation",
+            r"requires? (a )?full memory reservation",
         ),
         sample=(
             "Invalid memory setting: memory reservation (sched.mem.min) should be equal to memsize(32768)."

@@ -48,7 +48,8 @@ TRAINING_ROWS = (
     FaultRow(
         "nccl-ib-completion",
         (
-            r"got completion (from peer [^\n]* )?with (status|error)[ =]*12",
+            r"got completion\b[^\n]*\bwith (status|error)[ =]*12\b",
+            r"\bIB transport\b[^\n]*(error|fail|retry|timeout)",
             r"transport retry counter exceeded",
             r"IBV_WC_RETRY_EXC_ERR",
             r"local_ack(?!\w*\W{0,4}0\b)",
@@ -185,7 +186,7 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "mlx5-command-timeout",
-        (r"will cause a leak of a command resource", r"mlx5_core[^\n]*timeout"),
+        (r"will cause a leak of a command resource", r"mlx5\w*\b[^\n]*time(d )?out"),
         sample=(
             "mlx5_core 0000:03:00.0: wait_func:1151:(pid 1203): CREATE_CQ(0x400) timeout. Will cause a leak"
             " of a command resource"
