@@ -20,7 +20,7 @@ from vgpu_cfg.lab.state.inventory import Host, LabState
 
 BARE = "bare"
 BARE_HOST = "esx-r12-01.lab"
-ONE = str(ROOT / "tests/cli/plans/hosts-one.yaml")
+ONE = "plans/hosts-one.yaml"
 
 ESTATE = str(ROOT / "tests/cli/estates/broken-hosts.yaml")
 HOST = "esx-01.lab"
