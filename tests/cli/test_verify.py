@@ -102,7 +102,7 @@ def test_ats_that_is_off_halves_what_gpu_memory_reaches_and_is_named(trained: Co
     assert found["allreduce", "hvd-01, hvd-02"]["code"] == "VG679"
     told = trained("verify", PLAN, **SECRETS)
     assert told.code == 8
-    assert "-> fix VG669 of hvd-01 first" in told.told
+    assert "do fix VG669 of hvd-01 first" in told.told
     assert "vgpu-cfg explain VG669 VG677 VG679" in told.told
     assert "NEXT vgpu-cfg verify plans/to-verify.yaml --only=ats,bandwidth-gpu,allreduce" in told.told
 
