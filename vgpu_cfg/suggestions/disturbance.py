@@ -1,7 +1,11 @@
-"""What a plan disturbs, in a few words for each host and for the VMs that go off."""
+"""What a plan disturbs, in a few words for each host and for the VMs that go off.
+
+Of steps by hand the plan does not say whom they disturb: what runs on their host is named.
+"""
 
 from __future__ import annotations
 
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ManualStep,
@@ -11,9 +15,10 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     ShutDownHost,
 )
+from vgpu_cfg.planning.expand.ranges import fold_names
 
 
-def disturbed(plan: Plan) -> tuple[str, ...]:
+def disturbed(plan: Plan, observed: Inventory) -> tuple[str, ...]:
     """Say it host by host, in the order of the plan; nothing where nothing is disturbed."""
     hosts: dict[str, dict[str, None]] = {}
     off: dict[str, None] = {}
@@ -31,7 +36,8 @@ def disturbed(plan: Plan) -> tuple[str, ...]:
             case RestartService():
                 hosts.setdefault(change.subject.name, {})[f"restart of {change.service}"] = None
             case ManualStep() if change.subject.kind == "host":
-                hosts.setdefault(change.subject.name, {})["steps by hand"] = None
+                by_hand = _by_hand(change.subject.moid or "", plan, observed)
+                hosts.setdefault(change.subject.name, {})[by_hand] = None
             case PowerOffVm():
                 off[change.vm.name] = None
             case _:
@@ -40,3 +46,13 @@ def disturbed(plan: Plan) -> tuple[str, ...]:
     if off:
         told.append(f"switched off for a time: {', '.join(off)}")
     return tuple(told)
+
+
+def _by_hand(host_moid: str, plan: Plan, observed: Inventory) -> str:
+    own = {vm.name for vm in plan.desired.vms}
+    running = [
+        vm.name
+        for vm in observed.vms_by_host.get(host_moid, ())
+        if vm.is_on and not vm.is_template and vm.name not in own
+    ]
+    return f"steps by hand; {fold_names(sorted(running))} run there" if running else "steps by hand"

@@ -1,0 +1,127 @@
+"""What a refused plan suggests, followed to the letter on the lab until all is in sync."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from vgpu_cfg.documents import read_document
+from vgpu_cfg.lab.state.cluster import Cluster
+
+FLEET = "mixed-fleet"
+TWELVE = """\
+# MIG for three departments
+version: 1
+name: depts
+vcenter: lab:mixed-fleet
+defaults: {template: ubuntu-22.04-efi, cluster: a100, cpus: 4, memory: 16GiB}
+vms:
+  - {name: "bio-{01..07}", gpus: grid_a100d-1-10c}
+  - {name: "phys-{01..02}", gpus: grid_a100d-2-20c}
+  - {name: "chem-{01..02}", gpus: grid_a100d-3-40c}
+  - {name: chem-big, gpus: grid_a100d-7-80c}   # the whole board
+"""
+MISSPELT = TWELVE.replace("cluster: a100", "cluster: a10")
+
+
+@pytest.fixture
+def twelve(vgpu_cfg: CommandLine) -> Path:
+    return vgpu_cfg.write("depts.yaml", TWELVE)
+
+
+def test_twelve_mig_vms_come_from_a_refusal_to_in_sync_by_what_is_advised(
+    vgpu_cfg: CommandLine, twelve: Path
+) -> None:
+    refused = vgpu_cfg("plan", twelve, "--suggest", "fixed.yaml")
+    assert refused.code == 4
+    assert "add" not in refused.told.partition("\nFIX")[2].partition("\nERROR")[0]
+    assert "+   - names: [esx-a100-02.lab]" in refused.out
+    assert "what stands under FIX above was tried, and works" in refused.err
+    fixed = vgpu_cfg.folder / "fixed.yaml"
+    assert fixed.read_text(encoding="utf-8") == TWELVE + "hosts:\n  - names: [esx-a100-02.lab]\n"
+
+    # Its steps by hand are left to apply, which opens the host's shell; then DRS is in the way.
+    with fixed.open("a", encoding="utf-8") as file:
+        file.write("    access: {ssh: open-and-close}\n")
+    blocked = vgpu_cfg("plan", "fixed.yaml", "--open-shell", "--output", "json")
+    assert blocked.code == 4
+    (act,) = [part for fix in json.loads(blocked.out)["fixes"] for part in fix["parts"]]
+    assert act["kind"] == "outside"
+    assert act["command"].startswith("govc cluster.change")
+    lab = vgpu_cfg.lab(FLEET)
+    with lab.transaction():
+        (cluster,) = [one for one in lab.state.all(Cluster) if one.name == "a100"]
+        cluster.drs_behavior = "fullyAutomated"
+        lab.state.touch(cluster)
+
+    vgpu_cfg.done("apply", "--yes", "fixed.yaml")
+    assert "in sync" in vgpu_cfg.done("plan", "fixed.yaml", "--strict").out
+
+
+def test_a_suggestion_is_planned_as_it_stands_and_changes_nothing_by_itself(
+    vgpu_cfg: CommandLine, twelve: Path
+) -> None:
+    before = vgpu_cfg.look(FLEET)
+    vgpu_cfg("plan", twelve, "--suggest", "fixed.yaml")
+    assert vgpu_cfg.done("plan", "fixed.yaml").code == 0
+    assert vgpu_cfg.look(FLEET) == before
+    assert twelve.read_text(encoding="utf-8") == TWELVE
+
+
+def test_a_plan_that_fits_has_nothing_to_be_suggested(vgpu_cfg: CommandLine) -> None:
+    shown = vgpu_cfg.done("plan", "examples/full-vgpu.yaml", "--suggest", "fixed.yaml")
+    assert "FIX" not in shown.told
+    assert not (vgpu_cfg.folder / "fixed.yaml").exists()
+
+
+def test_the_plan_file_itself_is_never_written_over(vgpu_cfg: CommandLine) -> None:
+    plan = vgpu_cfg.write("depts.yaml", MISSPELT)
+    refused = vgpu_cfg("plan", plan, "--suggest", "./depts.yaml")
+    assert refused.code == 2
+    assert "it is the plan file: name another file" in " ".join(refused.err.split())
+    assert plan.read_text(encoding="utf-8") == MISSPELT
+
+
+def test_a_suggestion_that_cannot_be_written_says_where(vgpu_cfg: CommandLine) -> None:
+    plan = vgpu_cfg.write("depts.yaml", MISSPELT)
+    refused = vgpu_cfg("plan", plan, "--suggest", "nowhere/fixed.yaml")
+    assert refused.code == 3
+    assert "nowhere/fixed.yaml" in refused.err
+
+
+def test_what_needs_leave_says_what_it_gives_up(vgpu_cfg: CommandLine) -> None:
+    plan = vgpu_cfg.write(
+        "large.yaml",
+        """\
+version: 1
+name: large
+vcenter: lab:one-a100
+vms: [{name: a, template: ubuntu-22.04-efi, cpus: 400, memory: 16GiB, gpus: grid_a100-40c}]
+""",
+    )
+    refused = vgpu_cfg("plan", plan)
+    assert refused.code == 4
+    told = " ".join(refused.out.partition("\nFIX")[2].split())
+    assert told.startswith("only with your leave, these lines of the plan file")
+    assert "gives up a with" in told
+
+
+def test_an_included_file_is_not_edited(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("site.yaml", "version: 1\nvcenter: lab:one-a100\ndefaults: {cluster: gpuu}\n")
+    plan = vgpu_cfg.write(
+        "plan.yaml",
+        """\
+version: 1
+name: split
+include: site.yaml
+vms: [{name: a, template: ubuntu-22.04-efi, gpus: grid_a100-40c, cpus: 4, memory: 8GiB}]
+""",
+    )
+    refused = vgpu_cfg("plan", plan, "--suggest", "fixed.yaml", "--output", "json")
+    assert refused.code == 4
+    for fix in json.loads(refused.out)["fixes"]:
+        assert "gpuu" not in fix["text"]
+    assert read_document(vgpu_cfg.folder / "site.yaml").data["defaults"] == {"cluster": "gpuu"}
