@@ -54,7 +54,8 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
         yield Text("")
     for edit in fix.lines:
         shown = Text(f"{margin}{edit}", style=_STYLES.get(edit[0], ""))
-        yield from fold(shown, width, hang=len(margin) + 4)
+        depth = len(edit) - len(edit[1:].lstrip())
+        yield from fold(shown, width, hang=len(margin) + depth + 4)
     if fix.disturbs:
         yield Text("")
     for text in fix.disturbs:
