@@ -77,7 +77,7 @@ def test_a_name_that_is_there_twice_needs_its_path(template: str, code: int, vgp
     ran = vgpu_cfg("plan", plan, "--server", "lab:estates/two-templates.yaml")
     assert ran.code == code, ran.told
     for path in ("/dc1/vm/golden/ubuntu-22.04-efi", "/dc1/vm/older/ubuntu-22.04-efi"):
-        assert (path in ran.err) == (code == 4)
+        assert (path in ran.told) == (code == 4)
 
 
 SLASHED = "lab:estates/slashed-names.yaml"

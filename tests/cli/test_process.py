@@ -212,7 +212,7 @@ def test_a_reader_that_goes_away_does_not_break_off_a_run(vgpu_cfg: CommandLine)
         assert process.stderr is not None
         told = process.stderr.read()
         code = process.wait(timeout=DEADLINE_SECONDS)
-    assert (code, told) == (0, "")
+    assert (code, told) == (0, f"{PLAN}.id: the plan's new id; keep it beside pair.yaml, and commit both\n")
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 

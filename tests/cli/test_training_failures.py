@@ -108,6 +108,7 @@ def test_a_guest_that_fails_is_told_with_a_remedy_and_goes_on_once_it_is_mended(
 
     before = boots(vgpu_cfg)
     mended = vgpu_cfg.write("fixed.yaml", case.mended)
+    vgpu_cfg.keep_id(mended)
     done = vgpu_cfg.done("apply", mended, "--yes", **SECRETS)
     assert vgpu_cfg("plan", mended, "--exit-code", **SECRETS).code == 0
     assert guest_in(vgpu_cfg, "hvd-01").services["vgpu-cfg-worker"]
@@ -141,7 +142,7 @@ def test_a_disk_that_is_full_is_told_and_the_run_goes_on_once_there_is_room(vgpu
     ("template", "code", "exit_code", "why"),
     [
         ("bios", "VG203", 4, "clone one whose system was installed in EFI mode"),
-        ("small-disk", "VG620", 0, "the image may not fit -> write disks: [{grow:"),
+        ("small-disk", "VG620", 0, "the image may not fit do write disks: [{grow:"),
     ],
 )
 def test_what_a_template_lacks_is_told_by_plan(
@@ -186,6 +187,7 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert "write guest: {login:" in again.told
 
     mended = vgpu_cfg.write("fixed.yaml", from_template("no-cloud-init", LOGIN))
+    vgpu_cfg.keep_id(mended)
     done = vgpu_cfg.done("apply", mended, "--yes", **SECRETS)
     assert vgpu_cfg("plan", mended, "--exit-code", **SECRETS).code == 0
     assert told_secrets(vgpu_cfg, planned, ran, again, done) == []

@@ -47,11 +47,13 @@ def test_it_can_be_looked_at_in_text_and_as_json(path: Path, vgpu_cfg: CommandLi
 # ---------------------------------------------------------------- a full pool
 
 
-def test_a_full_pool_is_in_sync_for_who_filled_it(vgpu_cfg: CommandLine) -> None:
+def test_a_full_pool_is_as_its_file_says_but_for_marks_that_hold_no_id(vgpu_cfg: CommandLine) -> None:
     example = ROOT / "tests/cli/plans/pair.yaml"
-    status = vgpu_cfg.done("status", "--exit-code", example, *of("lab-full-pool"))
-    assert "2 VMs, in sync" in status.told
-    assert vgpu_cfg("plan", "--exit-code", example, *of("lab-full-pool")).code == 0
+    status = vgpu_cfg("status", "--exit-code", example, *of("lab-full-pool"))
+    assert status.code == 10
+    differing = [line.strip() for line in status.out.splitlines() if line.strip().startswith("~")]
+    assert differing == ["~ owner_mark horovod-a100, without an id -> horovod-a100"] * 2
+    assert vgpu_cfg("plan", "--exit-code", example, *of("lab-full-pool")).code == 10
 
 
 def test_a_full_pool_takes_no_more_and_says_who_holds_it(vgpu_cfg: CommandLine) -> None:
@@ -106,7 +108,7 @@ def test_where_the_bios_does_not_say_the_node_it_is_told(vgpu_cfg: CommandLine) 
     assert {gpu["numa_node"] for gpu in inventory(vgpu_cfg, "lab-silent-numa")["gpus"]} == {None}
     ran = plan(vgpu_cfg, "one-more", "lab-silent-numa", "--exit-code")
     assert ran.code == 10
-    assert "VG304 more-01 esx-silent-01.lab does not report the NUMA nodes of its GPUs" in ran.told
+    assert "VG304 more-01: esx-silent-01.lab does not report the NUMA nodes of its GPUs" in ran.told
 
 
 # ---------------------------------------------------------------- others' desktops

@@ -169,8 +169,20 @@ def _unshown(run: Run, *, of_vms: bool) -> Iterator[str]:
                 (verbose, "plan -v", _in_plan),
                 (runbook, "the runbook", _in_runbook),
             ):
-                if not any(_packed(one) in text for one in words(edit)):
+                in_table = text is verbose and _is_in_table(change["subject"]["name"], edit, run.verbose)
+                if not in_table and not any(_packed(one) in text for one in words(edit)):
                     yield f"not in {place}: {change['id']}: {edit['key']} {edit['after']}"
+
+
+def _is_in_table(vm: str, edit: Mapping[str, Any], verbose: str) -> bool:
+    """Whether a table of unlike VMs tells an edit in the row of its VM, under the heading of its key."""
+    rows = [line.split() for line in verbose.splitlines()]
+    headings = [row for row in rows if row[:2] == ["STEPS", "VM"] and edit["key"].upper() in row]
+    values = str(edit["after"]).rstrip("*").split()
+    told = (row for row in rows if vm in row[1:2])
+    return bool(headings) and any(
+        row[start : start + len(values)] == values for row in told for start in range(len(row))
+    )
 
 
 Words = Callable[[Mapping[str, Any]], list[str]]

@@ -81,19 +81,24 @@ class _Estate:
 
 
 def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> bool:
-    """Write the edited plan file, and return whether there was one to write.
+    """Write the edited plan file, and return whether there was one to write; it is the same plan, by its id.
 
     The fix that needs nobody's leave goes first, then one with leave; acts outside are told beside it.
     Raises DocumentError where the file cannot be written, and BadParameter where it is the plan file.
     """
+    from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file
+
     if path.exists() and path.resolve() == plan_path.resolve():
         raise typer.BadParameter("it is the plan file: name another file", param_hint="--suggest")
     text = next((fix.text for fix in found.fixes if fix.text), "") if found is not None else ""
     if not text:
         return False
+    plan_id = read_id_file(id_file_of(plan_path))
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
         raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error
+    if plan_id and not id_file_of(path).exists():
+        write_id_file(id_file_of(path), plan_id)
     return True

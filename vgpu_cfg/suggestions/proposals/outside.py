@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
@@ -73,24 +74,20 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                 if is_here and vm.name.casefold() == wanted.name.casefold():
                     says = f"its owner renames the VM {vm.name} that is there"
                     new = f"{vm.name}-other"
-                    yield _act(says, _renamed(vm, new), command=f"govc object.rename {_path(vm)} {new}")
+                    yield _act(says, _vm_with(vm, name=new), command=f"govc object.rename {_path(vm)} {new}")
                 elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
                     situation.desired.name,
                     wanted.name,
                 ):
                     says = f"give {vm.name} its name and folder back"
                     command = f"govc object.rename {_path(vm)} {wanted.name}"
-                    back = change_vm(
-                        vm.moid,
-                        lambda one, name=wanted.name, to=folder: one.model_copy(  # type: ignore[misc]
-                            update={"name": name, "folder_moid": to.moid if to else one.folder_moid}
-                        ),
-                    )
+                    home = folder.moid if folder is not None else vm.folder_moid
+                    back = _vm_with(vm, name=wanted.name, folder_moid=home)
                     yield _act(says, back, command=command)
 
 
-def _renamed(vm: Vm, name: str) -> Effect:
-    return change_vm(vm.moid, lambda one: one.model_copy(update={"name": name}))
+def _vm_with(vm: Vm, **update: object) -> Effect:
+    return change_vm(vm.moid, lambda one: one.model_copy(update=update))
 
 
 # --- templates and VMs
@@ -148,7 +145,7 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
             names = tuple(_profiles_of(situation, host))
             yield _act(
                 says,
-                change_host(host.moid, lambda one, names=names: served_by_driver(one, names)),  # type: ignore[misc]
+                change_host(host.moid, partial(served_by_driver, names=names)),
             )
     if any(situation.errors(Code.NVLINK_GROUP_ABSENT)):
         for host in _concerned(situation):
@@ -463,10 +460,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
         for host in situation.hosts_of(vm):
             if host.moid != existing.host_moid and host.is_usable:
                 says = f"move {vm.name} to {host.name} by hand"
-                effect = change_vm(
-                    existing.moid,
-                    lambda one, to=host.moid: one.model_copy(update={"host_moid": to}),  # type: ignore[misc]
-                )
+                effect = _vm_with(existing, host_moid=host.moid)
                 command = f"govc vm.migrate -host {_path(host)} {_path(existing)}"
                 yield _act(says, effect, Cost.MOVE, command)
     for vm in situation.lines(Code.HOST_GROUP_UNUSABLE):

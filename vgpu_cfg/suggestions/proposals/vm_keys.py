@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 from vgpu_cfg.catalog import Board
@@ -94,7 +95,7 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
             )
             if full is not None:
                 name = full.name
-                items = _each(situation, vm, lambda item, name=name: [_as_vgpu(item, name)])  # type: ignore[misc]
+                items = _each(situation, vm, partial(_as_vgpu, name))
                 yield from _gpu_edit(situation, vm, f"takes vGPUs {name} in place of whole GPUs", items)
 
 
@@ -177,9 +178,9 @@ def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
         yield from _state(situation, vm, says, ("gpus", value), ("nics", [*others, *own]))
 
 
-def _as_vgpu(item: Item, name: str) -> Item:
+def _as_vgpu(name: str, item: Item) -> list[Item]:
     kept = {key: value for key, value in item.items() if key in ("count", "nvlink", "uvm")}
-    return {"profile": name, **kept}
+    return [{"profile": name, **kept}]
 
 
 def _boards(situation: Situation, vm: DesiredVm) -> list[Board]:
@@ -324,7 +325,7 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
                 situation,
                 vm,
                 f"with any NIC, whatever its {key}",
-                lambda nic, key=key: {name: value for name, value in nic.items() if name != key},  # type: ignore[misc]
+                partial(_nic_without, key),
             )
     for vm in situation.lines(Code.NETWORK_NOT_ON_HOST, Code.NETWORK_IS_UPLINK, Code.NETWORK_KIND):
         on_hosts = {moid for host in situation.hosts_of(vm) for moid in host.network_moids}
@@ -335,7 +336,7 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
                 situation,
                 vm,
                 f"on the network {network.name}",
-                lambda nic, name=network.name: {**nic, "network": name},  # type: ignore[misc]
+                partial(_on_network, network.name),
             )
     meeting = situation.desired.vms if any(situation.errors(Code.NO_MEETING_NETWORK)) else ()
     for vm in (*meeting, *situation.lines(Code.ADDRESS_TWICE, Code.ADDRESS_IN_USE)):
@@ -344,7 +345,7 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
             situation,
             vm,
             "takes addresses from the network's pool",
-            lambda nic, pools=pools: {**nic, "ip": "pool"} if nic.get("network") in pools else nic,  # type: ignore[misc]
+            partial(_from_pool, pools),
             FixKind.FILE,
         )
         yield from _nic_keys(
@@ -360,6 +361,18 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
             "without addresses that are set for it",
             lambda nic: {name: value for name, value in nic.items() if name not in ("ip", "rdma")},
         )
+
+
+def _nic_without(key: str, nic: Item) -> Item:
+    return {name: value for name, value in nic.items() if name != key}
+
+
+def _on_network(name: str, nic: Item) -> Item:
+    return {**nic, "network": name}
+
+
+def _from_pool(pools: Collection[str], nic: Item) -> Item:
+    return {**nic, "ip": "pool"} if nic.get("network") in pools else nic
 
 
 def _nic_keys(
