@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from shlex import quote
 
 from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
@@ -58,7 +59,7 @@ def _act(says: str, effect: Effect, cost: Cost = Cost.WORK, command: str = "") -
 
 
 def _path(found: Vm | Host) -> str:
-    return found.inventory_path or found.name
+    return quote(found.inventory_path or found.name)
 
 
 # --- names and marks
@@ -74,13 +75,15 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                 if is_here and vm.name.casefold() == wanted.name.casefold():
                     says = f"its owner renames the VM {vm.name} that is there"
                     new = f"{vm.name}-other"
-                    yield _act(says, _vm_with(vm, name=new), command=f"govc object.rename {_path(vm)} {new}")
+                    yield _act(
+                        says, _vm_with(vm, name=new), command=f"govc object.rename {_path(vm)} {quote(new)}"
+                    )
                 elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
                     situation.desired.name,
                     wanted.name,
                 ):
                     says = f"give {vm.name} its name and folder back"
-                    command = f"govc object.rename {_path(vm)} {wanted.name}"
+                    command = f"govc object.rename {_path(vm)} {quote(wanted.name)}"
                     home = folder.moid if folder is not None else vm.folder_moid
                     back = _vm_with(vm, name=wanted.name, folder_moid=home)
                     yield _act(says, back, command=command)
@@ -264,7 +267,7 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
         match found.code:
             case Code.HOST_SILENT | Code.NO_USABLE_HOST:
                 says = f"bring {name} back"
-                command = f"govc host.reconnect {_path(host)}"
+                command = f"govc host.reconnect -host {_path(host)}"
                 yield _act(says, together((back_in_use(host.moid),)), command=command)
             case Code.LOCKDOWN:
                 says = f"end lockdown mode of {name} for the time of the work"
@@ -313,7 +316,7 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
     if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
         says = f"make DRS of {cluster.name} fully automated"
         effect = change_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated")
-        command = f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {cluster.inventory_path}"
+        command = f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {quote(cluster.inventory_path)}"
         yield _act(says, effect, Cost.MOVE, command)
     for nic in host.nics:
         if nic.device in message and "vSwitch" in message:
@@ -401,7 +404,7 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
                 yield _act(
                     says,
                     with_network(made, hosts),
-                    command=f"govc host.portgroup.add -vswitch vSwitch0 {name}",
+                    command=f"govc host.portgroup.add -vswitch vSwitch0 {quote(name)}",
                 )
     for vm in situation.lines(Code.NETWORK_NOT_ON_HOST):
         for nic in vm.nics:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.inventory import Host
@@ -51,12 +52,13 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
     for host in hosts:
         if host.is_usable:
             continue
+        path = quote(host.inventory_path or host.name)
         if host.is_in_maintenance_mode:
             says = f"take {host.name} out of maintenance mode"
-            command = f"govc host.maintenance.exit {host.inventory_path or host.name}"
+            command = f"govc host.maintenance.exit {path}"
         else:
             says = f"bring {host.name} back, which is {host.connection.value}"
-            command = f"govc host.reconnect {host.inventory_path or host.name}"
+            command = f"govc host.reconnect -host {path}"
         yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, command=command, effect=back_in_use(host.moid))
 
 
@@ -83,7 +85,7 @@ def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
             if vm.moid in movables:
                 yield from _moves(situation, movables[vm.moid], resolver.hosts)
             says = f"its owner switches {vm.name} on {host.name} off"
-            command = f"govc vm.power -s {vm.inventory_path or vm.name}"
+            command = f"govc vm.power -s {quote(vm.inventory_path or vm.name)}"
             yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, command=command, effect=switched_off(vm))
 
 
@@ -102,9 +104,8 @@ def _moves(situation: Situation, movable: Movable, hosts: Sequence[Host]) -> Ite
         if host.moid != home.moid and count and len(idle) >= count:
             how = f", while it is off: {movable.why_cold}" if movable.why_cold else ""
             says = f"move {vm.name} from {home.name} to {host.name}{how}"
-            command = (
-                f"govc vm.migrate -host {host.inventory_path or host.name} {vm.inventory_path or vm.name}"
-            )
+            to, what = quote(host.inventory_path or host.name), quote(vm.inventory_path or vm.name)
+            command = f"govc vm.migrate -host {to} {what}"
             effect = moved(vm, host, idle[:count])
             cost = Cost.POWER_CYCLE if movable.why_cold else Cost.MOVE
             yield Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)

@@ -42,6 +42,7 @@ import (
 	_ "github.com/vmware/govmomi/cli/vm"
 	_ "github.com/vmware/govmomi/cli/vm/guest"
 	_ "github.com/vmware/govmomi/cli/vm/option"
+	_ "github.com/vmware/govmomi/cli/vm/snapshot"
 )
 
 func main() {
