@@ -39,7 +39,7 @@ def test_twelve_mig_vms_come_from_a_refusal_to_in_sync_by_what_is_advised(
     assert refused.code == 4
     assert "add" not in refused.told.partition("\nFIX")[2].partition("\nERROR")[0]
     assert "+   - names: [esx-a100-02.lab]" in refused.out
-    assert "what stands under FIX above was tried, and works" in refused.err
+    assert "see FIX on standard output: it was tried, and works" in refused.err
     fixed = vgpu_cfg.folder / "fixed.yaml"
     assert fixed.read_text(encoding="utf-8") == TWELVE + "hosts:\n  - names: [esx-a100-02.lab]\n"
 
@@ -106,7 +106,7 @@ vms: [{name: a, template: ubuntu-22.04-efi, cpus: 400, memory: 16GiB, gpus: grid
     assert refused.code == 4
     told = " ".join(refused.out.partition("\nFIX")[2].split())
     assert told.startswith("only with your leave, these lines of the plan file")
-    assert "gives up a with" in told
+    assert "accept a with" in told
 
 
 def test_an_included_file_is_not_edited(vgpu_cfg: CommandLine) -> None:

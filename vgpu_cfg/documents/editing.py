@@ -123,11 +123,16 @@ def _as_dumped(text: str) -> tuple[YAML, str]:
 def _make(root: Any, edit: Edit) -> None:
     *way, last = edit.loc
     holder = root
+    above: list[tuple[Any, str | int]] = []
     for index, element in enumerate(way):
+        above.append((holder, element))
         holder = _child(holder, element, edit.loc[index + 1], edit)
     if edit.value is None:
         if _has(holder, last):
             del holder[last]
+        if above and isinstance(holder, dict) and not holder:
+            parent, key = above[-1]
+            del parent[key]  # a mapping of which nothing is left says nothing
         return
     styled = _styled(edit.value, depth=len(edit.loc))
     if not isinstance(holder, list | dict):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.documents import changed_lines
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.suggestion import Fix, FixKind, Suggestion
-from vgpu_cfg.suggestions.candidate import Candidate
+from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.disturbance import disturbed
 from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.situation import Situation
@@ -90,6 +90,14 @@ class Search:
         return self._known[key]
 
     def find(self, kinds: Collection[FixKind]) -> Found | None:
+        """Find what works, first without what is expected to cost most; None where nothing does."""
+        for most in (Cost.MOVE, Cost.WORK, Cost.HARDWARE):
+            found = self._find(kinds, most)
+            if found is not None:
+                return found
+        return None
+
+    def _find(self, kinds: Collection[FixKind], most: Cost) -> Found | None:
         """Add one idea after the other, each time the one that leaves the least; None where some is left.
 
         Where none leaves less, one will do that leaves other errors than were met before: behind what
@@ -100,18 +108,27 @@ class Search:
         met: set[str] = set()
         while trial is not None and trial.plan.errors:
             met |= _codes(trial.plan)
-            step = self._best(chosen, trial, kinds, met) if len(chosen) < _MOST_PARTS else None
+            step = self._best(chosen, trial, kinds, most, met) if len(chosen) < _MOST_PARTS else None
             if step is None:
                 return None
             chosen, trial = step
         return None if trial is None else self._pruned(chosen, trial)
 
     def _best(
-        self, chosen: tuple[Candidate, ...], trial: Trial, kinds: Collection[FixKind], met: Collection[str]
+        self,
+        chosen: tuple[Candidate, ...],
+        trial: Trial,
+        kinds: Collection[FixKind],
+        most: Cost,
+        met: Collection[str],
     ) -> tuple[tuple[Candidate, ...], Trial] | None:
         situation = Situation(trial, self.source.catalog)
         known = _key(chosen)
-        ideas = [one for one in propose(situation) if one.kind in kinds and one.key not in known]
+        ideas = [
+            one
+            for one in propose(situation)
+            if one.kind in kinds and one.cost <= most and one.key not in known
+        ]
         best: tuple[tuple[Candidate, ...], Trial] | None = None
         beside: tuple[tuple[Candidate, ...], Trial] | None = None
         least = _left(trial.plan)

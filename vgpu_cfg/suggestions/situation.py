@@ -10,7 +10,7 @@ from typing import Any
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import Document, Edit, Loc
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan, DesiredVm
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Diagnostic, Plan
 from vgpu_cfg.planning.estate.site import Site
@@ -105,6 +105,11 @@ class Situation:
         """Return the hosts on which VMs without a place could be, in the order of vCenter."""
         wanted = {host.moid for vm in self.unplaced for host in self.hosts_of(vm)}
         return [host for host in self.observed.hosts if host.moid in wanted]
+
+    def busy(self, cluster: Cluster) -> float:
+        """Return which share of a cluster's GPUs is in use, 1 where it has none."""
+        gpus = [gpu for host in self.observed.hosts if host.cluster_moid == cluster.moid for gpu in host.gpus]
+        return sum(bool(gpu.vm_moids) for gpu in gpus) / len(gpus) if gpus else 1.0
 
     def data_at(self, loc: Loc) -> Any:
         """Return what the file has at a place, None where it has nothing there."""

@@ -127,13 +127,13 @@ def plan(
     made, observed = flow.plan_once(request, connection, chosen, open_shell=open_shell)
     refused = bool(made.errors) and request.reviewed is None
     fixes = find_fixes(request, connection, chosen, observed) if refused else None
-    is_written = suggest is not None and write_suggestion(suggest, fixes, path)
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
         connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
     )
     show.plan(made, output, command=options.command("apply", out or path), verbose=verbose, fixes=fixes)
+    is_written = suggest is not None and write_suggestion(suggest, fixes, path)
     if fixes is not None and output is OutputFormat.TEXT:
         command = options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}")
         show.fixes(fixes, command=command, is_written=str(suggest) if is_written else "")

@@ -135,7 +135,8 @@ def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
     more = f" (and {len(others)} more above)" if others else ""
     remedy = first.remedy or f"see docs/reference/checks/{first.code}.md"
     if fixes is not None and fixes.fixes:
-        remedy = "what stands under FIX above was tried, and works"
+        leave = " with your leave" if fixes.fixes[0].needs_leave else ""
+        remedy = f"see FIX on standard output: it was tried, and works{leave}"
     raise DoesNotFit(
         f"{first.code} {first.message}{more}",
         subject=f"{first.subject.kind} {first.subject.name}",

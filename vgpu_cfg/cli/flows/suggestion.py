@@ -86,13 +86,16 @@ def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> b
     The fix that needs nobody's leave goes first, then one with leave; acts outside are told beside it.
     Raises DocumentError where the file cannot be written, and BadParameter where it is the plan file.
     """
+    from vgpu_cfg.model.plan.suggestion import FixKind
     from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file
 
     if path.exists() and path.resolve() == plan_path.resolve():
         raise typer.BadParameter("it is the plan file: name another file", param_hint="--suggest")
-    text = next((fix.text for fix in found.fixes if fix.text), "") if found is not None else ""
-    if not text:
+    chosen = next((fix for fix in found.fixes if fix.text), None) if found is not None else None
+    if chosen is None:
         return False
+    accepted = [part.says for part in chosen.parts if part.kind is FixKind.LEAVE]
+    text = "".join(f"# Changed from {plan_path.name}: {says}\n" for says in accepted) + chosen.text
     plan_id = read_id_file(id_file_of(plan_path))
     try:
         path.write_text(text, encoding="utf-8")

@@ -9,7 +9,11 @@ _LICENSING = "NVIDIA virtual GPU client licensing user guide"
 LICENCE_ROWS = (
     FaultRow(
         "licence-not-acquired",
-        (r"failed to acquire licen[sc]e", r"gridd[^\n]*failed to (register client|renew|borrow|check ?out)"),
+        (
+            r"failed to acquire licen[sc]e",
+            r"unable to connect to (the )?licen[sc]e server",
+            r"gridd[^\n]*failed to (register client|renew|borrow|check ?out)",
+        ),
         sample="nvidia-gridd: Failed to acquire license from nls.example.com",
         symptom="the guest gets no vGPU licence from its server",
         cause=(

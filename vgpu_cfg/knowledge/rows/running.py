@@ -28,7 +28,11 @@ VM_ROWS = (
     ),
     FaultRow(
         "migration-feature",
-        (r"a required migration feature is not supported on the .?source",),
+        (
+            r"a required migration feature is not supported on the .?source",
+            r"(vmotion|migrat\w*)[^\n]*gr[ea]yed out",
+            r"PCI device[^\n]*can ?not (be )?migrate",
+        ),
         sample='A required migration feature is not supported on the "Source" host',
         symptom="vMotion is refused: a required feature is not supported on the source host",
         cause=(

@@ -125,9 +125,11 @@ def _refuse_namesakes(desired: DesiredPlan, observed: Inventory, findings: Findi
         newest = max(marks, key=lambda mark: (mark.made_at is not None, mark.made_at or observed.read_at))
         names = listed(sorted((vm.name for vm in vms), key=as_counted))
         when = "" if newest.made_at is None else f" at {newest.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        own = f"this plan's id is {desired.id}" if desired.id else "this plan file has no id"
+        is_kept = bool(desired.id) and not desired.id_file
+        own = f"this plan's id is {desired.id}" if is_kept else "this plan file has no id"
         message = (
-            f"{names} bear the name of this plan and the id {plan_id}, and {own}; {newest.vm} was marked"
+            f"{names} {'bears' if len(vms) == 1 else 'bear'} the name of this plan and the id {plan_id}, and "
+            f"{own}; {newest.vm} was marked"
             f"{when} by {newest.made_by or 'unknown'}"
         )
         remedy = (

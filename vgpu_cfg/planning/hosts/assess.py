@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
-from vgpu_cfg.model.plan.change import Impact, ManualStep
+from vgpu_cfg.model.plan.change import Impact, ManualStep, Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -121,6 +121,8 @@ class HostAssessor:
             [drift for drift in resolved.drifts if drift not in manual_first],
             resolved.right,
         )
+        if not is_held and any(drift.restarts for drift in manual_first):
+            self._warn_of_who_stays(resolved, findings)
         is_allowed = check_disruption(resolved, phases, findings)
         evacuation = Evacuation()
         if not is_held and (phases.needs_empty_host or phases.touches_graphics):
@@ -134,6 +136,15 @@ class HostAssessor:
             result.host = self._shown(resolved)
         is_blocked = resolved.is_blocked or not (is_allowed and evacuation.is_possible)
         result.work = HostWork(resolved, phases, evacuation, manual_first, is_held, is_blocked)
+
+    def _warn_of_who_stays(self, resolved: ResolvedHost, findings: Findings) -> None:
+        """Say who must leave before a step by hand that takes the host down: its hands see to that."""
+        found = Findings()
+        plan_evacuation(resolved, self.desired, self.observed, self.options, found)
+        for one in found.diagnostics():
+            if one.code == Code.HOST_NOT_EMPTIED:
+                message = f"before its step by hand: {one.message}"
+                findings.add(Code.HOST_NOT_EMPTIED, resolved.subject, message, one.remedy, Severity.WARNING)
 
     def _shown(self, resolved: ResolvedHost) -> Host:
         """Return the host as it will be once it is prepared."""

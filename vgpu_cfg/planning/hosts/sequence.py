@@ -303,7 +303,8 @@ class HostSequence:
             what = f"{drift.setting.title} {drift.desired.device}".rstrip()
             text = f"set {what} to {drift.desired.value or 'none'} on the host's shell"
         if writes and drift.restarts:
-            text = f"with {self.resolved.name} in maintenance mode: {text}; then reboot it"
+            host = self.resolved.name
+            text = f"with {host} in maintenance mode: {text}; then reboot it, and leave maintenance mode"
         how = filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
         self._append(
             ManualStep(

@@ -44,7 +44,7 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
     for part in fix.parts:
         if part.kind is FixKind.FILE:
             continue
-        head = {FixKind.LEAVE: "gives up", FixKind.FLAG: "flag", FixKind.OUTSIDE: "outside"}[part.kind]
+        head = {FixKind.LEAVE: "accept", FixKind.FLAG: "flag", FixKind.OUTSIDE: "outside"}[part.kind]
         for line in hanging(head, part.says, width - len(margin), indent=0, label_width=8):
             yield Text(margin) + line
         if part.command:

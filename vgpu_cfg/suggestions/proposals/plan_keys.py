@@ -249,6 +249,12 @@ def _protect(situation: Situation) -> Iterator[Candidate]:
             rest = [one for one in texts if one != glob]
             says = f"no longer protect {glob} ({key})"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit(("protect", key), rest or None),))
+    for vm in situation.lines(Code.PROTECTED):
+        loc = situation.line_of(vm)
+        if loc is not None:
+            new = f"{situation.desired.name}-{vm.line}"
+            says = f"{vm.line} is called {new}: the one that is there is left alone"
+            yield Candidate(FixKind.LEAVE, says, edits=(Edit((*loc, "name"), new),))
     for found in situation.errors(Code.PROTECTED):
         for index, entry in enumerate(situation.desired.hosts):
             if found.subject.kind == "host" and matches_any(found.subject.name, entry.names):

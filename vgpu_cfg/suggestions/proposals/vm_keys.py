@@ -16,7 +16,7 @@ from vgpu_cfg.suggestions.candidate import Candidate
 from vgpu_cfg.suggestions.situation import Situation
 
 Item = dict[str, Any]
-_LEAST_MEMORY_MIB = 4096
+_LEAST_MEMORY_MIB = _MEMORY_STEP_MIB = 4096
 _EXAMPLE_CPUS, _EXAMPLE_MEMORY = 8, "32GiB"
 
 _DROPPED: tuple[tuple[tuple[Code, ...], tuple[str, ...]], ...] = (
@@ -164,7 +164,7 @@ def _pins(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
                     continue
                 changed = [*items[:index], {**item, "pin": gpu.pci_id}, *items[index + 1 :]]
                 says = f"pins the GPU at {gpu.pci_id} of {host.name} in place of {item['pin']}"
-                yield from _gpu_edit(situation, vm, says, changed, FixKind.FILE)
+                yield from _gpu_edit(situation, vm, says, changed)
     nics = {nic.pci_id for host in situation.hosts_of(vm) for nic in host.nics}
     nics |= {pci.pci_id for host in situation.hosts_of(vm) for pci in host.pci_devices if pci.is_nic}
     misplaced = [item for item in items if item.get("pin") in nics]
@@ -214,10 +214,11 @@ def _sizes(situation: Situation) -> Iterator[Candidate]:
         for cpus in _smaller_cpus(situation, vm):
             yield from _ask(situation, vm, f"with {cpus} CPUs", ("cpus", cpus))
     for vm in situation.lines(Code.HOST_MEMORY, Code.NUMA_TOO_SMALL):
-        memory = vm.memory_mib or 0
-        while memory > _LEAST_MEMORY_MIB:
-            memory = memory // 2 // 4096 * 4096
-            yield from _ask(situation, vm, f"with {gib(memory)}", ("memory", gib(memory).replace(" ", "")))
+        for tenths in range(9, 0, -1):
+            memory = (vm.memory_mib or 0) * tenths // 10 // _MEMORY_STEP_MIB * _MEMORY_STEP_MIB
+            if memory >= _LEAST_MEMORY_MIB:
+                size = gib(memory).replace(" ", "")
+                yield from _ask(situation, vm, f"with {gib(memory)}", ("memory", size))
     for vm in situation.lines(Code.LATENCY_NEEDS_CPU):
         yield from _state(situation, vm, "spread over hosts", ("place.spread", "hosts"))
         yield from _ask(
@@ -261,7 +262,7 @@ def _places(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(
         Code.NO_SUCH_BOARD, Code.NETWORK_NOT_ON_HOST, Code.DATASTORE_NOT_ON_HOST, Code.NO_CLUSTER
     ):
-        for cluster in situation.site.clusters:
+        for cluster in sorted(situation.site.clusters, key=situation.busy):
             if cluster.name not in vm.clusters and not cluster.is_standalone:
                 yield from _ask(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
 
