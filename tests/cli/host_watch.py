@@ -16,6 +16,7 @@ from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, Nic
 from vgpu_cfg.lab.state.vm import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.model.observed.remembered import REMEMBERED_PREFIX
 
 if TYPE_CHECKING:
     import pytest
@@ -244,6 +245,11 @@ def _told(state: LabState) -> Iterator[tuple[str, Any]]:
 def _values(state: LabState) -> dict[str, dict[str, str]]:
     names = {str(each["key"]): each["name"] for each in state.custom_values.get("fields", ())}
     return {
-        moid: {names[key]: text for key, text in held.items() if text}
+        moid: {
+            names[key]: text
+            for key, text in held.items()
+            # What is remembered holds for one boot, and a run that goes on may take another.
+            if text and not names[key].startswith(REMEMBERED_PREFIX)
+        }
         for moid, held in state.custom_values.get("values", {}).items()
     }

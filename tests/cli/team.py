@@ -9,6 +9,7 @@ from tests.cli.command_line import CommandLine, Ran
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+from vgpu_cfg.settings.connection import LAB_PASSWORD
 
 ESTATE = "estates/team.yaml"
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
@@ -17,12 +18,13 @@ SECRETS = {
     "NGC": "ngc-SECRET-registry",
     "SEED": "seed-SECRET-of-the-plans-keys-0123456789",
     "ADMIN": "the-admins-SECRET",
+    "ESXI": LAB_PASSWORD,
 }
 WORKERS = f"""\
 version: 1
 name: demo
 vcenter: lab:{ESTATE}
-secrets: {{token: "env:TOKEN", ngc: "env:NGC", seed: "env:SEED", admin: "env:ADMIN"}}
+secrets: {{token: "env:TOKEN", ngc: "env:NGC", seed: "env:SEED", admin: "env:ADMIN", esxi: "env:ESXI"}}
 networks:
 - {{name: vm-network, subnet: 10.20.0.0/24, pool: 10.20.0.11-10.20.0.99, gateway: 10.20.0.1}}
 - {{name: roce-111, physical: true, mtu: 9000, subnet: 10.111.0.0/24, pool: 10.111.0.11-10.111.0.20}}

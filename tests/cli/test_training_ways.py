@@ -12,7 +12,7 @@ WHOLE = "{network: roce-111, type: passthrough, near: gpu, ip: pool, rdma: gpudi
 HOSTS = """\
 hosts:
 - cluster: gpu
-  access: {ssh: open-and-close, user: root, password: {secret: admin}}
+  access: {ssh: open-and-close, user: root, password: {secret: esxi}}
   disruption: {max_hosts_down: 1, allow: [maintenance, reboot, cold_boot]}
 """
 FUNCTIONS = """\
