@@ -169,13 +169,14 @@ def _unshown(run: Run, *, of_vms: bool) -> Iterator[str]:
                 (verbose, "plan -v", _in_plan),
                 (runbook, "the runbook", _in_runbook),
             ):
-                in_table = text is verbose and _is_in_table(change["subject"]["name"], edit, run.verbose)
+                in_table = text is verbose and _is_in_table(change, edit, run.verbose)
                 if not in_table and not any(_packed(one) in text for one in words(edit)):
                     yield f"not in {place}: {change['id']}: {edit['key']} {edit['after']}"
 
 
-def _is_in_table(vm: str, edit: Mapping[str, Any], verbose: str) -> bool:
+def _is_in_table(change: Mapping[str, Any], edit: Mapping[str, Any], verbose: str) -> bool:
     """Whether a table of unlike VMs tells an edit in the row of its VM, under the heading of its key."""
+    vm = change.get("subject", {}).get("name", "")
     rows = [line.split() for line in verbose.splitlines()]
     headings = [row for row in rows if row[:2] == ["STEPS", "VM"] and edit["key"].upper() in row]
     values = str(edit["after"]).rstrip("*").split()
