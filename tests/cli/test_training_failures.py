@@ -10,6 +10,7 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.team import ALONE, ESTATE, IMAGE, SECRETS, boots, codes, guest_in, kinds, vm_of
 from tests.cli.test_guests import options_of, told_secrets
+from tests.extent import each
 from vgpu_cfg.lab.guest.system.creation import guest_of
 
 GUEST = "guest: {"
@@ -85,7 +86,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    each(
+        ((name,) for name in CASES),
+        "every way in which a guest fails: tests/cli/test_training_failures.py",
+        lambda name: name in list(CASES)[::3],
+    ),
+)
 def test_a_guest_that_fails_is_told_with_a_remedy_and_goes_on_once_it_is_mended(
     name: str, vgpu_cfg: CommandLine
 ) -> None:

@@ -71,6 +71,7 @@ def test_it_keeps_to_the_width(case: str, vgpu_cfg: CommandLine, monkeypatch: py
     assert found_in(vgpu_cfg, COMMANDS[case], monkeypatch) == []
 
 
+@pytest.mark.long("every command of a run at every width: tests/cli/test_widths.py")
 def test_what_is_printed_after_a_run_keeps_to_the_width(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,7 +124,9 @@ def state_of(vgpu_cfg: CommandLine, estate: str) -> LabState:
 # ---------------------------------------------------------------- a write is refused
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", each(((name,) for name in CASES), WHY, lambda name: name in list(CASES)[::5])
+)
 def test_a_refused_write_is_told_and_the_same_command_goes_on(name: str, vgpu_cfg: CommandLine) -> None:
     case = CASES[name]
     plan = vgpu_cfg.write("plan.yaml", PLAN.replace("TEXT", case.text))
@@ -352,7 +354,9 @@ def test_an_ssh_port_where_nobody_answers(vgpu_cfg: CommandLine) -> None:
     assert not state.tasks
 
 
-@pytest.mark.parametrize("mode", ["lockdownNormal", "lockdownStrict"])
+@pytest.mark.parametrize(
+    "mode", ["lockdownNormal", pytest.param("lockdownStrict", marks=pytest.mark.long(WHY))]
+)
 def test_lockdown_mode_is_respected(mode: str, vgpu_cfg: CommandLine, watch: Watch) -> None:
     changed(vgpu_cfg, lockdown=mode)
     watch.forget()
