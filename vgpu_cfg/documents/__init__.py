@@ -12,7 +12,7 @@ from __future__ import annotations
 from vgpu_cfg.documents.binding import build
 from vgpu_cfg.documents.editing import Edit, changed_lines, edited
 from vgpu_cfg.documents.part import Part
-from vgpu_cfg.documents.suggestions import did_you_mean
+from vgpu_cfg.documents.suggestions import close_to, did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, parse_text, read_document
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Part",
     "build",
     "changed_lines",
+    "close_to",
     "did_you_mean",
     "dump",
     "edited",

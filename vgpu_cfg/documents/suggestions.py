@@ -8,6 +8,15 @@ from collections.abc import Iterable
 _LONGEST_LIST = 12
 
 
+_CLOSE = 0.6
+
+
+def close_to(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known words closest to `word`, whatever the case, the closest first."""
+    folded = {choice.casefold(): choice for choice in sorted(set(known))}
+    return [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, most, _CLOSE)]
+
+
 def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:
     """Suggest the known word closest to `word`.
 
@@ -15,10 +24,9 @@ def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:
     (such as "keys") is given; otherwise the answer is empty.
     """
     choices = sorted(set(known))
-    folded = {choice.casefold(): choice for choice in choices}
-    close = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    close = close_to(word, choices, 1)
     if close:
-        return f"did you mean {folded[close[0]]!r}?"
+        return f"did you mean {close[0]!r}?"
     if noun and 0 < len(choices) <= _LONGEST_LIST:
         return f"known {noun}: {', '.join(choices)}"
     return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from vgpu_cfg.documents import Edit, Loc
+from vgpu_cfg.documents import Edit, Loc, close_to
 from vgpu_cfg.model.observed.inventory import NetworkKind
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.estate.site import find_named
@@ -17,7 +17,6 @@ from vgpu_cfg.suggestions.candidate import Candidate
 from vgpu_cfg.suggestions.situation import Situation
 
 _MOST = 3
-_CLOSE = 0.6
 _MISSPELT = 0.7
 
 
@@ -85,7 +84,7 @@ def _corrected(loc: Loc, name: str, key: str, objects: list[Any]) -> Iterator[Ca
     if found:
         return
     names = {one.name: one for one in objects}
-    for close in _close(name, names):
+    for close in close_to(name, names, _MOST):
         same = sum(one.name == close for one in objects)
         yield _rename(loc, name, close if same == 1 else names[close].inventory_path, key)
 
@@ -95,7 +94,7 @@ def _among(situation: Situation, keys: tuple[str, ...], known: Iterable[str]) ->
     for loc, name in _texts(situation.document.data, keys):
         if name in choices or matches_any(name, choices) or any(matches_any(one, [name]) for one in choices):
             continue
-        for close in _close(name, choices):
+        for close in close_to(name, choices, _MOST):
             yield _rename(loc, name, close, keys[-1])
 
 
@@ -105,7 +104,7 @@ def _matches(situation: Situation) -> Iterator[Candidate]:
         board.name.split()[0]
         for host in situation.observed.hosts
         for gpu in host.gpus
-        if (board := situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id))
+        if (board := situation.board_of(gpu))
     }
     nics = [nic for host in situation.observed.hosts for nic in host.nics]
     for loc, name in _texts(situation.document.data, ("model",)):
@@ -140,11 +139,6 @@ def _rename(loc: Loc, name: str, new: str, key: str) -> Candidate:
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in name.casefold() if not letter.isdigit())
-
-
-def _close(name: str, known: Iterable[str]) -> list[str]:
-    folded = {one.casefold(): one for one in known}
-    return [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=_MOST, cutoff=_CLOSE)]
 
 
 def _texts(data: Any, keys: tuple[str, ...], loc: Loc = ()) -> Iterator[tuple[Loc, str]]:
