@@ -5,54 +5,36 @@ Of steps by hand the plan does not say whom they disturb: what runs on their hos
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import (
-    EnterMaintenance,
-    ManualStep,
-    Plan,
-    PowerOffVm,
-    RebootHost,
-    RestartService,
-    ShutDownHost,
-)
+from vgpu_cfg.model.plan.change import Plan, PowerOffVm
 from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 
 
 def disturbed(plan: Plan, observed: Inventory) -> tuple[str, ...]:
     """Say it host by host, in the order of the plan; nothing where nothing is disturbed."""
-    hosts: dict[str, dict[str, None]] = {}
-    off: dict[str, None] = {}
-    for change in plan.changes:
-        match change:
-            case EnterMaintenance():
-                words = hosts.setdefault(change.subject.name, {})
-                words["maintenance mode"] = None
-                if change.evacuates:
-                    words[f"moves {', '.join(change.evacuates)}"] = None
-            case RebootHost():
-                hosts.setdefault(change.subject.name, {})["1 reboot"] = None
-            case ShutDownHost():
-                hosts.setdefault(change.subject.name, {})["1 cold boot"] = None
-            case RestartService():
-                hosts.setdefault(change.subject.name, {})[f"restart of {change.service}"] = None
-            case ManualStep() if change.subject.kind == "host":
-                by_hand = _by_hand(change.subject.moid or "", plan, observed)
-                hosts.setdefault(change.subject.name, {})[by_hand] = None
-            case PowerOffVm():
-                off[change.vm.name] = None
-            case _:
-                pass
-    told = [f"{name}: {', '.join(words)}" for name, words in hosts.items()]
+    found = {name: ", ".join(_words(one, plan, observed)) for name, one in host_efforts(plan.changes).items()}
+    told = [f"{name}: {words}" for name, words in found.items() if words]
+    off = dict.fromkeys(change.vm.name for change in plan.changes if isinstance(change, PowerOffVm))
     if off:
         told.append(f"switched off for a time: {', '.join(off)}")
     return tuple(told)
 
 
-def _by_hand(host_moid: str, plan: Plan, observed: Inventory) -> str:
-    own = {vm.name for vm in plan.desired.vms}
-    running = [
-        vm.name
-        for vm in observed.vms_by_host.get(host_moid, ())
-        if vm.is_on and not vm.is_template and vm.name not in own
-    ]
-    return f"steps by hand; {fold_names(sorted(running))} run there" if running else "steps by hand"
+def _words(effort: HostEffort, plan: Plan, observed: Inventory) -> Iterator[str]:
+    if effort.text:
+        yield effort.text
+    if effort.moved:
+        yield f"moves {', '.join(effort.moved)}"
+    if effort.by_hand:
+        own = {vm.name for vm in plan.desired.vms}
+        moids = [host.moid for host in observed.hosts if host.name == effort.name]
+        running = [
+            vm.name
+            for moid in moids
+            for vm in observed.vms_by_host.get(moid, ())
+            if vm.is_on and not vm.is_template and vm.name not in own
+        ]
+        yield f"steps by hand; {fold_names(sorted(running))} run there" if running else "steps by hand"
