@@ -56,6 +56,7 @@ class Search:
     tried: int = 0
     most: int = MOST_TRIALS
     _known: dict[frozenset[str], Trial | None] = field(default_factory=dict)
+    _ideas: dict[frozenset[str], tuple[Candidate, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.text = self.source.text
@@ -122,17 +123,19 @@ class Search:
         most: Cost,
         met: Collection[str],
     ) -> tuple[tuple[Candidate, ...], Trial] | None:
-        situation = Situation(trial, self.source.catalog)
         known = _key(chosen)
+        if known not in self._ideas:
+            drawn = propose(Situation(trial, self.source.catalog))
+            self._ideas[known] = tuple(sorted(drawn, key=lambda one: one.order))
         ideas = [
             one
-            for one in propose(situation)
+            for one in self._ideas[known]
             if one.kind in kinds and one.cost <= most and one.key not in known
         ]
         best: tuple[tuple[Candidate, ...], Trial] | None = None
         beside: tuple[tuple[Candidate, ...], Trial] | None = None
         least = _left(trial.plan)
-        for idea in sorted(ideas, key=lambda one: one.order):
+        for idea in ideas:
             after = self.attempt((*chosen, idea))
             if after is None:
                 continue
