@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.documents import Document, Edit, Loc
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan, DesiredVm
-from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Diagnostic, Plan
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.remedies.advice import FARTHEST_FIRST
 from vgpu_cfg.suggestions.trial import Trial
 
@@ -73,12 +74,12 @@ class Situation:
                     seen.add(vm.origin)
                     yield vm
 
-    @property
+    @cached_property
     def unplaced(self) -> list[DesiredVm]:
         """The VMs that have no host in the plan, or keep the one that they have for want of room."""
         placed = {one.vm for one in self.plan.placements}
         placed -= {
-            vm.name for found in self.plan.errors if _is_for_want_of_room(found) for vm in self.vms(found)
+            vm.name for found in self.plan.errors if found.code in FARTHEST_FIRST for vm in self.vms(found)
         }
         return [vm for vm in self.desired.vms if vm.name not in placed]
 
@@ -93,13 +94,17 @@ class Situation:
     def hosts_of(self, vm: DesiredVm) -> list[Host]:
         """Return the hosts that a VM could be placed on, whatever state they are in."""
         clusters = {cluster.moid for cluster in self.site.clusters_of(vm)}
+        known = self.observed.cluster_by_moid
         return [
             host
             for host in self.observed.hosts
             if host.cluster_moid in clusters
-            and (not vm.place.hosts or matches_any(host.name, vm.place.hosts))
-            and not matches_any(host.name, vm.place.not_hosts)
+            and not forbidden_by(vm.place, host, known.get(host.cluster_moid or ""))
         ]
+
+    def board_of(self, gpu: Gpu) -> Board | None:
+        """Return a GPU's board, None for one that the catalogue does not know."""
+        return self.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
 
     def hosts_in_question(self) -> list[Host]:
         """Return the hosts on which VMs without a place could be, in the order of vCenter."""
@@ -133,13 +138,10 @@ class Situation:
 
     def entries_for(self, host_name: str) -> list[DesiredHosts]:
         """Return the entries of `hosts` that mean a host."""
-        host = self.host(host_name)
-        cluster = self.observed.cluster_by_moid.get((host.cluster_moid or "") if host else "")
         return [
             entry
             for entry in self.desired.hosts
-            if (matches_any(host_name, entry.names) if entry.names else True)
-            and (entry.cluster in (None, cluster.name if cluster else None))
+            if any(host.name == host_name for host in hosts_of(entry, self.observed, self.desired.datacenter))
         ]
 
     def set_key(self, vm: DesiredVm, *steps: tuple[str | int, Any]) -> tuple[Edit, ...]:
@@ -175,10 +177,6 @@ class Situation:
             if origin == f"{self.document.name}:{node.line}:{node.column}":
                 return loc
         return None
-
-
-def _is_for_want_of_room(found: Diagnostic) -> bool:
-    return any(found.code == code for code in FARTHEST_FIRST)
 
 
 def _names(subject: str) -> set[str]:

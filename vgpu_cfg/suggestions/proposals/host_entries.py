@@ -68,8 +68,7 @@ def _modes(situation: Situation) -> Iterator[Candidate]:
         if not host.is_usable:
             continue
         for gpu in host.gpus:
-            pci = gpu.pci
-            board = situation.catalog.by_pci(pci.vendor_id, pci.device_id, pci.subsystem_id)
+            board = situation.board_of(gpu)
             if gpu.vm_moids or board is None:
                 continue
             for key, value in _other_modes(gpu, board):

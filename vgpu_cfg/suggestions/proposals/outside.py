@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from shlex import quote
 
+from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
@@ -27,6 +28,7 @@ from vgpu_cfg.suggestions.acts import (
     with_network,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost, Effect
+from vgpu_cfg.suggestions.proposals.room import switch_off
 from vgpu_cfg.suggestions.situation import Situation
 
 NEWEST_ESXI, NEWEST_HARDWARE = "8.0.3", 21
@@ -250,7 +252,7 @@ def _wanted_profiles(situation: Situation) -> tuple[str, ...]:
 
 def _profiles_of(situation: Situation, host: Host) -> Iterator[str]:
     for gpu in host.gpus:
-        board = situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+        board = situation.board_of(gpu)
         if board is not None:
             yield from (entry.name for entry in board.profiles if entry.profile.sharing is not Sharing.MIG)
 
@@ -268,7 +270,7 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
             case Code.HOST_SILENT | Code.NO_USABLE_HOST:
                 says = f"bring {name} back"
                 command = f"govc host.reconnect -host {_path(host)}"
-                yield _act(says, together((back_in_use(host.moid),)), command=command)
+                yield _act(says, back_in_use(host.moid), command=command)
             case Code.LOCKDOWN:
                 says = f"end lockdown mode of {name} for the time of the work"
                 yield _act(says, _facts(host, lockdown="lockdownDisabled"))
@@ -301,8 +303,7 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
     concerned = [vm for vm in here if not vm.is_template and (not message or vm.name in message or vm.is_on)]
     for vm in concerned:
         if vm.is_on:
-            says = f"its owner switches {vm.name} on {host.name} off"
-            yield _act(says, switched_off(vm), Cost.POWER_CYCLE, f"govc vm.power -s {_path(vm)}")
+            yield switch_off(vm, host)
         if vm.detail is not None and vm.detail.passthrough:
             says = f"its owner takes the passed-through device out of {vm.name}"
             taken = change_detail(vm.moid, lambda detail: detail.model_copy(update={"passthrough": ()}))
@@ -442,20 +443,13 @@ def _network_names(situation: Situation) -> Iterable[str]:
 def _rules(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.RULE_OF_OTHERS):
         for cluster in situation.site.clusters_of(vm):
-            for rule in cluster.rules:
+            known: tuple[ClusterRule | VmHostRule, ...] = (*cluster.rules, *cluster.host_rules)
+            for rule in known:
                 says = f"switch the DRS rule {rule.name} of {cluster.name} off"
-                rules = tuple(
-                    one.model_copy(update={"is_enabled": False}) if one.name == rule.name else one
-                    for one in cluster.rules
-                )
-                yield _act(says, change_cluster(cluster.moid, rules=rules))
-            for host_rule in cluster.host_rules:
-                says = f"switch the DRS rule {host_rule.name} of {cluster.name} off"
-                host_rules = tuple(
-                    one.model_copy(update={"is_enabled": False}) if one.name == host_rule.name else one
-                    for one in cluster.host_rules
-                )
-                yield _act(says, change_cluster(cluster.moid, host_rules=host_rules))
+                off = rule.model_copy(update={"is_enabled": False})
+                rules = tuple(off if one == rule else one for one in cluster.rules)
+                host_rules = tuple(off if one == rule else one for one in cluster.host_rules)
+                yield _act(says, change_cluster(cluster.moid, rules=rules, host_rules=host_rules))
     for vm in situation.lines(Code.HOST_FORBIDDEN, Code.RULE_OF_OTHERS):
         existing = situation.vm(vm.name)
         if existing is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.estate.ownership import is_marked
@@ -21,7 +21,6 @@ from vgpu_cfg.suggestions.acts import (
     more_hosts,
     moved,
     switched_off,
-    together,
     with_boards,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
@@ -62,6 +61,13 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
         yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, command=command, effect=back_in_use(host.moid))
 
 
+def switch_off(vm: Vm, host: Host) -> Candidate:
+    """Have a VM's owner switch it off."""
+    says = f"its owner switches {vm.name} on {host.name} off"
+    command = f"govc vm.power -s {quote(vm.inventory_path or vm.name)}"
+    return Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, command=command, effect=switched_off(vm))
+
+
 def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
     """VMs of others that hold GPUs of these hosts: each could move to an idle GPU, or go off."""
     own = {vm.name for vm in situation.desired.vms}
@@ -84,22 +90,23 @@ def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
                 return
             if vm.moid in movables:
                 yield from _moves(situation, movables[vm.moid], resolver.hosts)
-            says = f"its owner switches {vm.name} on {host.name} off"
-            command = f"govc vm.power -s {quote(vm.inventory_path or vm.name)}"
-            yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, command=command, effect=switched_off(vm))
+            yield switch_off(vm, host)
 
 
 def _moves(situation: Situation, movable: Movable, hosts: Sequence[Host]) -> Iterator[Candidate]:
     """Move a VM to the first host that has as many idle GPUs as it has vGPUs, of the same boards."""
     vm, home = movable.vm, movable.host
     count = len(vm.detail.vgpus) if vm.detail is not None else 0
-    boards = {board.key for board in _boards(situation, home) if board is not None}
+    boards = {board.key for gpu in home.gpus if (board := situation.board_of(gpu))}
     for index, _ in movable.shape.hosts:
         host = hosts[index]
         idle = [
             gpu.pci_id
-            for gpu, board in zip(host.gpus, _boards(situation, host), strict=True)
-            if not gpu.vm_moids and not gpu.is_passthrough and board is not None and board.key in boards
+            for gpu in host.gpus
+            if not gpu.vm_moids
+            and not gpu.is_passthrough
+            and (board := situation.board_of(gpu))
+            and board.key in boards
         ]
         if host.moid != home.moid and count and len(idle) >= count:
             how = f", while it is off: {movable.why_cold}" if movable.why_cold else ""
@@ -110,13 +117,6 @@ def _moves(situation: Situation, movable: Movable, hosts: Sequence[Host]) -> Ite
             cost = Cost.POWER_CYCLE if movable.why_cold else Cost.MOVE
             yield Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)
             return
-
-
-def _boards(situation: Situation, host: Host) -> list[Board | None]:
-    return [
-        situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
-        for gpu in host.gpus
-    ]
 
 
 def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
@@ -149,5 +149,4 @@ def _other_boards(situation: Situation, like: Host) -> Iterator[Candidate]:
             model = with_boards(like, entry.board, max(count, 1), sharing, VgpuMode.SAME_SIZE)
             mode = " in MIG mode" if sharing is Sharing.MIG else ""
             says = f"add 1 host like {like.name}, but with {max(count, 1)} × {entry.board.name}{mode}"
-            effect = together((more_hosts(model, 1),))
-            yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=effect)
+            yield Candidate(FixKind.OUTSIDE, says, Cost.HARDWARE, effect=more_hosts(model, 1))

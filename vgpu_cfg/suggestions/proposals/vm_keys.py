@@ -188,7 +188,7 @@ def _boards(situation: Situation, vm: DesiredVm) -> list[Board]:
         board.key: board
         for host in situation.hosts_of(vm)
         for gpu in host.gpus
-        if (board := situation.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id))
+        if (board := situation.board_of(gpu))
     }
     return list(found.values())
 
