@@ -23,7 +23,7 @@ class PlanSource:
     """Where a plan came from, so that it can be made again.
 
     `observe` reads what a plan needs of the estate, `mean` completes a loaded plan by what the command line
-    and the context say.
+    and the context say. `refused` is the plan as it came from there, where it was made already.
     """
 
     path: Path
@@ -31,6 +31,7 @@ class PlanSource:
     options: PlanOptions
     observe: Callable[[DesiredPlan], Inventory]
     mean: Callable[[DesiredPlan], DesiredPlan] = lambda desired: desired
+    refused: Plan | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     variable_files: Sequence[Path] = ()
 
@@ -63,6 +64,8 @@ def attempt(source: PlanSource, text: str, candidates: Sequence[Candidate]) -> T
     except DocumentError:
         return None
     desired = source.mean(loaded.desired)
+    if not candidates and source.refused is not None:
+        return Trial(changed, loaded, source.observe(desired), source.refused)
     observed = source.observe(desired)
     for one in candidates:
         if one.effect is not None:

@@ -124,9 +124,10 @@ def plan(
     if out is not None:
         request = proposed(request, out)
     chosen = _options(allow_power_cycle, names, only)
-    made, observed = flow.plan_once(request, connection, chosen, open_shell=open_shell)
+    answer = flow.plan_once(request, connection, chosen, open_shell=open_shell)
+    made = answer.plan
     refused = bool(made.errors) and request.reviewed is None
-    fixes = find_fixes(request, connection, chosen, observed) if refused else None
+    fixes = find_fixes(request, connection, answer) if refused else None
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
@@ -203,8 +204,9 @@ def status(
 
     request = flow.read_request(path, variables, variable_files)
     options = _options(allow_power_cycle=True)
-    made, observed = flow.plan_once(request, connection, options)
-    show.status(made, observed, output, verbose=verbose)
+    answer = flow.plan_once(request, connection, options)
+    made = answer.plan
+    show.status(made, answer.observed, output, verbose=verbose)
     if exit_code or strict:
         flow.exit_if_different(made, strict=strict)
 

@@ -86,7 +86,8 @@ def runbook(
 
     names = names_to_delete(delete, prune=prune)
     options = PlanOptions(allow_power_cycle=allow_power_cycle, delete=names)
-    made, observed = flow.plan_once(request, connection, options, open_shell=open_shell)
+    answer = flow.plan_once(request, connection, options, open_shell=open_shell)
+    made, observed = answer.plan, answer.observed
     flow.refuse_errors(made)
     command = CommandOptions(connection, variables, variable_files, allow_power_cycle, names)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}

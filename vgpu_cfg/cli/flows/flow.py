@@ -187,9 +187,18 @@ def _path_of(observed: Inventory, moid: str) -> str:
     return moid
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the reading that it was made for, and the options with what was known of secrets."""
+
+    plan: Plan
+    observed: Inventory
+    options: PlanOptions
+
+
 def plan_once(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, *, open_shell: bool = False
-) -> tuple[Plan, Inventory]:
+) -> Planned:
     """Read the estate and plan for it; nothing is changed.
 
     With `open_shell` the shells of hosts are opened to be read, as far as the plan file lets them,
@@ -215,7 +224,7 @@ def plan_once(
             observed = with_facts(desired, read_for(desired, reader), reader, options)
             observed = with_open_shells(desired, observed, connection, options)
     options = with_fingerprints(desired, observed, options, connection)
-    return make_plan(desired, observed, load_catalog(), options), observed
+    return Planned(make_plan(desired, observed, load_catalog(), options), observed, options)
 
 
 def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions) -> Plan:

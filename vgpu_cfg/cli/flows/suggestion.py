@@ -10,8 +10,7 @@ import typer
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_for, scope_of
-from vgpu_cfg.cli.flows.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.flow import Planned, PlanRequest, locate, read_for, scope_of
 from vgpu_cfg.cli.flows.host_facts import with_facts, with_open_shells
 from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -25,10 +24,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection as Server
 
 
-def find_fixes(
-    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, observed: Inventory
-) -> Suggestion:
-    """Find what would let a refused plan be carried out; `observed` is the reading that it was made for.
+def find_fixes(request: PlanRequest, flags: ConnectionFlags, refused: Planned) -> Suggestion:
+    """Find what would let a refused plan be carried out.
 
     A saved plan has no file to be edited: its plan file is what to ask about.
     """
@@ -36,12 +33,13 @@ def find_fixes(
 
     connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:
-        estate = _Estate(reader, connection, options, desired, observed)
+        estate = _Estate(reader, connection, refused.options, desired, refused.observed)
         source = PlanSource(
             path=request.path,
             catalog=load_catalog(),
-            options=with_fingerprints(desired, observed, options, connection),
+            options=refused.options,
             observe=estate.observe,
+            refused=refused.plan,
             mean=lambda again: locate(replace(request, desired=again), flags)[1],
             variables=request.variables,
             variable_files=request.variable_files,
