@@ -37,4 +37,4 @@ def _words(effort: HostEffort, plan: Plan, observed: Inventory) -> Iterator[str]
             for vm in observed.vms_by_host.get(moid, ())
             if vm.is_on and not vm.is_template and vm.name not in own
         ]
-        yield f"steps by hand; {fold_names(sorted(running))} run there" if running else "steps by hand"
+        yield f"steps by hand; others there: {fold_names(sorted(running))}" if running else "steps by hand"
