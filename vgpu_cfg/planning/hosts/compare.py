@@ -15,7 +15,6 @@ from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
-    Objection,
     Reading,
     needs_of,
 )
@@ -146,9 +145,7 @@ def _take(
     kind: DriftKind,
     findings: Findings,
 ) -> None:
-    objection = setting.objects(resolved.view, desired)
-    if objection is not None:
-        _object(resolved, desired, objection, findings)
+    if _is_objected_to(resolved, setting, desired, findings):
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
         remedy = "see that nothing needs it; vCenter may lose sight of the host"
@@ -163,22 +160,24 @@ def _refuse(
     reading: Reading,
     findings: Findings,
 ) -> None:
-    objection = setting.objects(resolved.view, desired)
-    if objection is not None:
-        _object(resolved, desired, objection, findings)
+    if _is_objected_to(resolved, setting, desired, findings):
         return
     resolved.has_refusals = True
     message = f"{desired.id}: {reading.unread or 'the host has no such setting'}"
     findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "leave it out for this host")
 
 
-def _object(
-    resolved: ResolvedHost, desired: DesiredSetting, objection: Objection, findings: Findings
-) -> None:
-    """Report an objection; one that only informs leaves the host as asked."""
+def _is_objected_to(
+    resolved: ResolvedHost, setting: HostSetting, desired: DesiredSetting, findings: Findings
+) -> bool:
+    """Whether something stands against setting it: it is reported, and a refusal unless it only informs."""
+    objection = setting.objects(resolved.view, desired)
+    if objection is None:
+        return False
     findings.add(objection.code, resolved.subject, f"{desired.id}: {objection.message}", objection.remedy)
     if findings.severity_of(objection.code) is not Severity.INFO:
         resolved.has_refusals = True
+    return True
 
 
 def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: Findings) -> None:
@@ -188,9 +187,8 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
     for setting, desired, reading in unread:
         is_of_shell = bool(setting.facts & SHELL_GROUPS) and resolved.view.facts.shell is None
         if resolved.view.facts.done.get(desired.id) == desired.value:
-            resolved.right.append(
-                (setting, desired, reading)
-            )  # somebody gave their word, as nothing can show it
+            # Somebody gave their word, as nothing can show it.
+            resolved.right.append((setting, desired, reading))
         elif resolved.is_checked_only:
             _leave_open(resolved, setting, desired, reading, findings)
             if not is_of_shell:
@@ -213,9 +211,7 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif is_of_shell:
             closed.append(desired.id)
             _leave_open(resolved, setting, desired, reading, findings)
-        elif (objection := setting.objects(resolved.view, desired)) is not None:
-            _object(resolved, desired, objection, findings)
-        else:
+        elif not _is_objected_to(resolved, setting, desired, findings):
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
             remedy = "fix that and plan again; nothing is guessed"
@@ -232,9 +228,7 @@ def _leave_open(
     findings: Findings,
 ) -> None:
     """Keep a setting as unknown, unless it is to be set and must not be."""
-    objection = None if resolved.is_checked_only else setting.objects(resolved.view, desired)
-    if objection is not None:
-        _object(resolved, desired, objection, findings)
+    if not resolved.is_checked_only and _is_objected_to(resolved, setting, desired, findings):
         return
     impact = setting.impact(resolved.view, desired)
     resolved.unknown.append(Drift(setting, desired, reading, DriftKind.UNKNOWN, impact))
