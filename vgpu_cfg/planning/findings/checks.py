@@ -166,6 +166,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NO_CLUSTER, "an option of a cluster is asked of a VM outside of any", _E, _V),
         (Code.NOT_MADE_ANEW, "what a VM would be made from anew is not there", _W, _V),
         (Code.ORPHAN_ELSEWHERE, "a VM of this plan left the plan file together with its folder", _W, _V),
+        (Code.NO_SOURCE, "nothing says what a VM would be made from", _E, _V),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),
         (Code.NETWORK_NOT_ON_HOST, "no host that could run the VM has the network", _E, _V),
