@@ -252,14 +252,21 @@ def shells_opened(tools: HostTools) -> None:
 
 
 def servers_operated(
-    hosts: Sequence[str], bios: Mapping[str, bool], output: OutputFormat, *, power_on: bool
+    hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[str], output: OutputFormat
 ) -> None:
     """Say what was done to the lab's servers."""
     if output is OutputFormat.JSON:
-        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=power_on)
+        switched_on = "power_on" in acts
+        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=switched_on, acts=list(acts))
         return
+    words = {
+        "fail": "lost its power",
+        "cut_off": "cut off from vCenter",
+        "reconnect": "connected again",
+        "power_on": "switched on",
+    }
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
-    done += ["switched on"] * power_on
+    done += [words[act] for act in acts]
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
 
 

@@ -237,6 +237,8 @@ CHECKS: dict[Code, Check] = {
         (Code.MTU_TOO_SMALL, "a network's MTU is above its switch's", _E, _V),
         (Code.EXTRA_RESTART, "a restart that was to bring a setting did not", _W, _V),
         (Code.SHELL_LEFT_OPEN, "an SSH service that this plan started still runs", _W, _V),
+        (Code.HOST_LOST, "VMs of the plan are on a host that does not respond", _W, _V),
+        (Code.KEPT_WITH_ITS_HOST, "a VM to be deleted is on a host that does not respond", _W, _V),
         (Code.GUEST_NOT_LINUX, "a guest to be staged is no Linux", _E, _V),
         (Code.GUEST_NO_SYSTEM, "a guest to be staged has no system yet", _E, _V),
         (Code.ONLY_CLOUD_INIT, "cloud-init is the only way into a guest", _I, _V),
