@@ -171,6 +171,7 @@ def _done_text(change: Change) -> str:
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",
                 "upgrade_vm": "upgraded",
+                "set_cordon": "cordon set",
                 "set_cluster_option": "option set",
                 "set_vcenter_option": "option set",
                 "change_network": "network changed",
