@@ -212,6 +212,10 @@ class ChangeWriter(Protocol):
         """Set custom attributes of a VM; those that are not defined are, first. Starts no task."""
         ...
 
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a host, or clear them with an empty text. Starts no task."""
+        ...
+
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""
         ...

@@ -37,6 +37,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -172,6 +173,8 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from ((change.host.moid, privilege) for privilege in _of_write(change.write))
             if isinstance(change.write, VmknicWrite) and change.write.network_moid:
                 yield change.write.network_moid, ASSIGN_NETWORK
+            yield change.host.moid, SET_ATTRIBUTE
+        case SetCordon():
             yield change.host.moid, SET_ATTRIBUTE
         case RestartService():
             yield change.host.moid, HOST_SERVICES

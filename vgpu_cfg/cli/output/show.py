@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import counted, fold
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -143,6 +143,17 @@ def report(
             prove_command=prove_command,
         )
     )
+
+
+def upkeep(made: Plan, ended: Report | None, output: OutputFormat, *, journal: str = "") -> None:
+    """Print what became of work on hosts; without a report there was nothing to do."""
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.text.upkeep import render_upkeep
+
+    if output is OutputFormat.JSON:
+        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), None))
+        return
+    lines(lambda width: render_upkeep(made, ended, width, journal=journal))
 
 
 def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:

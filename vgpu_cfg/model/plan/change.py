@@ -31,6 +31,7 @@ from vgpu_cfg.model.plan.host_change import (
     RebootHost,
     RestartService,
     SetClusterOption,
+    SetCordon,
     SettingTarget,
     SetVCenterOption,
     ShutDownHost,
@@ -76,6 +77,7 @@ __all__ = [
     "RestartService",
     "SetAttributes",
     "SetClusterOption",
+    "SetCordon",
     "SetHostRule",
     "SetOverrides",
     "SetRule",
@@ -308,6 +310,7 @@ Change = Annotated[
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | SetCordon
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork

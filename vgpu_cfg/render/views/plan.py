@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan.change import (
     ReconfigureVm,
     RestartService,
     SetAttributes,
+    SetCordon,
     SetOverrides,
     SettingTarget,
     SetVCenterOption,
@@ -148,6 +149,7 @@ def host_counts(plan: Sequence[Change]) -> list[str]:
         (sum(effort.cold_boots for effort in efforts), "cold boot"),
         (kinds["set_cluster_option"] + kinds["set_vcenter_option"], "option"),
         (kinds["change_network"], "network change"),
+        (kinds["set_cordon"], "cordon"),
     ]
     return [counted(number, noun) for number, noun in counts if number]
 
@@ -199,4 +201,6 @@ def plan_counts(plan: Plan) -> list[str]:
 
 def is_task(change: Change) -> bool:
     """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
-    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetAttributes | SetVCenterOption)
+    return not isinstance(
+        change, ManualStep | ChangeHost | RestartService | SetAttributes | SetCordon | SetVCenterOption
+    )

@@ -34,6 +34,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -73,6 +74,7 @@ _Headed = (
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | SetCordon
     | StageGuest
     | ManualStep
 )
@@ -123,6 +125,7 @@ def sign_of(change: Change) -> str:
             | SetAttributes()
             | SetOverrides()
             | ChangeHost()
+            | SetCordon()
             | SetClusterOption()
             | SetVCenterOption()
         ):
@@ -224,6 +227,9 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "by hand", Text(change.text)
         case EnterMaintenance():
             return "maintenance", Text(_entering(change))
+        case SetCordon():
+            closes = any(change.values.values())
+            return "cordon" if closes else "uncordon", Text("nothing new is placed here" if closes else "")
         case RestartService():
             return "restart", Text(f"service {change.service}, then read back")
         case RebootHost():
@@ -321,7 +327,7 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm() | SetAttributes() | SetOverrides():
+        case ReconfigureVm() | SetAttributes() | SetOverrides() | SetCordon():
             yield from ((edit.key, changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_text(change), "dim")
