@@ -14,6 +14,7 @@ from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
 from vgpu_cfg.planning.estate.site import check_networks
@@ -53,6 +54,7 @@ from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
+from vgpu_cfg.planning.vms.names_and_folders import NamePlanner
 from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
     check_not_hosts,
@@ -83,6 +85,7 @@ class _Planning:
         self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
         self.desired, self.catalog, self.options = desired, catalog, options
+        observed = as_named(desired, observed)
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
         self.unclear: tuple[Diagnostic, ...] = ()
@@ -125,6 +128,7 @@ class _Planning:
             self.findings,
             self.topologies,
             book,
+            names=NamePlanner(self.observed, self.findings).plan(resolved_vms, self.desired.moved),
         )
         self._remove(deleted, result)
         for resolved in resolved_vms:

@@ -106,8 +106,10 @@ def _has_fixed_passthrough(vm: DesiredVm) -> bool:
 
 
 def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
-    """Read what a plan needs."""
-    return reader.read_inventory(scope_of(desired))
+    """Read what a plan needs, with its own VMs under the names that it has for them."""
+    from vgpu_cfg.planning.estate.naming import as_named
+
+    return as_named(desired, reader.read_inventory(scope_of(desired)))
 
 
 @contextmanager

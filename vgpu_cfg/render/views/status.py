@@ -18,6 +18,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
@@ -72,11 +73,9 @@ class StatusView:
 
 def view_status(plan: Plan, observed: Inventory) -> StatusView:
     """Make the rows of a plan that was just made from what was just read."""
-    own = {
-        vm.name: vm
-        for vm in observed.vms
-        if vm.is_of(plan.desired.identity) and vm.mark is not None and vm.mark.vm == vm.name
-    } | own_vms(plan.desired, observed)
+    own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | own_vms(
+        plan.desired, observed
+    )
     holders = gpus_by_vm(observed)
     changes: dict[str, list[Change]] = {}
     for change in plan.changes:
