@@ -6,14 +6,17 @@ that ran on two hosts would ruin its disks, so what starts it elsewhere is vSphe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.model.plan.change import HostRef, ManualStep, Subject
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.estate.lost import step_of_return
+from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -30,6 +33,16 @@ from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 _HA_RESTART = "ha_restart"
 """The key of the table of VM settings under which a cluster's word on restarts of a VM is read."""
+
+
+def find_lost(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, wants_vm: Callable[[str], bool]
+) -> tuple[LostHost, ...]:
+    """Say what a plan says of those of its VMs that are wanted by name and on hosts that do not respond."""
+    resolver = VmResolver(desired, observed, catalog, Findings())
+    folders = resolver.folders()
+    owned = assess_ownership(desired, observed, folders, Findings())
+    return assess_lost(resolver, [vm for vm in resolver.lost_vms(folders, owned) if wants_vm(vm.name)])
 
 
 def assess_lost(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> tuple[LostHost, ...]:
@@ -54,7 +67,7 @@ def report_lost(lost: Sequence[LostHost], findings: Findings) -> None:
     """Report each such host with the plan's VMs on it."""
     for one in lost:
         subject = Subject(kind="host", name=one.host.name, moid=one.host.moid)
-        message = f"it {one.connection.words}, and VMs of the plan are on it: {'; '.join(_told(one))}"
+        message = f"it {one.connection.words}, and VMs of the plan are on it: {'; '.join(told_of(one))}"
         findings.add(Code.HOST_LOST, subject, message, _remedy(one))
 
 
@@ -184,7 +197,7 @@ def _first(told: Findings) -> str:
     return found[0].text if found else "no other host runs its hardware version"
 
 
-def _told(lost: LostHost) -> Iterator[str]:
+def told_of(lost: LostHost) -> Iterator[str]:
     """Yield what is known of the VMs, like ones together."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for vm in lost.vms:
