@@ -10,6 +10,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
@@ -109,7 +110,7 @@ class _Planning:
         owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         named = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
-        deleted, steps = can_go(named, self.observed, self.desired.identity, self.findings)
+        deleted, self.steps = can_go(named, self.observed, self.desired.identity, self.findings)
         resolved_vms = self._resolved(folders, owned, book)
         baseline, placed = self._place(resolved_vms, deleted)
         chosen = self._choose(resolved_vms, deleted, baseline, placed)
@@ -133,11 +134,9 @@ class _Planning:
         self._remove(deleted, result)
         for resolved in resolved_vms:
             planner.plan_vm(resolved, placed, result)
-        lost_vms = list(self.resolver.lost_vms(folders, owned))
-        for resolved in lost_vms:
+        self.lost_vms = list(self.resolver.lost_vms(folders, owned))
+        for resolved in self.lost_vms:
             planner.keep_lost(resolved, placed, result)
-        self.lost = assess_lost(self.resolver, lost_vms)
-        report_lost(self.lost, self.findings)
         self._assess_places(resolved_vms, baseline)
         self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
@@ -163,8 +162,6 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.assess(resolved_vms, result.placements, changes)
-        own_steps = steps_of_lost(self.lost, self.observed.host_by_moid)
-        changes += {step.id: step for step in (*steps, *own_steps)}.values()
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 
@@ -311,6 +308,9 @@ class _Planning:
         chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
+        lost_hosts = self._lost_hosts(chosen)
+        own_steps = steps_of_lost(lost_hosts, self.observed.host_by_moid)
+        changes += {step.id: step for step in (*self.steps, *own_steps)}.values()
         self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
@@ -344,18 +344,25 @@ class _Planning:
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
             unknown=tuple(unknown),
-            lost_hosts=self.lost,
+            lost_hosts=lost_hosts,
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
             untouched_hosts=sum(
                 host.moid not in hosts and host.name not in known for host in self.observed.hosts
             ),
         )
 
+    def _lost_hosts(self, chosen: set[str] | None) -> tuple[LostHost, ...]:
+        """Say what becomes of the chosen VMs whose hosts do not respond."""
+        lost = [one for one in self.lost_vms if chosen is None or one.name in chosen]
+        found = assess_lost(self.resolver, lost)
+        report_lost(found, self.findings)
+        return found
+
     def _needing(
         self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
     ) -> list[str]:
         """Name the VMs that are on a host or shall go there, else those without a place that could."""
-        lost = {vm.name for one in self.lost for vm in one.vms}
+        lost = {resolved.name for resolved in self.lost_vms}
         there = [
             name for name, vm in owned.existing.items() if vm.host_moid == host.moid and name not in lost
         ]
@@ -383,7 +390,8 @@ class _Planning:
         """
         if not self.options.only:
             return None
-        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in resolved_vms}
+        known = (*resolved_vms, *self.lost_vms)
+        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in known}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
         chosen |= {vm.name for vm in deleted}

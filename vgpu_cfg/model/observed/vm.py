@@ -34,6 +34,11 @@ class PowerState(StrEnum):
     OFF = "poweredOff"
     SUSPENDED = "suspended"
 
+    @property
+    def word(self) -> str:
+        """The word for it that readers use: on, off, suspended."""
+        return self.value.removeprefix("powered").lower()
+
 
 class OwnerMark(Frozen):
     """What this tool writes into a VM's extraConfig: whose it is, and which VM it was written for.

@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.change import (
     SetOverrides,
     StageGuest,
 )
+from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.sync import is_in_sync
@@ -28,7 +29,7 @@ from vgpu_cfg.render.views.unknown import UnknownRow, view_unknown
 
 @dataclass(frozen=True, slots=True)
 class VmRow:
-    """A VM. `state` is vSphere's power state, "missing".
+    """A VM. `state` is vSphere's power state, "missing", or "disconnected" where its host does not respond.
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
     where the plan stages none.
@@ -84,10 +85,15 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
                 changes.setdefault(one.vm.name, []).append(only_about(change, one.vm.name))
         else:
             changes.setdefault(change.subject.name, []).append(change)
+    lost = {vm.name: _lost_words(one, vm) for one in plan.lost_hosts for vm in one.vms}
     desired = {vm.name: vm for vm in plan.desired.vms}
     stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
     guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
     names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
+    rows = {
+        name: _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, [])))
+        for name in names
+    }
     return StatusView(
         plan=plan.name,
         server=plan.target.address,
@@ -95,10 +101,10 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
         read_at=plan.read_at.isoformat(),
         vms=tuple(
             replace(
-                _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, []))),
+                _lost_row(row, lost[name]) if name in lost else row,
                 guest=guests.get(name),
             )
-            for name in names
+            for name, row in rows.items()
         ),
         findings=plan.diagnostics,
         is_in_sync=is_in_sync(plan),
@@ -167,6 +173,15 @@ def _row(
         affinity=vm.detail.extra_config.get(AFFINITY_KEY, "") if vm.detail else "",
         drift=drift,
     )
+
+
+def _lost_words(host: LostHost, vm: LostVm) -> str:
+    """Say of a VM that its host does not respond, and how it was seen last."""
+    return f"{host.host.name} {host.connection.words}: last known {vm.power_state.word}"
+
+
+def _lost_row(row: VmRow, words: str) -> VmRow:
+    return replace(row, state="disconnected", drift=(words,))
 
 
 def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
