@@ -1,6 +1,6 @@
-"""What events there were: those of VMs that were made, read by a filter (vim `EventManager.QueryEvents`).
+"""What events there were, read by a filter (vim `EventManager.QueryEvents`): of VMs made, and clients' words.
 
-Kept are the ends of CreateVM_Task and CloneVM_Task alone, with the VM. Whose event it is when a VM was
+Kept of VMs are the ends of CreateVM_Task and CloneVM_Task alone, with the VM. Whose event it is when a VM was
 cloned (the new VM's), and that a template's clone tells VmDeployedEvent, is of the types' descriptions;
 the order in which events are returned is recalled.
 """
@@ -14,6 +14,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.api.versions import NAMESPACE
+from vgpu_cfg.lab.managers.user_events import found_user_events, passes, shown_user_event
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
@@ -34,40 +35,32 @@ def query_events(
     """Return the events that a filter lets through, oldest first. Raises NotSupported for a view of them."""
     if eventViewSpec is not None:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
-    entities = None
-    if filter.entity is not None:
-        if filter.entity.entity._moId not in context.state.objects:
-            raise object_gone(filter.entity.entity)
-        entities = entities_of(context.state, filter.entity)
-    if filter.alarm is not None or filter.scheduledTask is not None or filter.tag:
-        return []
-    found = sorted(
-        ((event, vm) for vm, event in _all(context) if entities is None or vm.moid in entities),
-        key=lambda pair: pair[0].key,
-    )
-    shown = [_shown(context, vm, event) for event, vm in found if _passes(event, filter)]
+    shown = found_events(context, filter)
     return shown[: filter.maxCount] if filter.maxCount else shown
+
+
+def found_events(context: Context, spec: Any) -> list[Any]:
+    """Return every event that a filter lets through, oldest first."""
+    entities = None
+    if spec.entity is not None:
+        if spec.entity.entity._moId not in context.state.objects:
+            raise object_gone(spec.entity.entity)
+        entities = entities_of(context.state, spec.entity)
+    if spec.alarm is not None or spec.scheduledTask is not None or spec.tag:
+        return []
+    made = (
+        _shown(context, vm, event)
+        for vm, event in _all(context)
+        if (entities is None or vm.moid in entities) and passes(event, spec, event.kind, event.chain_id)
+    )
+    logged = (shown_user_event(context, event) for event in found_user_events(context, spec, entities))
+    return sorted([*made, *logged], key=lambda event: event.key)
 
 
 def _all(context: Context) -> Iterator[tuple[VirtualMachine, PastEvent]]:
     for vm in context.state.all(VirtualMachine):
         for event in vm.events:
             yield vm, event
-
-
-def _passes(event: PastEvent, spec: Any) -> bool:
-    kind = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)
-    at = as_datetime(event.at)
-    users = spec.userName
-    return (
-        (not spec.eventTypeId or f"vim.event.{event.kind}" in spec.eventTypeId)
-        and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
-        and (not spec.eventChainId or event.chain_id == spec.eventChainId)
-        and (not spec.category or "info" in spec.category)
-        and (users is None or (not users.systemUser and (not users.userList or event.user in users.userList)))
-        and (spec.time is None or spec.time.beginTime is None or at >= spec.time.beginTime)
-        and (spec.time is None or spec.time.endTime is None or at <= spec.time.endTime)
-    )
 
 
 def _shown(context: Context, vm: VirtualMachine, event: PastEvent) -> Any:

@@ -16,6 +16,7 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.sessions import Session
 from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, TaskCollector, matching
 from vgpu_cfg.lab.state.inventory import Managed, Task
 
@@ -33,8 +34,7 @@ def create_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  
         return None
     if filter.entity is not None and filter.entity.entity._moId not in context.state.objects:
         raise object_gone(filter.entity.entity)
-    if sum(isinstance(item, TaskCollector) for item in session.objects.values()) >= MOST_COLLECTORS:
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+    refuse_too_many(session, TaskCollector)
     made = TaskCollector(moid=session.new_moid(), name="", spec=filter)
     session.objects[made.moid] = made
     return vim.TaskHistoryCollector(made.moid)
@@ -69,7 +69,7 @@ def reset(context: Context, thing: TaskCollector) -> None:
 @answers("HistoryCollector", "SetCollectorPageSize")
 def set_page_size(context: Context, thing: TaskCollector, *, maxCount: int) -> None:
     """Set how many tasks `latestPage` has; 0 sets the default."""
-    thing.page_size = _count(maxCount) or PAGE_SIZE
+    thing.page_size = count_of(maxCount) or PAGE_SIZE
 
 
 @answers("HistoryCollector", "DestroyCollector")
@@ -80,13 +80,20 @@ def destroy(context: Context, thing: TaskCollector) -> None:
 
 
 def _take(context: Context, collector: TaskCollector, tasks: list[Task], most: int) -> list[Any]:
-    taken = tasks[: _count(most)]
+    taken = tasks[: count_of(most)]
     if taken:
         collector.at = taken[-1].event_chain_id
     return [task_info(context, task) for task in taken]
 
 
-def _count(most: int) -> int:
+def refuse_too_many(session: Session, kind: type[Managed]) -> None:
+    """Raise InvalidState where a session has as many collectors of a kind as it may."""
+    if sum(isinstance(item, kind) for item in session.objects.values()) >= MOST_COLLECTORS:
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+
+
+def count_of(most: int) -> int:
+    """Return how many are asked for. Raises InvalidArgument for more than a page may have."""
     if not 0 <= most <= MOST_ITEMS:
         raise refusals.bad_argument("maxCount")
     return most

@@ -150,6 +150,10 @@ SERVICES: dict[str, dict[str, Render]] = {
     "OptionManager": {"setting": options, "supportedOption": option_definitions},
     "AlarmManager": ALARM_MANAGER,
     "EventManager": {"maxCollector": constant(32)},
+    "EventHistoryCollector": {
+        "filter": lambda _context, thing: thing.spec,
+        "latestPage": lambda context, thing: thing.newest(context),
+    },
     "Alarm": ALARM,
     "LicenseManager": LICENSE_MANAGER,
     "LicenseAssignmentManager": {},

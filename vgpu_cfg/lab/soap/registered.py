@@ -9,6 +9,7 @@ from vgpu_cfg.lab.managers import (
     browser,
     config_options,
     custom_fields,
+    event_collectors,
     event_history,
     executer,
     guest_operations,
@@ -20,6 +21,7 @@ from vgpu_cfg.lab.managers import (
     search,
     sessions,
     task_history,
+    user_events,
 )
 from vgpu_cfg.lab.operations import cluster, folders, portgroups, switches
 from vgpu_cfg.lab.operations.hosts import devices as host_devices
@@ -41,6 +43,7 @@ MODULES = (
     config_options,
     create,
     custom_fields,
+    event_collectors,
     event_history,
     executer,
     folders,
@@ -67,6 +70,7 @@ MODULES = (
     switches,
     task_history,
     updates,
+    user_events,
     views,
     vm_lifecycle,
 )

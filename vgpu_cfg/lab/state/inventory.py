@@ -50,6 +50,7 @@ __all__ = [
     "Rule",
     "Snapshot",
     "Task",
+    "UserEvent",
     "VgpuUse",
     "VirtualMachine",
     "VmOverride",
@@ -107,6 +108,17 @@ class AlarmState:
 
     status: str
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserEvent:
+    """What a client logged at an entity (vim `GeneralUserEvent`)."""
+
+    key: int
+    at: float
+    user: str
+    entity: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +284,8 @@ class LabState:
     """VMs in whose guests something happens next, and when."""
     internet: InternetPart = field(default_factory=InternetPart)
     alarms: list[str] = field(default_factory=list)
+    user_events: list[UserEvent] = field(default_factory=list)
+    """What clients logged, oldest first."""
 
     def new_moid(self, prefix: str) -> str:
         """Return a moid that was never used: `vm-7` for `vm`, `group-v8` for `group-v`."""

@@ -35,6 +35,7 @@ PLAIN_FIELDS = (
     "booting",
     "waking",
     "alarms",
+    "user_events",
 )
 
 
