@@ -153,7 +153,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             _remember(desired, after, tools, options)
             return after
 
-        work = _Work(
+        work = Work(
             plan,
             observed,
             plan_for,
@@ -181,7 +181,7 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
         refuse_errors(plan)
         if not plan.changes:
             return _nothing_to_do(plan, how)
-        work = _Work(
+        work = Work(
             plan,
             observed,
             lambda after: make_destroy_plan(desired, after, options),
@@ -193,7 +193,7 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
     `keep` writes down what must outlive the run, before its first change.
@@ -295,18 +295,18 @@ def _these(plan: Plan) -> str:
     return "this change" if count == 1 else f"these {count} changes"
 
 
-def _decide_and_run(work: _Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+def _decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
     from vgpu_cfg.execution import exit_code_of
 
     plan = work.plan
     refuse_missing_privileges(plan, work.observed, estate.reader)
     ask(work.question, yes=how.yes)
     work.keep()
-    report, journal = _carry_out(work, estate, how)
+    report, journal = carry_out(work, estate, how)
     how = how.after(_deleted(plan, report))
     plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
     code = exit_code_of(report)
-    after = _read_back(work)
+    after = read_back_of(work)
     left = work.plan_for(after) if after is not None else None
     show.report(
         plan,
@@ -340,7 +340,7 @@ def _deleted(plan: Plan, report: Report) -> frozenset[str]:
     return frozenset({*paths, *(change.vm.name for change in deletions)})
 
 
-def _read_back(work: _Work) -> Inventory | None:
+def read_back_of(work: Work) -> Inventory | None:
     """Read the estate after a run; a server that has gone away by then spoils only the table."""
     try:
         return work.read_back()
@@ -352,7 +352,7 @@ def _read_back(work: _Work) -> Inventory | None:
         return None
 
 
-def _carry_out(work: _Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
+def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
     from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee

@@ -15,8 +15,8 @@ from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.event_history import EventCollector
 from vgpu_cfg.lab.simulation.methods import answers
-from vgpu_cfg.lab.simulation.sessions import Session
 from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, TaskCollector, matching
 from vgpu_cfg.lab.state.inventory import Managed, Task
 
@@ -34,7 +34,8 @@ def create_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  
         return None
     if filter.entity is not None and filter.entity.entity._moId not in context.state.objects:
         raise object_gone(filter.entity.entity)
-    refuse_too_many(session, TaskCollector)
+    if sum(isinstance(item, TaskCollector) for item in session.objects.values()) >= MOST_COLLECTORS:
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
     made = TaskCollector(moid=session.new_moid(), name="", spec=filter)
     session.objects[made.moid] = made
     return vim.TaskHistoryCollector(made.moid)
@@ -55,45 +56,38 @@ def read_previous(context: Context, thing: TaskCollector, *, maxCount: int) -> l
 
 
 @answers("HistoryCollector", "RewindCollector")
-def rewind(context: Context, thing: TaskCollector) -> None:
+def rewind(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Stand before the oldest task."""
     thing.at = 0
 
 
 @answers("HistoryCollector", "ResetCollector")
-def reset(context: Context, thing: TaskCollector) -> None:
+def reset(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Stand behind the newest task."""
     thing.at = math.inf
 
 
 @answers("HistoryCollector", "SetCollectorPageSize")
-def set_page_size(context: Context, thing: TaskCollector, *, maxCount: int) -> None:
+def set_page_size(context: Context, thing: TaskCollector | EventCollector, *, maxCount: int) -> None:
     """Set how many tasks `latestPage` has; 0 sets the default."""
-    thing.page_size = count_of(maxCount) or PAGE_SIZE
+    thing.page_size = _count(maxCount) or PAGE_SIZE
 
 
 @answers("HistoryCollector", "DestroyCollector")
-def destroy(context: Context, thing: TaskCollector) -> None:
+def destroy(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Drop a collector."""
     if context.session is not None:
         context.session.objects.pop(thing.moid, None)
 
 
 def _take(context: Context, collector: TaskCollector, tasks: list[Task], most: int) -> list[Any]:
-    taken = tasks[: count_of(most)]
+    taken = tasks[: _count(most)]
     if taken:
         collector.at = taken[-1].event_chain_id
     return [task_info(context, task) for task in taken]
 
 
-def refuse_too_many(session: Session, kind: type[Managed]) -> None:
-    """Raise InvalidState where a session has as many collectors of a kind as it may."""
-    if sum(isinstance(item, kind) for item in session.objects.values()) >= MOST_COLLECTORS:
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
-
-
-def count_of(most: int) -> int:
-    """Return how many are asked for. Raises InvalidArgument for more than a page may have."""
+def _count(most: int) -> int:
     if not 0 <= most <= MOST_ITEMS:
         raise refusals.bad_argument("maxCount")
     return most

@@ -50,7 +50,6 @@ __all__ = [
     "Rule",
     "Snapshot",
     "Task",
-    "UserEvent",
     "VgpuUse",
     "VirtualMachine",
     "VmOverride",
@@ -108,17 +107,6 @@ class AlarmState:
 
     status: str
     since: float
-
-
-@dataclass(frozen=True, slots=True)
-class UserEvent:
-    """What a client logged at an entity (vim `GeneralUserEvent`)."""
-
-    key: int
-    at: float
-    user: str
-    entity: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +202,26 @@ class Network(Managed):
 
 
 @dataclass(slots=True, kw_only=True)
+class PastEvent(Managed):
+    """An event that happened. `kind` is its wsdl type, `key` its number, `chain_id` that of what caused it.
+
+    `entities` are the moids of all that it names, first the one that it is about. `values` are its other
+    fields, as pyvmomi values.
+    """
+
+    wsdl_type: ClassVar[str] = "Event"
+    moid_prefix: ClassVar[str] = "event"
+
+    kind: str
+    key: int
+    chain_id: int
+    at: float
+    user: str
+    entities: tuple[str, ...]
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
 class Task(Managed):
     """A task. `name` is the method (`PowerOnVM_Task`), `parent` unused.
 
@@ -268,6 +276,9 @@ class LabState:
     root: str = ""
     tasks: list[str] = field(default_factory=list)
     """Recent tasks, oldest first (moids)."""
+    events: list[str] = field(default_factory=list)
+    """What happened, oldest first (moids)."""
+    last_event: int = 0
     open_tasks: dict[str, None] = field(default_factory=dict)
     """Tasks queued or running."""
     custom_values: dict[str, Any] = field(default_factory=dict)
@@ -284,8 +295,6 @@ class LabState:
     """VMs in whose guests something happens next, and when."""
     internet: InternetPart = field(default_factory=InternetPart)
     alarms: list[str] = field(default_factory=list)
-    user_events: list[UserEvent] = field(default_factory=list)
-    """What clients logged, oldest first."""
 
     def new_moid(self, prefix: str) -> str:
         """Return a moid that was never used: `vm-7` for `vm`, `group-v8` for `group-v`."""
