@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.flags import ConnectionFlags
     from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
 
-HERE, SHARED, VCENTER = "journal here", "shared folder", "vCenter"
+HERE, SHARED, VCENTER = "here", "folder", "vCenter"
 
 
 @dataclass(frozen=True, slots=True)
