@@ -125,6 +125,18 @@ class InventoryReader(Protocol):
         ...
 
 
+class RunLog(Protocol):
+    """Where a run leaves word at vCenter itself."""
+
+    def name_calls(self, name: str) -> None:
+        """Give the calls that follow a name, by which vCenter's own log can be searched."""
+        ...
+
+    def write(self, text: str, datacenter_moid: str | None = None) -> None:
+        """Leave an event at a datacenter, or at the root folder. Raises `VCenterError`."""
+        ...
+
+
 class TaskState(StrEnum):
     """vim `TaskInfoState`."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
@@ -86,15 +87,19 @@ def plan(
     verbose: bool,
     is_only_shown: bool = True,
     fixes: Suggestion | None = None,
+    occasion: Occasion = NO_OCCASION,
 ) -> None:
-    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out."""
+    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out.
+
+    `occasion` is what it is about to be run for.
+    """
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     if output is OutputFormat.JSON:
         data(plan_data(made, fixes))
         return
-    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose)
+    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose, occasion=occasion)
     lines(lambda width: render_plan(made, width, shown))
 
 
@@ -105,11 +110,11 @@ def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     lines(lambda width: render_fixes(found, width, command=command, is_written=is_written))
 
 
-def plan_to_decide_on(made: Plan) -> None:
+def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
     """Print a plan for people on standard error, where standard output belongs to a program."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
-    shown = PlanShown(next_command="", is_only_shown=False, with_all=False)
+    shown = PlanShown(next_command="", is_only_shown=False, with_all=False, occasion=occasion)
     lines(lambda width: render_plan(made, width, shown), sys.stderr)
 
 
