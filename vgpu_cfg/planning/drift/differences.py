@@ -29,7 +29,9 @@ THE_VM = "VM"
 """What differs of a VM that is not there, or should not be."""
 POWER = "power"
 GUEST = "guest"
+BY_HAND = "by hand"
 SEE_PLAN = "see `plan`"
+SEE_FINDINGS = "see the findings"
 
 _REPORTED = DIFFERENCES_OF_VMS | DIFFERENCES_OF_HOSTS | {Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN}
 
@@ -40,7 +42,7 @@ def differences_of(plan: Plan) -> tuple[Difference, ...]:
     known = {(one.subject.kind, one.subject.name) for one in found}
     errors = [one for one in plan.errors if one.subject.kind in ("vm", "host")]
     found += [
-        Difference(subject=one.subject, what=one.code, found=one.message)
+        Difference(subject=one.subject, what=one.code, wanted="", found=SEE_FINDINGS)
         for one in errors
         if (one.subject.kind, one.subject.name) not in known
     ]
@@ -74,7 +76,7 @@ def only_about(change: SetOverrides, name: str) -> SetOverrides:
 def _orphans(plan: Plan) -> Iterator[Difference]:
     for name in plan.orphans:
         subject = Subject(kind="vm", name=name)
-        yield Difference(subject=subject, what=THE_VM, wanted=None, found="not in the plan file")
+        yield Difference(subject=subject, what=THE_VM, found="not in the plan file")
 
 
 def _of_changes(plan: Plan) -> Iterator[Difference]:
@@ -96,9 +98,9 @@ def _of_changes(plan: Plan) -> Iterator[Difference]:
 def _of_vm(change: Change) -> Iterator[Difference]:
     match change:
         case StageGuest():
-            yield Difference(subject=change.subject, what=GUEST, wanted=", ".join(change.modules))
+            yield Difference(subject=change.subject, what=GUEST, wanted=", ".join(change.modules), found="")
         case ManualStep():
-            yield Difference(subject=change.subject, what=SEE_PLAN, wanted=change.text)
+            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.text, found="")
         case PowerOnVm() | PowerOffVm() if change.impact is Impact.POWER_CYCLE:
             return
         case _:
@@ -115,7 +117,7 @@ def _of_host(change: Change) -> Iterator[Difference]:
         case ManualStep() if change.edits:
             yield from _edits(change.subject, change.edits)
         case ManualStep():
-            yield Difference(subject=change.subject, what=SEE_PLAN, wanted=change.text)
+            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.text, found="")
         case _:
             return
 
@@ -129,4 +131,4 @@ def _reported(plan: Plan) -> Iterator[Difference]:
     """Yield what findings tell of and no change brings about."""
     for one in plan.diagnostics:
         if one.code in _REPORTED and one.severity is not Severity.INFO:
-            yield Difference(subject=one.subject, what=one.code, found=one.message)
+            yield Difference(subject=one.subject, what=one.code, wanted="", found=SEE_FINDINGS)

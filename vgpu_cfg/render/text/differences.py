@@ -49,4 +49,8 @@ def render_differences(differences: Sequence[Difference], width: int, *, with_al
 def _cells(one: Difference) -> list[Cell]:
     who = one.by or (UNKNOWN if one.why_unknown else "")
     when = f"{one.at:%Y-%m-%d %H:%M}" if one.at is not None else ""
-    return [one.what, one.wanted or "none", one.found or "none", who, when]
+    return [one.what, _value(one.wanted), _value(one.found), who, when]
+
+
+def _value(text: str | None) -> str:
+    return "none" if text is None else text

@@ -134,7 +134,7 @@ def _untold(
     for kind, row in (*(("host", one) for one in hosts), *(("vm", one) for one in rows)):
         if row.drift and (kind, row.name) not in told:
             subject = Subject(kind=kind, name=row.name, moid=row.moid or None)
-            yield Difference(subject=subject, what=SEE_PLAN, found="; ".join(row.drift))
+            yield Difference(subject=subject, what=SEE_PLAN, wanted="", found="; ".join(row.drift))
 
 
 def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
