@@ -18,6 +18,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan.change import (
     ChangeNetwork,
@@ -118,6 +119,13 @@ class InventoryReader(Protocol):
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
+        ...
+
+    def read_past(self, scope: PastScope) -> Past:
+        """Read what vCenter's events tell of some VMs, hosts and clusters, in few round trips.
+
+        What it does not keep, or does not let the account see, is said in `unread`.
+        """
         ...
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:

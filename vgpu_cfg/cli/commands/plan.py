@@ -202,15 +202,15 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show what the plan owns, where it runs, and what has drifted."""
+    """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.status_flow import look
     from vgpu_cfg.cli.output import show
 
     request = flow.read_request(path, variables, variable_files)
-    options = _options(allow_power_cycle=True)
-    answer = flow.plan_once(request, connection, options)
+    answer, differences = look(request, connection, _options(allow_power_cycle=True))
     made = answer.plan
-    show.status(made, answer.observed, output, verbose=verbose)
+    show.status(made, answer.observed, differences, output, verbose=verbose)
     if exit_code or strict:
         flow.exit_if_different(made, strict=strict)
 

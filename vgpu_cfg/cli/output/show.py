@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.difference import Difference
+    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -161,13 +163,20 @@ def upkeep(made: Plan, ended: Report | None, output: OutputFormat, *, journal: s
     lines(lambda width: render_upkeep(made, ended, width, journal=journal))
 
 
-def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
+def status(
+    made: Plan,
+    observed: Inventory,
+    differences: tuple[Difference, ...],
+    output: OutputFormat,
+    *,
+    verbose: bool,
+) -> None:
     """Print what a plan owns and how it does."""
     from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import view_status
 
-    view = view_status(made, observed)
+    view = view_status(made, observed, differences)
     if output is OutputFormat.JSON:
         data(status_data(view))
         return
