@@ -23,6 +23,7 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
     Plan,
     PowerOffVm,
     PowerOnVm,
@@ -134,7 +135,7 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_creation(change, templates)
         case UpgradeVm():
             yield _where(change, folders), UPGRADE
-        case ReconfigureVm():
+        case ReconfigureVm() | MarkVm():
             yield from _of_spec(change.spec, _where(change, folders))
         case PowerOnVm():
             yield _where(change, folders), POWER_ON
@@ -220,7 +221,14 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
 
 
 def _where(
-    change: UpgradeVm | ReconfigureVm | SetAttributes | PowerOnVm | PowerOffVm | DestroyVm | StageGuest,
+    change: UpgradeVm
+    | ReconfigureVm
+    | MarkVm
+    | SetAttributes
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | StageGuest,
     folders: Mapping[str, str],
 ) -> str:
     """Return the VM, or the folder of one that is yet to be made."""

@@ -57,6 +57,7 @@ __all__ = [
     "Location",
     "MakeFromScratch",
     "ManualStep",
+    "MarkVm",
     "NumaPin",
     "Placement",
     "Plan",
@@ -148,6 +149,19 @@ class ReconfigureVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     undo: VmSpec = VmSpec()
+
+
+class MarkVm(ChangeBase):
+    """Write a VM's owner mark or take it away, and touch nothing else of the VM; it may run.
+
+    The mark that it leaves is that of an "imported" VM, which carried none before, that of the plan's "own",
+    or "none".
+    """
+
+    kind: Literal["mark_vm"] = "mark_vm"
+    vm: VmRef
+    spec: VmSpec
+    mark: Literal["imported", "own", "none"]
 
 
 class SetAttributes(ChangeBase):
@@ -291,6 +305,7 @@ Change = Annotated[
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOnVm

@@ -14,6 +14,7 @@ from vgpu_cfg.model.plan.change import (
     DestroyVm,
     HostRef,
     ManualStep,
+    MarkVm,
     Plan,
     PowerOffVm,
     PowerOnVm,
@@ -144,6 +145,7 @@ def _parts(
             CreateVm()
             | UpgradeVm()
             | ReconfigureVm()
+            | MarkVm()
             | SetAttributes()
             | SetOverrides()
             | PowerOffVm()

@@ -14,6 +14,7 @@ from vgpu_cfg.model.plan.change import (
     CreateVm,
     DestroyVm,
     Edit,
+    MarkVm,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
@@ -53,6 +54,7 @@ VmChange = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOffVm
@@ -77,6 +79,8 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_upgrade(change),)
         case ReconfigureVm():
             return _configure(change.vm.name, change.spec, change.edits, undo=change.undo)
+        case MarkVm():
+            return _configure(change.vm.name, change.spec, change.edits)
         case SetAttributes():
             return (_set_attributes(change),)
         case SetOverrides():

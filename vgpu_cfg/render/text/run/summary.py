@@ -170,6 +170,7 @@ def _done_text(change: Change) -> str:
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",
+                "mark_vm": "marked",
                 "upgrade_vm": "upgraded",
                 "set_cluster_option": "option set",
                 "set_vcenter_option": "option set",
