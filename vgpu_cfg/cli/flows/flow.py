@@ -221,10 +221,17 @@ def plan_once(
                 show.shells_opened(tools)
     else:
         with compose.connect_reader(connection) as reader:
-            observed = with_facts(desired, read_for(desired, reader), reader, options)
-            observed = with_open_shells(desired, observed, connection, options)
+            observed = read_to_plan(desired, reader, connection, options)
     options = with_fingerprints(desired, observed, options, connection)
     return Planned(make_plan(desired, observed, load_catalog(), options), observed, options)
+
+
+def read_to_plan(
+    desired: DesiredPlan, reader: InventoryReader, connection: Connection, options: PlanOptions
+) -> Inventory:
+    """Read what a plan is made of, as far as it takes no shell that is closed."""
+    observed = with_facts(desired, read_for(desired, reader), reader, options)
+    return with_open_shells(desired, observed, connection, options)
 
 
 def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions) -> Plan:
