@@ -83,7 +83,10 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
     if found.mark is None:
         what = "a template" if found.is_template else "a VM"
         message = f"{what} of this name is in the folder and carries no owner mark"
-        findings.refuse_vm(Code.NOT_OURS, wanted, message, "choose another name or folder for the plan's VM")
+        remedy = "choose another name or folder for the plan's VM"
+        if not found.is_template:
+            remedy += ", or take this one in with `vgpu-cfg import`"
+        findings.refuse_vm(Code.NOT_OURS, wanted, message, remedy)
         return
     if found.is_copy and found.mark.is_named(desired.identity):
         message = (
