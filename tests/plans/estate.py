@@ -14,6 +14,7 @@ from typing import Any
 from tests.plans.cluster_rows import make_cluster
 from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
@@ -225,7 +226,16 @@ def _host(
         device_groups=tuple(make_group(group) for group in row.get("groups") or ()),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
+        cordons=tuple(_cordons(row, gpus)),
     )
+
+
+def _cordons(row: Row, gpus: Sequence[Row]) -> Iterator[Cordon]:
+    closed = [("", row.get("cordon")), *((gpu["pci"], gpu.get("cordon")) for gpu in gpus)]
+    for number, (pci_id, reason) in enumerate(closed):
+        if reason:
+            attribute = f"{CORDON_ATTRIBUTE}.{number}" if pci_id else CORDON_ATTRIBUTE
+            yield Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by="anna", since=READ_AT)
 
 
 def _profile_names(gpus: Sequence[Row]) -> tuple[str, ...]:

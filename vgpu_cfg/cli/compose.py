@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import CertificateRejected, HostShellError, NotFound, Unreachable, UnsafePlan
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.render.markdown.parts import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
+
+ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
+"""What can be let happen to a server of the lab, beside its BIOS."""
 
 
 def make_id() -> str:
@@ -385,10 +388,12 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
     return [name for name in estates if reset_lab(lab_folder(name))]
 
 
-def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
-    """Do at the lab's servers what is only done on site.
+def operate_servers(
+    estate: str, hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[ServerAct]
+) -> None:
+    """Do at the lab's servers what is only done on site, and let happen there what happens to servers.
 
-    Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.
+    Raises NotFound for a host that is not there, and UnsafePlan where its state forbids it.
     """
     from vgpu_cfg.lab.state.inventory import Host
 
@@ -401,8 +406,8 @@ def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool],
         try:
             if bios:
                 lab.at_server(name, "bios", **bios)
-            if power_on:
-                lab.at_server(name, "power_on")
+            for act in acts:
+                lab.at_server(name, act)
                 while not lab_settings().speed and lab.state.booting and lab.wait():
                     continue  # where no time passes by itself, it passes here
         except ValueError as error:

@@ -13,6 +13,7 @@ from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Sub
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
 from vgpu_cfg.planning.estate.site import check_networks
@@ -32,6 +33,7 @@ from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.failures import report_failures
+from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.vms.checks.place_checks import (
@@ -103,7 +105,8 @@ class _Planning:
         folders = self.resolver.folders()
         owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
-        deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
+        named = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
+        deleted, steps = can_go(named, self.observed, self.desired.identity, self.findings)
         resolved_vms = self._resolved(folders, owned, book)
         baseline, placed = self._place(resolved_vms, deleted)
         chosen = self._choose(resolved_vms, deleted, baseline, placed)
@@ -126,6 +129,11 @@ class _Planning:
         self._remove(deleted, result)
         for resolved in resolved_vms:
             planner.plan_vm(resolved, placed, result)
+        lost_vms = list(self.resolver.lost_vms(folders, owned))
+        for resolved in lost_vms:
+            planner.keep_lost(resolved, placed, result)
+        self.lost = assess_lost(self.resolver, lost_vms)
+        report_lost(self.lost, self.findings)
         self._assess_places(resolved_vms, baseline)
         self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
@@ -151,6 +159,8 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.assess(resolved_vms, result.placements, changes)
+        own_steps = steps_of_lost(self.lost, self.observed.host_by_moid)
+        changes += {step.id: step for step in (*steps, *own_steps)}.values()
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 
@@ -330,6 +340,7 @@ class _Planning:
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
             unknown=tuple(unknown),
+            lost_hosts=self.lost,
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
             untouched_hosts=sum(
                 host.moid not in hosts and host.name not in known for host in self.observed.hosts
@@ -340,7 +351,10 @@ class _Planning:
         self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
     ) -> list[str]:
         """Name the VMs that are on a host or shall go there, else those without a place that could."""
-        there = [name for name, vm in owned.existing.items() if vm.host_moid == host.moid]
+        lost = {vm.name for one in self.lost for vm in one.vms}
+        there = [
+            name for name, vm in owned.existing.items() if vm.host_moid == host.moid and name not in lost
+        ]
         there += [
             one.name
             for one in resolved_vms

@@ -303,11 +303,11 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
     refuse_missing_privileges(plan, work.observed, estate.reader)
     ask(work.question, yes=how.yes)
     work.keep()
-    report, journal = _carry_out(work, estate, how)
+    report, journal = carry_out(work, estate, how)
     how = how.after(_deleted(plan, report))
     plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
     code = exit_code_of(report)
-    after = _read_back(work)
+    after = read_back_of(work)
     left = work.plan_for(after) if after is not None else None
     show.report(
         plan,
@@ -341,7 +341,7 @@ def _deleted(plan: Plan, report: Report) -> frozenset[str]:
     return frozenset({*paths, *(change.vm.name for change in deletions)})
 
 
-def _read_back(work: Work) -> Inventory | None:
+def read_back_of(work: Work) -> Inventory | None:
     """Read the estate after a run; a server that has gone away by then spoils only the table."""
     try:
         return work.read_back()
@@ -353,7 +353,7 @@ def _read_back(work: Work) -> Inventory | None:
         return None
 
 
-def _carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
+def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
     from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import counted, fold
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -166,6 +166,17 @@ def report(
     )
 
 
+def upkeep(made: Plan, ended: Report | None, output: OutputFormat, *, journal: str = "") -> None:
+    """Print what became of work on hosts; without a report there was nothing to do."""
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.text.upkeep import render_upkeep
+
+    if output is OutputFormat.JSON:
+        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), None))
+        return
+    lines(lambda width: render_upkeep(made, ended, width, journal=journal))
+
+
 def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
     """Print what a plan owns and how it does."""
     from vgpu_cfg.render.data.documents import status_data
@@ -273,14 +284,21 @@ def shells_opened(tools: HostTools) -> None:
 
 
 def servers_operated(
-    hosts: Sequence[str], bios: Mapping[str, bool], output: OutputFormat, *, power_on: bool
+    hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[str], output: OutputFormat
 ) -> None:
     """Say what was done to the lab's servers."""
     if output is OutputFormat.JSON:
-        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=power_on)
+        switched_on = "power_on" in acts
+        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=switched_on, acts=list(acts))
         return
+    words = {
+        "fail": "lost its power",
+        "cut_off": "cut off from vCenter",
+        "reconnect": "connected again",
+        "power_on": "switched on",
+    }
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
-    done += ["switched on"] * power_on
+    done += [words[act] for act in acts]
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
 
 

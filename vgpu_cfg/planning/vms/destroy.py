@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -94,8 +95,9 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     for vm in named:
         refuse_to_delete(vm, findings)
     _refuse_bound(desired, observed, named, findings)
-    leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))
-    if not leaving and not any(chosen.selects(vm.name) for vm in desired.vms):
+    leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)
+    leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
+    if not (leaving or steps) and not any(chosen.selects(vm.name) for vm in desired.vms):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
@@ -104,6 +106,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     changes = [*_rules_first(desired, observed, staying)]
     for vm in leaving:
         changes += plan_removal(vm)
+    changes += steps
     return plan_about_vms(desired, site, changes, findings, orphans=owned.orphans)
 
 

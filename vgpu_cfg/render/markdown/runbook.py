@@ -15,12 +15,15 @@ from vgpu_cfg.model.plan.change import (
     HostRef,
     ManualStep,
     MarkVm,
+    MoveVmToFolder,
     Plan,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     SetAttributes,
     SetHostRule,
     SetOverrides,
@@ -144,6 +147,9 @@ def _parts(
         case (
             CreateVm()
             | UpgradeVm()
+            | RenameVm()
+            | MoveVmToFolder()
+            | RelocateVm()
             | ReconfigureVm()
             | MarkVm()
             | SetAttributes()

@@ -43,6 +43,7 @@ _DIFFERENCES = {
     ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
     Code.HOST_SILENT: ("does not answer", "do not answer"),
+    Code.HOST_LOST: ("does not respond", "do not respond"),
     Code.OTHERS_MAINTENANCE: ("is held by another plan", "are held by another plan"),
 }
 """What findings say of the one or of the several hosts that they are about, in a plan without changes."""
