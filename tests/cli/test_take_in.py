@@ -31,7 +31,13 @@ def vms_of(vgpu_cfg: CommandLine) -> dict[str, Any]:
     for vm in vgpu_cfg.lab(ESTATE).state.all(VirtualMachine):
         kept = {name: getattr(vm, name) for name in VirtualMachine.__dataclass_fields__}
         own = {key: text for key, text in vm.extra_config.items() if not key.startswith("vgpu_cfg.")}
-        moving = {"revision": 0, "change_version": "", "events": [], "seed": None}
+        moving = {
+            "revision": 0,
+            "change_version": "",
+            "events": [],
+            "seed": None,
+            "made_devices": repr(vm.devices),
+        }
         found[vm.name] = {**kept, **moving, "extra_config": own}
     return found
 
@@ -55,7 +61,7 @@ def test_a_vm_made_by_hand_is_taken_in_changed_given_up_and_taken_back(vgpu_cfg:
     assert "in sync, 2 VMs, 0 changes" in vgpu_cfg.done("plan", plan, "--exit-code").told
     later = vgpu_cfg.write("plan.yaml", LATER)
     vgpu_cfg.done("apply", later, "--yes")
-    assert "in sync, 2 VMs, 0 changes" in vgpu_cfg.done("status", later, "--exit-code").told
+    assert "2 VMs, in sync" in vgpu_cfg.done("status", later, "--exit-code").told
     changed = vms_of(vgpu_cfg)
     assert changed != before
     vgpu_cfg.done("forget", later, "--only", "small-01", "--yes")

@@ -296,7 +296,7 @@ class _World:
             folder_moid=change.location.folder_moid,
             host_moid=change.location.host_moid,
             instance_uuid=f"uuid-of-{moid}",
-            mark=self._mark(extra, f"uuid-of-{moid}"),
+            mark=self._mark(extra, f"uuid-of-{moid}", is_imported=False),
             detail=base.model_copy(
                 update={
                     "datastore_moids": (change.location.datastore_moid,),
