@@ -167,7 +167,7 @@ class CommandOptions:
             words += (f"--set={name}={text}" for name, text in self.variables.items())
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle
-        if verb in ("plan", "apply", "destroy"):
+        if verb in ("plan", "apply", "destroy", "import", "forget"):
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
         if verb in ("apply", "destroy"):
