@@ -30,6 +30,7 @@ from vgpu_cfg.model.plan.change import (
     SetVCenterOption,
 )
 from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
 
@@ -181,6 +182,18 @@ class ChangeWriter(Protocol):
 
     def destroy_vm(self, moid: str) -> str:
         """Delete with all disks."""
+        ...
+
+    def rename_vm(self, moid: str, name: str) -> str:
+        """Give a VM another name; its files keep theirs."""
+        ...
+
+    def move_vm_to_folder(self, moid: str, folder_moid: str) -> str:
+        """Move a VM to another folder of its datacenter."""
+        ...
+
+    def relocate_vm(self, moid: str, destination: Destination) -> str:
+        """Move a VM to another host, pool or datastore; one that runs moves as it runs."""
         ...
 
     def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:

@@ -39,13 +39,16 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MoveVmToFolder,
     Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     RestartService,
     SetAttributes,
     SetClusterOption,
@@ -201,6 +204,12 @@ class _World:
             case DestroyVm():
                 assert self._vm(change.vm).power_state is PowerState.OFF
                 del self.vms[self._vm(change.vm).moid]
+            case RenameVm():
+                self._set(change.vm, name=change.vm.name)
+            case MoveVmToFolder():
+                self._set(change.vm, folder_moid=change.folder_moid)
+            case RelocateVm():
+                self._relocate(change)
             case SetAttributes():
                 vm = self._vm(change.vm)
                 found = {**(vm.detail.attributes if vm.detail else {}), **change.values}
@@ -232,6 +241,25 @@ class _World:
                 raise AssertionError("a manual step is for a hand")
             case _:
                 assert_never(change)
+
+    def _set(self, ref: VmRef, **fields: object) -> Vm:
+        moid = self._vm(ref).moid
+        self.vms[moid] = self.vms[moid].model_copy(update=fields)
+        return self.vms[moid]
+
+    def _relocate(self, change: RelocateVm) -> None:
+        vm, destination = self._vm(change.vm), change.destination
+        assert vm.is_on is change.is_running, f"{vm.name} is {vm.power_state}"
+        self._release(vm)
+        detail = vm.detail or VmDetail()
+        fields: dict[str, object] = {}
+        if destination.resource_pool_moid is not None:
+            fields["resource_pool_moid"] = destination.resource_pool_moid
+        if destination.datastore_moid is not None:
+            fields["datastore_moids"] = (destination.datastore_moid,)
+        moved = self._set(change.vm, host_moid=destination.host_moid, detail=detail.model_copy(update=fields))
+        if moved.is_on:
+            self._hold(moved)
 
     def _stage(self, vm: Vm, change: StageGuest) -> None:
         """Mark a VM that runs with what was staged, beside what was there."""
@@ -312,10 +340,7 @@ class _World:
 
     def _power_on(self, vm: Vm, change: PowerOnVm) -> None:
         assert not vm.is_on
-        host = self.hosts[vm.host_moid or ""]
-        for device in vm.detail.vgpus if vm.detail else ():
-            host = self._give(host, vm, device.profile)
-        self.hosts[host.moid] = host
+        host = self._hold(vm)
         self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.ON})
         if self.turns.is_waiting(vm.name):
             self.turns.started(vm.name, [gpu.pci_id for gpu in host.gpus if vm.moid in gpu.vm_moids])
@@ -325,6 +350,20 @@ class _World:
             extra = dict(vm.detail.extra_config if vm.detail else {})
             extra["numa.nodeAffinity"] = ",".join(map(str, nodes))
             self._set_detail(self.vms[vm.moid], {"extra_config": extra})
+
+    def _hold(self, vm: Vm) -> Host:
+        """Give a VM the GPUs that it needs on its host."""
+        host = self.hosts[vm.host_moid or ""]
+        for device in vm.detail.vgpus if vm.detail else ():
+            host = self._give(host, vm, device.profile)
+        self.hosts[host.moid] = host
+        return host
+
+    def _release(self, vm: Vm) -> None:
+        self.hosts = {
+            moid: host.model_copy(update={"gpus": tuple(_without(gpu, vm.moid) for gpu in host.gpus)})
+            for moid, host in self.hosts.items()
+        }
 
     def _give(self, host: Host, vm: Vm, profile: str) -> Host:
         fitting = [gpu for gpu in host.gpus if self._takes(gpu, profile)]
@@ -358,10 +397,7 @@ class _World:
 
     def _power_off(self, vm: Vm) -> None:
         self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.OFF})
-        self.hosts = {
-            moid: host.model_copy(update={"gpus": tuple(_without(gpu, vm.moid) for gpu in host.gpus)})
-            for moid, host in self.hosts.items()
-        }
+        self._release(vm)
 
 
 def _holds_devices(vm: Vm) -> bool:

@@ -17,7 +17,11 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
+<<<<<<< HEAD
 from vgpu_cfg.execution.vms.cordons import set_cordon
+=======
+from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
+>>>>>>> moved
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.steps import (
     create_vm,
@@ -40,12 +44,15 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     RestartService,
     SetAttributes,
     SetClusterOption,
@@ -100,6 +107,12 @@ def make_step(
             return power_off_vm(change, session)
         case DestroyVm():
             return destroy_vm(change, session)
+        case RenameVm():
+            return rename_vm(change, session)
+        case MoveVmToFolder():
+            return move_vm_to_folder(change, session)
+        case RelocateVm():
+            return relocate_vm(change, session)
         case SetAttributes():
             return set_attributes(change, session)
         case SetCordon():

@@ -142,16 +142,17 @@ class RunSession:
     def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Vm | None:
         """Read a VM again before it is written to, and see that it is still this plan's.
 
-        Returns None where it has gone. Raises StalePlan where its name or its owner
-        mark say that it is another's, where somebody has made a template of it, or where
-        it has changed since it was planned.
+        Returns None where it has gone. Raises StalePlan where its owner mark says that it is another's,
+        where somebody has made a template of it, or where it has changed since it was planned. Its own name
+        tells only where the mark holds no id.
         """
         found = self.read_vm(self.moid_of(vm), keys)
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
         is_own = mark is not None and mark.is_named(plan) and mark.vm == vm.name and not found.is_copy
-        if found.name != vm.name or not is_own:
+        is_told_by_name = mark is None or not mark.id
+        if not is_own or (is_told_by_name and found.name != vm.name):
             raise StalePlan(
                 f"{found.name} is not this plan's VM any more: {_whose(found)}",
                 subject=vm.name,

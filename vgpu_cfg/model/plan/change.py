@@ -21,7 +21,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject
+from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
@@ -37,6 +37,7 @@ from vgpu_cfg.model.plan.host_change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.plan.unknown import UnknownHost
+from vgpu_cfg.model.plan.vm_move import Destination, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
@@ -47,6 +48,7 @@ __all__ = [
     "ChangeNetwork",
     "CloneFrom",
     "CreateVm",
+    "Destination",
     "DestroyVm",
     "Diagnostic",
     "Edit",
@@ -58,6 +60,7 @@ __all__ = [
     "Location",
     "MakeFromScratch",
     "ManualStep",
+    "MoveVmToFolder",
     "NumaPin",
     "Placement",
     "Plan",
@@ -66,8 +69,10 @@ __all__ = [
     "PowerOnVm",
     "RebootHost",
     "ReconfigureVm",
+    "RelocateVm",
     "RemoveRule",
     "RemoveVmGroup",
+    "RenameVm",
     "RestartService",
     "SetAttributes",
     "SetClusterOption",
@@ -86,13 +91,6 @@ __all__ = [
     "VmOverride",
     "VmRef",
 ]
-
-
-class VmRef(Frozen):
-    """A VM by name; `moid` is None until it has been made."""
-
-    name: str
-    moid: str | None = None
 
 
 class CloneFrom(Frozen):
@@ -298,6 +296,9 @@ Change = Annotated[
     | PowerOnVm
     | PowerOffVm
     | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
     | SetRule
     | SetHostRule
     | RemoveRule

@@ -14,12 +14,15 @@ from vgpu_cfg.model.plan.change import (
     DestroyVm,
     HostRef,
     ManualStep,
+    MoveVmToFolder,
     Plan,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     SetAttributes,
     SetHostRule,
     SetOverrides,
@@ -143,6 +146,9 @@ def _parts(
         case (
             CreateVm()
             | UpgradeVm()
+            | RenameVm()
+            | MoveVmToFolder()
+            | RelocateVm()
             | ReconfigureVm()
             | SetAttributes()
             | SetOverrides()

@@ -14,11 +14,14 @@ from vgpu_cfg.model.plan.change import (
     CreateVm,
     DestroyVm,
     Edit,
+    MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     SetAttributes,
     SetHostRule,
     SetOverrides,
@@ -48,6 +51,7 @@ from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.markdown.guests import guest_part
 from vgpu_cfg.render.markdown.parts import Part
+from vgpu_cfg.render.markdown.vm_moves import move_part
 
 VmChange = (
     CreateVm
@@ -57,6 +61,9 @@ VmChange = (
     | SetOverrides
     | PowerOffVm
     | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
     | SetRule
     | SetHostRule
     | RemoveRule
@@ -77,6 +84,8 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_upgrade(change),)
         case ReconfigureVm():
             return _configure(change.vm.name, change.spec, change.edits, undo=change.undo)
+        case RenameVm() | MoveVmToFolder() | RelocateVm():
+            return (move_part(change),)
         case SetAttributes():
             return (_set_attributes(change),)
         case SetOverrides():

@@ -171,17 +171,22 @@ def plan_counts(plan: Plan) -> list[str]:
         - changed
     )
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
+    vmotions = sum(change.impact is Impact.VMOTION for change in plan.changes)
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
     overridden = sum(len(change.overrides) for change in plan.changes if isinstance(change, SetOverrides))
     counts = [
         (len(new), "VM new", "VMs new"),
         (len(changed), "VM changed", "VMs changed"),
+        (kinds["rename_vm"], "VM renamed", "VMs renamed"),
+        (kinds["move_vm_to_folder"], "VM put into its folder", "VMs put into their folders"),
+        (kinds["relocate_vm"], "VM moved", "VMs moved"),
         (len(switched), "VM switched", "VMs switched"),
         (len(removed), "VM removed", "VMs removed"),
         (kinds["stage_guest"], "guest staged", "guests staged"),
         (rules, "DRS rule", "DRS rules"),
         (overridden, "VM overridden in its cluster", "VMs overridden in their cluster"),
         (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
+        (vmotions, "vMotion", "vMotions"),
         (len(cycled), "power cycle", "power cycles"),
     ]
     words = [counted(number, one, many) for number, one, many in counts if number]

@@ -21,13 +21,16 @@ from vgpu_cfg.model.plan.change import (
     ExitMaintenance,
     Impact,
     ManualStep,
+    MoveVmToFolder,
     Placement,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     RestartService,
     SetAttributes,
     SetClusterOption,
@@ -47,7 +50,7 @@ from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.edits import edit_value
-from vgpu_cfg.render.layout.lines import both_ends, fold
+from vgpu_cfg.render.layout.lines import both_ends, duration, fold
 from vgpu_cfg.render.text.guests import guest_text, way_text
 
 _Headed = (
@@ -59,6 +62,9 @@ _Headed = (
     | PowerOnVm
     | PowerOffVm
     | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
     | SetRule
     | SetHostRule
     | RemoveRule
@@ -80,7 +86,9 @@ _LEAST_ROOM = 20
 GPU = Topic.GPU
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
-IN_HEAD = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
+IN_HEAD = frozenset(
+    {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
+)
 """Keys of edits that the line of the change itself tells."""
 
 
@@ -110,6 +118,9 @@ def sign_of(change: Change) -> str:
             return " "
         case (
             UpgradeVm()
+            | RenameVm()
+            | MoveVmToFolder()
+            | RelocateVm()
             | ReconfigureVm()
             | SetAttributes()
             | SetOverrides()
@@ -190,6 +201,12 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case ReconfigureVm():
             cycle = "while it is off" if change.impact is Impact.POWER_CYCLE else ""
             return "configure", Text(cycle)
+        case RenameVm():
+            return "rename", _told_in_head(change.edits)
+        case MoveVmToFolder():
+            return "folder", _told_in_head(change.edits)
+        case RelocateVm():
+            return "move", Text.assemble(f"{move_text(change)}: ", _told_in_head(change.edits))
         case SetAttributes():
             return "attributes", Text("")
         case SetOverrides():
@@ -224,6 +241,22 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "read back", Text(f"all settings{is_kept}" if is_kept else "then leave maintenance mode")
         case _:
             assert_never(change)
+
+
+def _told_in_head(edits: Iterable[Edit]) -> Text:
+    """Write edits one after the other; the first needs no name, since the verb says what it is."""
+    words = Text("")
+    for number, edit in enumerate(edits):
+        words += Text(f", {edit.key} " if number else "") + changed(edit)
+    return words
+
+
+def move_text(change: RelocateVm) -> str:
+    """Say how a VM is moved, and how long vMotion stops it where that is known."""
+    if not change.is_running:
+        return "while it is off"
+    stun = "" if change.stun_ms is None else f", stopped for about {duration(change.stun_ms / 1000)}"
+    return f"by vMotion, as it runs{stun}"
 
 
 def _rule_text(change: SetRule | SetHostRule) -> str:

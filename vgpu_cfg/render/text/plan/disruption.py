@@ -13,6 +13,7 @@ from vgpu_cfg.render.views.plan import BLOCKED, HostEffort, host_efforts
 
 _IMPACT_WORDS = {
     Impact.SERVICE_RESTART: "service restart",
+    Impact.VMOTION: "vMotion",
     Impact.POWER_CYCLE: "power cycle",
     Impact.HOST_MAINTENANCE: "maintenance mode",
     Impact.HOST_REBOOT: "host reboot",
