@@ -17,11 +17,8 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
-<<<<<<< HEAD
 from vgpu_cfg.execution.vms.cordons import set_cordon
-=======
 from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
->>>>>>> moved
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.steps import (
     create_vm,

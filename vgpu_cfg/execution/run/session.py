@@ -150,6 +150,8 @@ class RunSession:
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
+        if found.moid in self.plan.others:
+            return self._as_lent(found, vm)
         is_own = mark is not None and mark.is_named(plan) and mark.vm == vm.name and not found.is_copy
         is_told_by_name = mark is None or not mark.id
         if not is_own or (is_told_by_name and found.name != vm.name):
@@ -169,6 +171,17 @@ class RunSession:
         if found.moid not in self.versions and planned and seen and planned != seen:
             raise StalePlan(
                 f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
+            )
+        return found
+
+    def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
+        """Return a VM of others that the plan has leave to touch, as long as it is the one that was seen."""
+        mark = found.mark.text if found.mark is not None else ""
+        if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
+            raise StalePlan(
+                f"{found.name} is not as it was read: its name or its owner mark is another",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
             )
         return found
 
