@@ -25,6 +25,7 @@ CONNECTED = {
     "fit",
     "rebalance",
     "explain",
+    "history",
     "record",
 }
 
@@ -56,8 +57,8 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "fit", "hand-over", "verify", "rebalance", "lab list", "lab serve", "lab hand",
-        "lab reset",
+        "record", "explain", "fit", "hand-over", "verify", "rebalance", "history", "lab list", "lab serve",
+        "lab hand", "lab reset",
     }  # fmt: skip
 
 

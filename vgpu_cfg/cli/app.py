@@ -18,6 +18,7 @@ from vgpu_cfg.cli.commands import (
     explain,
     fit,
     hand_over,
+    history,
     lab,
     plan,
     rebalance,
@@ -41,7 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (plan, verify, explain, estate, fit, rebalance, upkeep, runbook, hand_over):
+for command in (plan, verify, explain, estate, history, fit, rebalance, upkeep, runbook, hand_over):
     command.register(app)
 app.add_typer(lab.app, name="lab", rich_help_panel=panels.LAB)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
@@ -12,6 +12,7 @@ from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.lost import LostHost
     from vgpu_cfg.planning.pool.shapes import Fits
 
 
@@ -45,9 +46,10 @@ def fits(
     wants_host: Callable[[str], bool],
     output: OutputFormat,
     *,
+    lost: Sequence[LostHost],
     verbose: bool,
 ) -> None:
-    """Print how many fit; `request` says of what."""
+    """Print how many fit; `request` says of what. `lost` are hosts of its plan that do not respond."""
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.fit import render_fit
@@ -64,7 +66,8 @@ def fits(
         fits=found,
         clusters=cluster_names(observed),
         gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},
-        left_out=tuple(host.name for host in unusable),
+        left_out=unusable,
+        lost=lost,
     )
     if output is OutputFormat.JSON:
         show.data(fit_data(view))

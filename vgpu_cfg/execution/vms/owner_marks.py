@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, OwnerMark, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 
@@ -36,7 +36,7 @@ def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
     made_by, made_at = session.user, session.clock.now()
     if before is not None and before.id and before.made_at is not None:
         made_by, made_at = before.made_by, before.made_at
-    return _with(spec, _mark(vm.name, vm.instance_uuid, made_by, made_at, session))
+    return _with(spec, _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session))
 
 
 def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, session: RunSession) -> OwnerMark:

@@ -34,6 +34,11 @@ class PowerState(StrEnum):
     OFF = "poweredOff"
     SUSPENDED = "suspended"
 
+    @property
+    def word(self) -> str:
+        """The word for it that readers use: on, off, suspended."""
+        return self.value.removeprefix("powered").lower()
+
 
 class OwnerMark(Frozen):
     """What this tool writes into a VM's extraConfig: whose it is, and which VM it was written for.
@@ -239,6 +244,7 @@ class VmOrigin(Frozen):
 class Vm(ManagedObject):
     """A VM or template. `detail` is None where only the first, light pass read it.
 
+    `called` is its name in vCenter where `name` is that of a plan that knows it by another.
     `origin` is read of VMs that carry the plan's mark and that the plan file does not name, and None else.
     """
 
@@ -247,6 +253,7 @@ class Vm(ManagedObject):
     power_state: PowerState = PowerState.OFF
     is_template: bool = False
     instance_uuid: str = ""
+    called: str = ""
     mark: OwnerMark | None = None
     detail: VmDetail | None = None
     origin: VmOrigin | None = None

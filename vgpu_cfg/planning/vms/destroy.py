@@ -18,6 +18,8 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -73,7 +75,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     or under `protect` is an error; one that only looks like the plan's is left alone with a warning. Rules
     and groups stay as long as they hold a VM that stays.
     """
-    chosen = options or PlanOptions()
+    chosen, observed = options or PlanOptions(), as_named(desired, observed)
     findings, silent = Findings.for_plan(desired), Findings()
     site, quiet_site = Site(desired, observed, findings), Site(desired, observed, Findings())
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}
@@ -94,8 +96,9 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     for vm in named:
         refuse_unproven(vm, findings)
     _refuse_bound(desired, observed, named, findings)
-    leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))
-    if not leaving and not any(chosen.selects(vm.name) for vm in desired.vms):
+    leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)
+    leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
+    if not (leaving or steps) and not any(chosen.selects(vm.name) for vm in desired.vms):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
@@ -104,6 +107,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     changes = [*_rules_first(desired, observed, staying)]
     for vm in leaving:
         changes += plan_removal(vm)
+    changes += steps
     vcenter = observed.vcenter
     touched = {change.host_moid for change in changes}
     return Plan(

@@ -49,7 +49,8 @@ def fit_data(view: FitView) -> Data:
         "memory_mib": fits.memory_mib or None,
         "total": fits.total,
         "next_step": view.next_step,
-        "left_out": list(view.left_out),
+        "left_out": [host.name for host in view.left_out],
+        "lost_hosts": [one.model_dump(mode="json") for one in view.lost],
         "hosts": [_host(view, number) for number in range(len(fits.hosts))],
     }
 
