@@ -34,6 +34,7 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
+from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
@@ -267,6 +268,7 @@ class _Planning:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
+        concerned = {resolved.host.moid for resolved in resolved_vms if resolved.host is not None}
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[ResolvedVm]] = {}
         for resolved in resolved_vms:
@@ -275,6 +277,7 @@ class _Planning:
             is_heeded = resolved.existing is None or "place" not in resolved.desired.ignore
             if resolved.host is not None and is_heeded:
                 residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
+        report_cordons(self.observed.hosts, concerned, self.findings)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
         check_pack(residents, self.findings)

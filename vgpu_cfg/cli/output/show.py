@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.report import Report
@@ -173,15 +173,24 @@ def report(
     )
 
 
-def upkeep(made: Plan, ended: Report | None, output: OutputFormat, *, journal: str = "") -> None:
+def upkeep(
+    made: Plan,
+    ended: Report | None,
+    output: OutputFormat,
+    *,
+    after: Inventory | None = None,
+    drained: Host | None = None,
+    journal: str = "",
+) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
     from vgpu_cfg.render.data.documents import report_data
-    from vgpu_cfg.render.text.upkeep import render_upkeep
+    from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
 
     if output is OutputFormat.JSON:
-        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), None))
+        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
         return
-    lines(lambda width: render_upkeep(made, ended, width, journal=journal))
+    seen = Drained.of(drained, after) if drained is not None and after is not None else None
+    lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
 
 
 def status(

@@ -150,6 +150,8 @@ class RunSession:
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
+        if found.moid in self.plan.others:
+            return self._as_lent(found, vm)
         is_own = mark is not None and mark.is_named(plan) and not found.is_copy
         if mark is not None and not mark.id:
             former = {old for old, new in self.plan.desired.moved.items() if new == vm.name}
@@ -192,6 +194,17 @@ class RunSession:
             raise StalePlan(
                 f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
             )
+
+    def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
+        """Return a VM of others that the plan has leave to touch, as long as it is the one that was seen."""
+        mark = found.mark.text if found.mark is not None else ""
+        if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
+            raise StalePlan(
+                f"{found.name} is not as it was read: its name or its owner mark is another",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
+            )
+        return found
 
     def read_to_delete(self, vm: VmRef) -> Vm | None:
         """Read an own VM right before it is deleted, and see that its mark proves that it is this plan's.
