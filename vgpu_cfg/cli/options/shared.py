@@ -33,8 +33,35 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """What a command that finds something prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
+class PlanFormat(StrEnum):
+    """What a command that plans prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+
+
 OutputOption = Annotated[
     OutputFormat, typer.Option("--output", help="Print text for people or JSON for programs.")
+]
+ReportOption = Annotated[
+    ReportFormat,
+    typer.Option("--output", help="Print text for people, JSON for programs, or JUnit XML for pipelines."),
+]
+PlanOutputOption = Annotated[
+    PlanFormat,
+    typer.Option(
+        "--output", help="Print text, JSON, the comment of a merge request (markdown), or JUnit XML."
+    ),
 ]
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask before going ahead.", rich_help_panel=_RUN)
