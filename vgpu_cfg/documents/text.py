@@ -165,12 +165,13 @@ def dump(data: Any) -> str:
 
 
 def laid_out(data: Any, *, depth: int, width: int = 100) -> str:
-    """Write plain data as a person would: mappings and lists down to a depth as blocks, deeper ones on a line.
+    """Write plain data as a person would: down to a depth as blocks, what is deeper on one line.
 
     It is read back as the same data, as what `dump` writes.
     """
     yaml = YAML(typ="rt", pure=True)
     yaml.width = width
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
     stream = io.StringIO()
     yaml.dump(_styled(data, depth), stream)
     return stream.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -112,12 +112,15 @@ def _folded(items: Iterable[Item | str]) -> list[Item | str]:
     return made
 
 
-def nics_of(detail: VmDetail, networks: Mapping[str, str]) -> Said:
-    """Say the NICs of a VM, by the names of networks; nothing where one of them has no words."""
+def nics_of(detail: VmDetail, networks: Mapping[str, str], shared: Collection[str] = ()) -> Said:
+    """Say the NICs of a VM, by the names of networks; nothing where one of them has no words.
+
+    `shared` are the MACs that several NICs have: nobody meant them.
+    """
     said = Said()
     items: list[Item | str] = []
     for nic in detail.nics:
-        item = _virtual(nic, networks, said)
+        item = _virtual(nic, networks, shared, said)
         if item is not None:
             items.append(item)
     for device in detail.passthrough_nics:
@@ -133,7 +136,9 @@ def nics_of(detail: VmDetail, networks: Mapping[str, str]) -> Said:
     return said
 
 
-def _virtual(nic: VirtualNic, networks: Mapping[str, str], said: Said) -> Item | str | None:
+def _virtual(
+    nic: VirtualNic, networks: Mapping[str, str], shared: Collection[str], said: Said
+) -> Item | str | None:
     kind, network = nic.kind.casefold(), networks.get(nic.network)
     if kind not in (VMXNET3, PVRDMA, SRIOV):
         said.left_out.append(f"nics: one is of the type {nic.kind}")
@@ -148,7 +153,7 @@ def _virtual(nic: VirtualNic, networks: Mapping[str, str], said: Said) -> Item |
     if nic.function is not None:
         item["pin"] = nic.function
         said.is_bound = True
-    if mac and not _MADE_BY_VCENTER.match(mac):
+    if mac and mac not in shared and not _MADE_BY_VCENTER.match(mac):
         item["mac"] = mac
     return network if set(item) == {"network"} else item
 
@@ -187,6 +192,8 @@ def disks_of(detail: VmDetail, template: VmDetail | None) -> Said:
         if kind not in ("scsi", "nvme"):
             said.left_out.append(f"disks: one is on a controller of the kind {kind}")
             continue
-        items.append({"size": size_text(disk.capacity_mib), **({"controller": kind} if kind == "nvme" else {})})
+        items.append(
+            {"size": size_text(disk.capacity_mib), **({"controller": kind} if kind == "nvme" else {})}
+        )
     said.value = items or None
     return said

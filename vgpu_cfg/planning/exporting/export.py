@@ -17,6 +17,7 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.exporting.hosts import host_entries
 from vgpu_cfg.planning.exporting.lines import lift, lines_of
 from vgpu_cfg.planning.exporting.names import Names
+from vgpu_cfg.planning.exporting.options import options_without_key
 from vgpu_cfg.planning.exporting.selection import Choice, Chosen, choose
 from vgpu_cfg.planning.exporting.settling import desired_of, next_plan, settle
 from vgpu_cfg.planning.exporting.ties import tie
@@ -37,8 +38,8 @@ class Wish:
     `template` is what all VMs would be made from, "" where nobody says.
     """
 
-    choice: Choice = Choice()
-    vcenter: str = ""
+    choice: Choice
+    vcenter: str
     datacenter: str | None = None
     name: str = ""
     template: str = ""
@@ -51,6 +52,11 @@ class Export:
     text: str
     vms: int
     hosts: int
+
+    @property
+    def what(self) -> str:
+        """What is in the file, in words."""
+        return f"{counted(self.vms, 'VM')} and {counted(self.hosts, 'host')}"
 
 
 def export(observed: Inventory, catalog: Catalog, wish: Wish) -> Export:
@@ -93,7 +99,7 @@ class _Exporting:
                 left_out=notes,
             )
             text = written(content)
-            known = replace_id(identity)
+            known = _with_id(identity)
             plan = next_plan(
                 desired_of(text, known, self.wish.vcenter, self.wish.datacenter),
                 self.observed,
@@ -103,7 +109,7 @@ class _Exporting:
             if not settle(plan, found):
                 break
         text = written(replace(content, found=list(_said_by(plan))))
-        return Export(text, len(found), len(self.chosen.hosts))
+        return Export(text, len(found), hosts.count)
 
     def _exported(self) -> Iterator[ExportedVm]:
         """Yield the VMs that a plan file can name, each once."""
@@ -134,15 +140,15 @@ class _Exporting:
         """Yield what has no words in a plan file, VMs of which the same is to be said at once."""
         notes: dict[str, list[str]] = {}
         for one in found:
-            options = _options_of(one)
-            for text in (*one.left_out, *([f"extraConfig {options}"] if options else [])):
+            options = ", ".join(options_without_key(one.vm))
+            for text in (*one.left_out, *([f"the options {options}"] if options else [])):
                 notes.setdefault(text, []).append(one.name)
         yield from self.left_out
         for text, names in notes.items():
             yield f"{fold_names(sorted(names, key=as_counted))}: {text}"
 
 
-def replace_id(identity: PlanIdentity) -> PlanIdentity:
+def _with_id(identity: PlanIdentity) -> PlanIdentity:
     """Return an identity with an id."""
     return identity if identity.id else identity.model_copy(update={"id": _STAND_IN_ID})
 
@@ -152,7 +158,7 @@ def _identity(vms: Iterable[Vm], wish: Wish) -> PlanIdentity:
     plans = {(vm.mark.plan, vm.mark.id) for vm in vms if vm.mark is not None and not vm.is_copy}
     ids = {plan_id for _, plan_id in plans}
     if len(ids) == 1 and (only := next(iter(ids))):
-        name = wish.name or sorted(plans)[0][0]
+        name = wish.name or min(plans)[0]
         return PlanIdentity(name=name, id=only)
     return PlanIdentity(name=wish.name or _UNMARKED, id="")
 
@@ -182,12 +188,6 @@ def _networks(found: Iterable[ExportedVm]) -> list[str]:
             if name:
                 names[name] = None
     return sorted(names, key=as_counted)
-
-
-def _options_of(one: ExportedVm) -> str:
-    """Return the pairs of extraConfig that no row knows, by their names."""
-    del one
-    return ""
 
 
 def _uncounted(chosen: Chosen) -> Iterator[str]:

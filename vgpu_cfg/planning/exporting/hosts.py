@@ -23,9 +23,10 @@ _OF_PASSED_THROUGH = frozenset({"use", "label"})
 
 @dataclass(slots=True)
 class ExportedHosts:
-    """The entries, and what is not told of hosts, with the reason."""
+    """The entries, how many hosts they mean, and what is not told of these, with the reason."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
     left_out: list[str] = field(default_factory=list)
 
 
@@ -43,8 +44,11 @@ def host_entries(hosts: Iterable[Host], observed: Inventory, catalog: Catalog) -
         else:
             same.append(host.name)
     for said, names in entries:
+        result.count += len(names)
         written = [one for one, _ in runs_of(names)]
-        result.entries.append({"names": written[0] if len(written) == 1 else written, "prepare": "none", **said})
+        result.entries.append(
+            {"names": written[0] if len(written) == 1 else written, "prepare": "none", **said}
+        )
     if entries:
         result.left_out = list(_silent())
     return result
@@ -57,7 +61,7 @@ def _silent() -> Iterator[str]:
         if not isinstance(setting.in_file, InFile):
             reasons.setdefault(setting.in_file, []).append(setting.title)
     for reason, titles in reasons.items():
-        yield f"{', '.join(titles)}: {reason}"
+        yield f"of the hosts {', '.join(titles)}: {reason}"
 
 
 def _said_of(view: HostView) -> dict[str, Any]:
@@ -76,7 +80,10 @@ def _said_of(view: HostView) -> dict[str, Any]:
 
 
 def _words(view: HostView, device: str, part: Part) -> Iterator[tuple[str, Any]]:
-    """Yield keys and values of what the rows tell of a device; what was not read, or waits for a restart, is not said."""
+    """Yield keys and values of what the rows tell of a device.
+
+    What was not read is not said, nor what waits for a restart.
+    """
     for setting in SETTINGS:
         if not isinstance(setting.in_file, InFile) or setting.in_file.part is not part:
             continue

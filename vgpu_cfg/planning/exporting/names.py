@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.documents import did_you_mean
@@ -27,6 +28,10 @@ class Names:
             for one in usable
             if one.kind is not NetworkKind.OPAQUE and (name := _shortest(one, usable))
         }
+        macs = Counter(
+            nic.mac.casefold() for vm in observed.vms if vm.detail is not None for nic in vm.detail.nics
+        )
+        self.shared_macs = frozenset(mac for mac, count in macs.items() if count > 1)
         self._folders = {folder.moid: folder for folder in self.site.folders}
         self._roots = [folder.inventory_path for folder in self.site.folders if folder.is_root]
 
@@ -75,7 +80,7 @@ class Names:
         return None if found is None else _shortest(found, self.site.datastores)
 
     def pool_of(self, vm: Vm, cluster: Cluster) -> str | None:
-        """Return the resource pool of a VM, None for the cluster's root pool, and for one that was not read."""
+        """Return the resource pool of a VM, None for the root pool and for one that was not read."""
         moid = vm.detail.resource_pool_moid if vm.detail is not None else ""
         pools = [pool for pool in self.site.pools if pool.owner_moid == cluster.moid]
         found = next((pool for pool in pools if pool.moid == moid), None)

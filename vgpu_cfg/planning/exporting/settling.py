@@ -65,7 +65,9 @@ def taken_in(observed: Inventory, vms: Iterable[Vm], identity: PlanIdentity) -> 
     return observed.model_copy(update={"vms": tuple(map(marked, observed.vms))})
 
 
-def next_plan(desired: DesiredPlan, observed: Inventory, found: Sequence[ExportedVm], catalog: Catalog) -> Plan:
+def next_plan(
+    desired: DesiredPlan, observed: Inventory, found: Sequence[ExportedVm], catalog: Catalog
+) -> Plan:
     """Make the plan that would be made of the file if its VMs were its own."""
     return make_plan(desired, taken_in(observed, [one.vm for one in found], desired.identity), catalog)
 
@@ -90,8 +92,16 @@ def _by_vm(change: Change) -> Mapping[str, Sequence[Edit]]:
 
 def _ignore(one: ExportedVm, change: Change, edit: Edit) -> bool:
     """Put the first key under `ignore` that the edit may come from and that is not there yet."""
-    why = f"{one.name}: {edit.key} {edit.before or 'none'} -> {edit.after or 'none'} is left alone"
-    return any(key in one.keys and one.ignore(key, why) for key in _keys_of(change, edit, one))
+    return any(
+        key in one.keys and one.ignore(key, f"but for `ignore: {key}`, {_says(change, edit)}")
+        for key in _keys_of(change, edit, one)
+    )
+
+
+def _says(change: Change, edit: Edit) -> str:
+    if isinstance(change, SetRule | SetHostRule):
+        return f"the next plan would {change.id}"
+    return f"the next plan would set {edit.key} to {edit.after or 'nothing'}"
 
 
 def _keys_of(change: Change, edit: Edit, one: ExportedVm) -> Iterator[str]:

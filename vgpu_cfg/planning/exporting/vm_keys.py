@@ -1,4 +1,4 @@
-"""The keys of one VM that is there: what a plan file says so that the VM stays, or is made again, as it is."""
+"""The keys of one VM that is there: what a plan file says for it to stay, or be made again, as it is."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     place: dict[str, Any] = {}
     for key, said in (
         ("gpus", gpus_of(detail, devices)),
-        ("nics", nics_of(detail, names.networks)),
+        ("nics", nics_of(detail, names.networks, names.shared_macs)),
         ("disks", disks_of(detail, template)),
     ):
         _take(keys, key, said, found)
