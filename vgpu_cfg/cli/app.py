@@ -13,7 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
-from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
+from vgpu_cfg.cli.commands import (
+    estate,
+    explain,
+    export,
+    fit,
+    hand_over,
+    history,
+    lab,
+    ownership,
+    plan,
+    rebalance,
+    runbook,
+    upkeep,
+    verify,
+)
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
@@ -30,7 +44,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (plan, verify, explain, estate, fit, rebalance, runbook, hand_over):
+for command in (
+    plan,
+    ownership,
+    verify,
+    explain,
+    estate,
+    history,
+    fit,
+    rebalance,
+    upkeep,
+    runbook,
+    export,
+    hand_over,
+):
     command.register(app)
 app.add_typer(lab.app, name="lab", rich_help_panel=panels.LAB)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
@@ -28,6 +29,7 @@ from vgpu_cfg.cli.options.shared import (
     names_to_delete,
     planned,
 )
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -158,6 +160,7 @@ def plan(
 
 @connected()
 @planned
+@occasioned
 def apply(
     path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file, or a reviewed plan.json.")],
     *,
@@ -173,6 +176,7 @@ def apply(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Apply a plan: show it, ask, carry it out, read back the result."""
     from vgpu_cfg.cli.flows import flow, run_flow
@@ -190,7 +194,7 @@ def apply(
             per_host=per_host,
             output=output,
             options=CommandOptions(
-                connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
+                connection, variables, variable_files, allow_power_cycle, names, tuple(only or ()), occasion
             ),
             done=tuple(done or ()),
         ),
@@ -211,24 +215,25 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show what the plan owns, where it runs, and what has drifted."""
+    """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.status_flow import look
     from vgpu_cfg.cli.output import show, show_report
 
     request = flow.read_request(path, variables, variable_files)
-    options = _options(allow_power_cycle=True)
-    answer = flow.plan_once(request, connection, options)
+    answer, differences = look(request, connection, _options(allow_power_cycle=True))
     made = answer.plan
     if output is ReportFormat.JUNIT:
         show_report.status(made, answer.observed)
     else:
-        show.status(made, answer.observed, OutputFormat(output.value), verbose=verbose)
+        show.status(made, answer.observed, differences, OutputFormat(output.value), verbose=verbose)
     if exit_code or strict:
         flow.exit_if_different(made, strict=strict)
 
 
 @connected()
 @planned
+@occasioned
 def destroy(
     path: PlanArgument,
     *,
@@ -244,6 +249,7 @@ def destroy(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Delete the VMs that the plan file names and owns, and their rules."""
     from vgpu_cfg.cli.flows import flow, run_flow
@@ -252,7 +258,9 @@ def destroy(
     request = flow.read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
     chosen = _options(False, names, only)
-    options = CommandOptions(connection, variables, variable_files, delete=names, only=globs)
+    options = CommandOptions(
+        connection, variables, variable_files, delete=names, only=globs, occasion=occasion
+    )
     if dry_run:
         made = flow.plan_destroy_once(request, connection, chosen)
         show.plan(made, output, command=options.command("destroy", path), verbose=False)

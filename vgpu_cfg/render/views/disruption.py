@@ -6,6 +6,7 @@ from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan
 
 _IMPACT_WORDS = {
     Impact.SERVICE_RESTART: "service restart",
+    Impact.VMOTION: "vMotion",
     Impact.POWER_CYCLE: "power cycle",
     Impact.HOST_MAINTENANCE: "maintenance mode",
     Impact.HOST_REBOOT: "host reboot",
