@@ -152,6 +152,8 @@ class _Elsewhere:
         existing = resolved.existing
         if existing is None or existing.detail is None or resolved.host is None:
             return None, "its configuration could not be read"
+        if resolved.host.connection is Connection.DISCONNECTED:
+            return None, "somebody disconnected the host, and what ran there may run on"
         if _is_tied(resolved):
             return None, f"a device of {resolved.host.name} is handed through to it by its address"
         told = Findings()
@@ -217,8 +219,8 @@ def _step_words(lost: LostHost) -> Iterator[str]:
     name = lost.host.name
     if lost.connection is Connection.DISCONNECTED:
         yield (
-            f"Connect {name} again in vCenter: somebody disconnected it, and its VMs run on there without "
-            "vCenter. They are the plan's as before then."
+            f"Connect {name} again in vCenter: somebody disconnected it, and its VMs may run on there "
+            "without vCenter. They are the plan's as before then."
         )
         return
     yield (
