@@ -15,6 +15,7 @@ from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
 from vgpu_cfg.planning.estate.site import check_networks
@@ -33,6 +34,7 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
+from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
@@ -54,6 +56,7 @@ from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
+from vgpu_cfg.planning.vms.names_and_folders import NamePlanner
 from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
     check_not_hosts,
@@ -84,6 +87,7 @@ class _Planning:
         self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
         self.desired, self.catalog, self.options = desired, catalog, options
+        observed = as_named(desired, observed)
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
         self.unclear: tuple[Diagnostic, ...] = ()
@@ -126,6 +130,7 @@ class _Planning:
             self.findings,
             self.topologies,
             book,
+            names=NamePlanner(self.observed, self.findings).plan(resolved_vms, self.desired.moved),
         )
         self._remove(deleted, result)
         for resolved in resolved_vms:
@@ -263,6 +268,7 @@ class _Planning:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
+        concerned = {resolved.host.moid for resolved in resolved_vms if resolved.host is not None}
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[ResolvedVm]] = {}
         for resolved in resolved_vms:
@@ -271,6 +277,7 @@ class _Planning:
             is_heeded = resolved.existing is None or "place" not in resolved.desired.ignore
             if resolved.host is not None and is_heeded:
                 residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
+        report_cordons(self.observed.hosts, concerned, self.findings)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
         check_pack(residents, self.findings)

@@ -28,13 +28,15 @@ def pool(
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.render.data.pool import pool_data
     from vgpu_cfg.render.text.gpus import render_pool
+    from vgpu_cfg.render.views.cordons import cordon_rows
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
+    cordons = cordon_rows(host for host in observed.hosts if wants_host(host.name))
     if output is OutputFormat.JSON:
-        show.data(pool_data(found, observed))
+        show.data(pool_data(found, observed, cordons))
         return
-    show.lines(lambda width: render_pool(found, observed.vcenter, width, with_all=verbose))
+    show.lines(lambda width: render_pool(found, observed.vcenter, width, cordons=cordons, with_all=verbose))
 
 
 def fits(

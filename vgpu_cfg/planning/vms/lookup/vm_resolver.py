@@ -111,7 +111,7 @@ class VmResolver:
         if resolved.cannot_be_placed or resolved.keeps_gpus:
             return
         if resolved.existing is not None:
-            if resolved.host is None or not (resolved.host.is_usable or resolved.desired.power == "on"):
+            if resolved.host is None or not (resolved.host.takes_vms or resolved.desired.power == "on"):
                 return
             owner = resolved.host.cluster_moid or resolved.host.compute_moid
             query = CandidateQuery((owner,), (), frozenset(), frozenset(), resolved.host.moid)
