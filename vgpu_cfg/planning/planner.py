@@ -312,9 +312,12 @@ class _Planning:
         if chosen is not None:
             changes = only_chosen(changes, chosen)
         lost_hosts = self._lost_hosts(chosen)
+        self.host_planner.report_absent(
+            lambda host: self._needing(host, resolved_vms, owned, chosen),
+            {one.host.moid: [vm.name for vm in one.vms] for one in lost_hosts},
+        )
         own_steps = steps_of_lost(lost_hosts, self.observed.host_by_moid)
         changes += {step.id: step for step in (*self.steps, *own_steps)}.values()
-        self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(
