@@ -27,6 +27,8 @@ CONNECTED = {
     "explain",
     "history",
     "record",
+    "cordon",
+    "uncordon",
 }
 
 
@@ -57,8 +59,8 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "fit", "hand-over", "verify", "rebalance", "history", "lab list", "lab serve",
-        "lab hand", "lab reset",
+        "record", "explain", "fit", "hand-over", "verify", "rebalance", "history", "cordon", "uncordon",
+        "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 
