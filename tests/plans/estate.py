@@ -7,7 +7,7 @@ hardware version 21), the network `vm-network`, the datastore `vsan`, the folder
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -226,13 +226,13 @@ def _host(
         device_groups=tuple(make_group(group) for group in row.get("groups") or ()),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
-        cordons=tuple(_cordons(row, gpus)),
+        cordons=tuple(_cordons(row)),
     )
 
 
-def _cordons(row: Row, gpus: Sequence[Row]) -> Iterator[Cordon]:
-    closed = [("", row.get("cordon")), *((gpu["pci"], gpu.get("cordon")) for gpu in gpus)]
-    for number, (pci_id, reason) in enumerate(closed):
+def _cordons(row: Row) -> Iterator[Cordon]:
+    closed = {"": row.get("cordon"), **(row.get("cordoned") or {})}
+    for number, (pci_id, reason) in enumerate(closed.items()):
         if reason:
             attribute = f"{CORDON_ATTRIBUTE}.{number}" if pci_id else CORDON_ATTRIBUTE
             yield Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by="anna", since=READ_AT)
@@ -333,7 +333,7 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
 
 
 def _mark(name: str, names: str, more: Row) -> OwnerMark:
-    """Return an owner mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by` whom and `at`."""
+    """Return a mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`."""
     plan, _, vm = names.partition("/")
     plan_id = more.get("id", PLAN_ID if plan == "demo" else OTHER_ID)
     if plan_id is None:
@@ -345,6 +345,7 @@ def _mark(name: str, names: str, more: Row) -> OwnerMark:
         instance_uuid=f"uuid-{more.get('for', name)}",
         made_by=more.get("by", ""),
         made_at=more.get("at"),
+        is_imported=more.get("imported", False),
     )
 
 

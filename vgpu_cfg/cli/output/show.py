@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -103,6 +104,27 @@ def plan(
     lines(lambda width: render_plan(made, width, shown))
 
 
+def plan_after(then: Plan) -> None:
+    """Print what `apply` would do after what was shown before."""
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    shown = PlanShown(is_only_shown=True)
+    head = "THEN   what `apply` would change after it; an error here is no error of what is shown above"
+    lines(lambda width: [_text(""), *fold(_text(head), width, hang=7), _text("")])
+    lines(lambda width: render_plan(then, width, shown))
+
+
+def marking(verb: str, made: Plan, then: Plan | None) -> None:
+    """Print as JSON whose VMs would be another's, and what `apply` would do after it."""
+    document(
+        verb,
+        digest=made.digest,
+        errors=len(made.errors),
+        plan=made.model_dump(mode="json"),
+        then=then.model_dump(mode="json") if then is not None else None,
+    )
+
+
 def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     """Print what would let a refused plan be carried out."""
     from vgpu_cfg.render.text.fixes import render_fixes
@@ -150,24 +172,40 @@ def report(
     )
 
 
-def upkeep(made: Plan, ended: Report | None, output: OutputFormat, *, journal: str = "") -> None:
+def upkeep(
+    made: Plan,
+    ended: Report | None,
+    output: OutputFormat,
+    *,
+    after: Inventory | None = None,
+    drained: Host | None = None,
+    journal: str = "",
+) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
     from vgpu_cfg.render.data.documents import report_data
-    from vgpu_cfg.render.text.upkeep import render_upkeep
+    from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
 
     if output is OutputFormat.JSON:
-        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), None))
+        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
         return
-    lines(lambda width: render_upkeep(made, ended, width, journal=journal))
+    seen = Drained.of(drained, after) if drained is not None and after is not None else None
+    lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
 
 
-def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
+def status(
+    made: Plan,
+    observed: Inventory,
+    differences: tuple[Difference, ...],
+    output: OutputFormat,
+    *,
+    verbose: bool,
+) -> None:
     """Print what a plan owns and how it does."""
     from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import view_status
 
-    view = view_status(made, observed)
+    view = view_status(made, observed, differences)
     if output is OutputFormat.JSON:
         data(status_data(view))
         return

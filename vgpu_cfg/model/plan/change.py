@@ -61,6 +61,7 @@ __all__ = [
     "Location",
     "MakeFromScratch",
     "ManualStep",
+    "MarkVm",
     "MoveVmToFolder",
     "NumaPin",
     "Placement",
@@ -149,6 +150,19 @@ class ReconfigureVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     undo: VmSpec = VmSpec()
+
+
+class MarkVm(ChangeBase):
+    """Write a VM's owner mark or take it away, and touch nothing else of the VM; it may run.
+
+    The mark that it leaves is that of an "imported" VM, which carried none before, that of the plan's "own",
+    or "none".
+    """
+
+    kind: Literal["mark_vm"] = "mark_vm"
+    vm: VmRef
+    spec: VmSpec
+    mark: Literal["imported", "own", "none"]
 
 
 class SetAttributes(ChangeBase):
@@ -292,6 +306,7 @@ Change = Annotated[
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOnVm
@@ -421,6 +436,8 @@ class Plan(Frozen):
     shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
     change at. `contests` are the hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no
     difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone.
+    `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
+    text of the owner mark that it had, "" for none.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -441,6 +458,7 @@ class Plan(Frozen):
     hosts_in_sync: tuple[str, ...] = ()
     unknown: tuple[UnknownHost, ...] = ()
     lost_hosts: tuple[LostHost, ...] = ()
+    others: Mapping[str, str] = Field(default_factory=dict)
     untouched_vms: int = 0
     untouched_hosts: int = 0
 
