@@ -29,8 +29,6 @@ CONNECTED = {
     "explain",
     "history",
     "record",
-    "cordon",
-    "uncordon",
 }
 
 
@@ -62,7 +60,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "uncordon", "lab list", "lab serve", "lab hand", "lab reset",
+        "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """How the entries that runs have left are found among vCenter's events: one collector, read a page at a time.
 
 vCenter filters by type and time. `eventTypeId` is matched against an event's type (vSphere API reference), in
-which spelling is not said: both that are in use are asked for. That ReadPreviousEvents goes from newer to older is recalled; entries are put in order here all the same. How
-long vCenter keeps events is its own setting (30 days by default: recalled).
+which spelling is not said: both that are in use are asked for. That ReadPreviousEvents goes from newer to
+older is recalled; entries are put in order here all the same. How long vCenter keeps events is its own
+setting (30 days by default: recalled).
 """
 
 from __future__ import annotations
