@@ -44,6 +44,7 @@ from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
@@ -308,6 +309,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
 
     plan = work.plan
     refuse_missing_privileges(plan, work.observed, estate.reader)
+    journal_settings()  # what cannot be used is told before the question
     ask(work.question, yes=how.yes)
     work.keep()
     report, journal = carry_out(work, estate, how)
