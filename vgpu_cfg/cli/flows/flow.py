@@ -279,6 +279,18 @@ def read_all(flags: ConnectionFlags) -> Inventory:
     return observed
 
 
+def read_site(flags: ConnectionFlags) -> Inventory:
+    """Read a whole estate, whatever its datacenters, and which drivers its GPU hosts have."""
+    from vgpu_cfg.model.observed.host_facts import FactGroup
+    from vgpu_cfg.ports import ReadScope
+
+    with compose.connect_reader(resolve_connection(flags)) as reader:
+        observed = reader.read_inventory(ReadScope())
+        hosts = [host.moid for host in observed.hosts if host.gpus]
+        facts = reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.SOFTWARE}))
+    return observed.model_copy(update={"facts": facts})
+
+
 def record(flags: ConnectionFlags, path: Path) -> None:
     """Save a vCenter's answers to a file."""
     trips = compose.record(resolve_connection(flags), path)
