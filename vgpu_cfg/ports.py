@@ -31,6 +31,7 @@ from vgpu_cfg.model.plan.change import (
     SetVCenterOption,
 )
 from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
 
@@ -132,6 +133,18 @@ class InventoryReader(Protocol):
         ...
 
 
+class RunLog(Protocol):
+    """Where a run leaves word at vCenter itself."""
+
+    def name_calls(self, name: str) -> None:
+        """Give the calls that follow a name, by which vCenter's own log can be searched."""
+        ...
+
+    def write(self, text: str, datacenter_moid: str | None = None) -> None:
+        """Leave an event at a datacenter, or at the root folder. Raises `VCenterError`."""
+        ...
+
+
 class TaskState(StrEnum):
     """vim `TaskInfoState`."""
 
@@ -191,6 +204,18 @@ class ChangeWriter(Protocol):
         """Delete with all disks."""
         ...
 
+    def rename_vm(self, moid: str, name: str) -> str:
+        """Give a VM another name; its files keep theirs."""
+        ...
+
+    def move_vm_to_folder(self, moid: str, folder_moid: str) -> str:
+        """Move a VM to another folder of its datacenter."""
+        ...
+
+    def relocate_vm(self, moid: str, destination: Destination) -> str:
+        """Move a VM to another host, pool or datastore; one that runs moves as it runs."""
+        ...
+
     def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
         """Create or edit an anti-affinity rule."""
         ...
@@ -205,6 +230,10 @@ class ChangeWriter(Protocol):
 
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM; those that are not defined are, first. Starts no task."""
+        ...
+
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a host, or clear them with an empty text. Starts no task."""
         ...
 
     def remove_rule(self, change: RemoveRule) -> str:

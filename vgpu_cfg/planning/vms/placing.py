@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
 from vgpu_cfg.model.observed.vm import PassthroughDevice
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
@@ -165,7 +166,7 @@ def _inherited_disks(resolved: ResolvedVm) -> frozenset[int]:
     """Return the keys of the disks that came with the template, the first one where that has gone."""
     if resolved.template is not None and resolved.template.detail is not None:
         return frozenset(disk.key for disk in resolved.template.detail.disks)
-    if resolved.desired.source.kind == "scratch":
+    if isinstance(resolved.desired.source, ScratchSource):
         return frozenset()
     return frozenset(sorted(disk.key for disk in resolved.base.disks)[:1])
 

@@ -135,14 +135,14 @@ def _standing(row: HostStatus) -> str:
 
 
 def state_text(state: str) -> Text:
-    """Spell a power state as readers do: on, off, suspended, missing."""
+    """Spell a power state as readers do: on, off, suspended, missing, disconnected."""
     match state:
         case PowerState.ON.value:
             return Text("on", "green")
         case PowerState.OFF.value:
             return Text("off", "yellow")
-        case "missing":
-            return Text("missing", "red")
+        case "missing" | "disconnected":
+            return Text(state, "red")
         case _:
             return Text(state)
 

@@ -19,8 +19,10 @@ from vgpu_cfg.model.plan.change import (
     Subject,
 )
 from vgpu_cfg.model.plan.difference import Difference
+from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.drift.differences import SEE_PLAN, differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
@@ -30,7 +32,7 @@ from vgpu_cfg.render.views.unknown import UnknownRow, view_unknown
 
 @dataclass(frozen=True, slots=True)
 class VmRow:
-    """A VM. `state` is vSphere's power state, "missing".
+    """A VM. `state` is vSphere's power state, "missing", or "disconnected" where its host does not respond.
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
     where the plan stages none.
@@ -81,11 +83,9 @@ def view_status(
 
     `differences` are those of the plan with what vCenter's events tell of them, where they were asked.
     """
-    own = {
-        vm.name: vm
-        for vm in observed.vms
-        if vm.is_of(plan.desired.identity) and vm.mark is not None and vm.mark.vm == vm.name
-    } | own_vms(plan.desired, observed)
+    own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | own_vms(
+        plan.desired, observed
+    )
     holders = gpus_by_vm(observed)
     changes: dict[str, list[Change]] = {}
     for change in plan.changes:
@@ -94,13 +94,16 @@ def view_status(
                 changes.setdefault(one.vm.name, []).append(only_about(change, one.vm.name))
         else:
             changes.setdefault(change.subject.name, []).append(change)
+    lost = {vm.name: _lost_words(one, vm) for one in plan.lost_hosts for vm in one.vms}
     desired = {vm.name: vm for vm in plan.desired.vms}
     stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
     guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
     names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
     rows = tuple(
         replace(
-            _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, []))),
+            _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, [])))
+            if name not in lost
+            else _lost_row(_row(name, own.get(name), observed, holders, ()), lost[name]),
             guest=guests.get(name),
         )
         for name in names
@@ -180,6 +183,15 @@ def _row(
         affinity=vm.detail.extra_config.get(AFFINITY_KEY, "") if vm.detail else "",
         drift=drift,
     )
+
+
+def _lost_words(host: LostHost, vm: LostVm) -> str:
+    """Say of a VM that its host does not respond, and how it was seen last."""
+    return f"{host.host.name} {host.connection.words}: last known {vm.power_state.word}"
+
+
+def _lost_row(row: VmRow, words: str) -> VmRow:
+    return replace(row, state="disconnected", drift=(words,))
 
 
 def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:

@@ -111,12 +111,17 @@ def resolve_vm(
     nics, moids = _nics(vm, reporting, lookup.new_macs, is_new=True)
     if vm.nics and nics is None:
         clusters = ()
-    is_missing = template is None and isinstance(vm.source, TemplateSource)
+    is_missing = template is None and not isinstance(vm.source, ScratchSource)
     datastore = reporting.datastore_of(vm) if is_missing else _datastore(vm, template, reporting, findings)
     if template is not None and template.detail is None:
         message = f"the template {template.name} could not be read in detail"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
+    if folder is not None and vm.source is None:
+        where = folder.inventory_path or folder.name
+        message = f"nothing says what to make it from, and it is not in {where}"
+        remedy = "name its template, or {scratch: guest id}; if it is there, correct its name or its folder"
+        findings.refuse_vm(Code.NO_SOURCE, vm, message, remedy)
     if folder is None or is_missing:
         return None
     base = template.detail if template is not None and template.detail is not None else VmDetail()
