@@ -16,6 +16,7 @@ import typer
 from vgpu_cfg.cli.commands import (
     estate,
     explain,
+    export,
     fit,
     hand_over,
     history,
@@ -54,6 +55,7 @@ for command in (
     rebalance,
     upkeep,
     runbook,
+    export,
     hand_over,
 ):
     command.register(app)

@@ -197,6 +197,7 @@ class VmDetail(Frozen):
     these and `uptime_seconds` are None where vCenter does not report. `options` holds what else the rows of
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
     `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
+    `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
     """
 
     change_version: str = ""
@@ -209,6 +210,7 @@ class VmDetail(Frozen):
     memory_reservation_mib: int = 0
     memory_reservation_locked: bool = False
     extra_config: Mapping[str, str] = Field(default_factory=dict)
+    option_names: tuple[str, ...] = ()
     vgpus: tuple[VgpuDevice, ...] = ()
     device_groups: Mapping[int, str] = Field(default_factory=dict)
     cores_per_numa_node: int | None = None
