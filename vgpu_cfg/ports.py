@@ -73,7 +73,8 @@ class ReadScope(Frozen):
     all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
     round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
     one round trip: a plan with virtual TPMs needs it. Of `vm_globs` and `folder_globs` the VMs
-    that match by name, or by their folder, are read in detail, too; `option_names` keeps what other extraConfig pairs are called.
+    that match by name, or by their folder, are read in detail, too; `option_names` keeps what other
+    extraConfig pairs are called.
     """
 
     plan: PlanIdentity | None = None

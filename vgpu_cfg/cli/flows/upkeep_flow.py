@@ -172,7 +172,7 @@ def _decide_and_run(
         options=CommandOptions(flags),
     )
     if asked.asks and any(change.kind != "set_cordon" for change in plan.changes):
-        show.plan_to_decide_on(plan) if how.is_json else show.plan(
+        show.plan_to_decide_on(plan, how.occasion) if how.is_json else show.plan(
             plan, output, command="", verbose=False, is_only_shown=False
         )
         ask(f"Make these {len(plan.changes)} changes?", yes=asked.yes)
