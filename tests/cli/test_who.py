@@ -21,7 +21,7 @@ name: told
 vcenter: lab:two-a100
 defaults: {template: ubuntu-22.04-efi, cluster: gpu, folder: training, cpus: 4, memory: 16GiB}
 vms:
-- {name: "vm-{01..03}", gpus: grid_a100-10c, extra_config: {sched.mem.pshare.enable: "FALSE"}}
+- {name: "vm-{01..04}", gpus: grid_a100-10c, extra_config: {sched.mem.pshare.enable: "FALSE"}}
 """
 
 
@@ -42,6 +42,7 @@ def test_each_value_has_its_own_author(vgpu_cfg: CommandLine) -> None:
     colleague.does("vm-01", "ReconfigVM_Task", vim.vm.ConfigSpec(numCPUs=2))
     colleague.does("vm-02", "PowerOffVM_Task")
     colleague.does("vm-02", "Destroy_Task")
+    colleague.does("vm-04", "Rename_Task", "eves-vm")
     with lab.transaction():  # as a host's shell would
         (vm,) = (one for one in lab.state.all(VirtualMachine) if one.name == "vm-03")
         vm.extra_config["sched.mem.pshare.enable"] = "TRUE"
@@ -50,12 +51,13 @@ def test_each_value_has_its_own_author(vgpu_cfg: CommandLine) -> None:
         ("vm-01", "cpus"): (NAME, ""),
         ("vm-01", "power"): (NAME, ""),
         ("vm-02", "VM"): (NAME, ""),
+        ("vm-04", "name"): (NAME, ""),
         ("vm-03", "sched.mem.pshare.enable"): ("", "no event of vCenter's tells"),
     }
     for width in WIDTHS:
         out = vgpu_cfg("status", "plan.yaml", COLUMNS=str(width)).out
         assert all(len(line) <= width for line in out.splitlines())
-        assert out.count(NAME) == 3
+        assert out.count(NAME) == 4
         assert "no event of vCenter's tells" in " ".join(out.split())
     before = vgpu_cfg.look("two-a100")
     vgpu_cfg.done("status", "plan.yaml")
