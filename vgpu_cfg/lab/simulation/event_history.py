@@ -76,7 +76,7 @@ def _passes(event: PastEvent, spec: Any) -> bool:
     at = as_datetime(event.at)
     users = spec.userName
     return (
-        (not spec.eventTypeId or f"vim.event.{event.kind}" in spec.eventTypeId)
+        (not spec.eventTypeId or event.kind in spec.eventTypeId)
         and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
         and (not spec.eventChainId or event.chain_id == spec.eventChainId)
         and (not spec.category or ("user" if event.kind == _OF_CLIENTS else "info") in spec.category)

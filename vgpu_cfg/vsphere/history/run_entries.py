@@ -1,8 +1,8 @@
 """How the entries that runs have left are found among vCenter's events: one collector, read a page at a time.
 
-vCenter filters by type and time. That `eventTypeId` takes the name of an event's class, and that
-ReadPreviousEvents goes from newer to older, are recalled; entries are put in order here all the same. How
-long vCenter keeps events is its own setting (30 days by default: recalled).
+vCenter filters by type and time. That `eventTypeId` takes the bare name of an event's class is seen in other
+programs and in vcsim; that ReadPreviousEvents goes from newer to older is recalled, and entries are put in
+order here all the same. How long vCenter keeps events is its own setting (30 days by default: recalled).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vgpu_cfg.vsphere.wire.collector import renewing
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
-KIND = "vim.event.GeneralUserEvent"
+KIND = "GeneralUserEvent"
 PAGE_SIZE = 1000
 """So many a page may have (vSphere API reference, ReadPreviousEvents)."""
 MOST_PAGES = 20
