@@ -94,9 +94,7 @@ def shown(vm: Vm, observed: Inventory) -> Mapping[str, Any]:
         "vgpus": sorted((gpu.profile, gpu.group_key is not None) for gpu in detail.vgpus),
         "functions": sorted((device.pci_id or "", device.label or "") for device in detail.passthrough),
         "nics": sorted((nic.kind, nic.network, nic.function or "") for nic in detail.nics),
-        "disks": sorted(
-            (disk.capacity_mib, kinds.get(disk.controller_key, "scsi")) for disk in detail.disks
-        ),
+        "disks": sorted((disk.capacity_mib, kinds.get(disk.controller_key, "scsi")) for disk in detail.disks),
         "attributes": dict(detail.attributes),
         "folder": vm.folder_moid,
         "cluster": cluster.moid if cluster else "",

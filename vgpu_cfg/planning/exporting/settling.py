@@ -72,6 +72,11 @@ def next_plan(
     return make_plan(desired, taken_in(observed, [one.vm for one in found], desired.identity), catalog)
 
 
+def changed_hosts(plan: Plan) -> set[str]:
+    """Return the hosts that the plan would change: something of them waits, or is set GPU by GPU."""
+    return {change.subject.name for change in plan.changes if change.subject.kind == "host"}
+
+
 def settle(plan: Plan, found: Sequence[ExportedVm]) -> bool:
     """Leave alone what the plan would change; whether anything new is left alone."""
     by_name = {one.name: one for one in found}

@@ -69,11 +69,6 @@ def _reservation(vm: PlacedVm) -> Wanted | None:
     return Wanted(_final_memory(vm), is_default=True) if is_asked else None
 
 
-def _is_all_reserved(value: SettingValue, detail: VmDetail) -> bool:
-    """Whether nothing of the memory is left unreserved: by the flag, or by the amount that somebody set."""
-    return detail.memory_reservation_locked or detail.memory_reservation_mib >= int(value) > 0
-
-
 def _pins_memory(vm: PlacedVm) -> bool:
     """Whether a NIC needs all of the VM's memory reserved: a function of a physical one, or PVRDMA."""
     return bool(vm.functions) or any(nic.kind == PVRDMA for nic in vm.nics or ())
@@ -239,7 +234,7 @@ CPU_SETTINGS = (
             "memoryAllocation.reservation": value,
         },
         read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
-        same=_is_all_reserved,
+        same=lambda _value, detail: detail.memory_reservation_locked,
         text=lambda _value: "all",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
         default="all: devices read and write all of a VM's memory",
